@@ -1,0 +1,32 @@
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+/* Bytes: big-endian integers, hexadecimal text, bounded string copies. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void bytes_put_u16(uint8_t out[2], uint16_t value);
+void bytes_put_u32(uint8_t out[4], uint32_t value);
+void bytes_put_u64(uint8_t out[8], uint64_t value);
+uint16_t bytes_get_u16(const uint8_t in[2]);
+uint32_t bytes_get_u32(const uint8_t in[4]);
+uint64_t bytes_get_u64(const uint8_t in[8]);
+
+/* Writes 2 * count lower-case digits and a NUL: `out` holds 2 * count + 1 chars. */
+void bytes_to_hex(char *out, const uint8_t *bytes, size_t count);
+
+/* Reads exactly 2 * count digits (either case) that end in NUL; ERR_MALFORMED otherwise, `out` then undefined. */
+int bytes_from_hex(uint8_t *out, size_t count, const char *hex);
+
+/* Copies at most size - 1 chars of `text` and always ends in NUL; the rest of `out` is zeroed, so that structs with
+ * such fields compare and leave the process without stray bytes. True if all of it fitted. */
+bool bytes_copy_text(char *out, size_t size, const char *text);
+
+/* The same for text that is not NUL-terminated. Stops at an embedded NUL. */
+bool bytes_copy_text_n(char *out, size_t size, const char *text, size_t text_bytes);
+
+/* 64-bit FNV-1a with a final avalanche: for tables and seeds, never for security. */
+uint64_t bytes_hash64(const void *bytes, size_t count, uint64_t seed);
+
+#endif

@@ -1,0 +1,88 @@
+#ifndef BASE_ID_H
+#define BASE_ID_H
+/* The names of things, as plain values. All zero means "none". */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define NODE_ID_BYTES 16
+#define EXPERIMENT_ID_BYTES 8
+#define HASH_BYTES 32
+#define TOKEN_BYTES 16
+#define MESH_ID_BYTES 16
+
+/* BLAKE2b-128 of the node's Ed25519 public key. */
+typedef struct {
+    uint8_t bytes[NODE_ID_BYTES];
+} node_id;
+
+/* Drawn by the client that submits. */
+typedef struct {
+    uint8_t bytes[EXPERIMENT_ID_BYTES];
+} experiment_id;
+
+/* BLAKE2b-256 of a chunk or a manifest. */
+typedef struct {
+    uint8_t bytes[HASH_BYTES];
+} hash256;
+
+/* The proof that a worker holds its slot; secret. Records show its hash only. */
+typedef struct {
+    uint8_t bytes[TOKEN_BYTES];
+} lease_token;
+
+typedef struct {
+    uint8_t bytes[MESH_ID_BYTES];
+} mesh_id;
+
+#define ID_FUNCTIONS(type)                                              \
+    static inline int type##_compare(type a, type b)                    \
+    {                                                                   \
+        return memcmp(a.bytes, b.bytes, sizeof a.bytes);                \
+    }                                                                   \
+    static inline bool type##_equal(type a, type b)                     \
+    {                                                                   \
+        return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;           \
+    }                                                                   \
+    static inline bool type##_is_none(type a)                           \
+    {                                                                   \
+        static const type none = {{0}};                                 \
+        return memcmp(a.bytes, none.bytes, sizeof a.bytes) == 0;        \
+    }
+
+ID_FUNCTIONS(node_id)
+ID_FUNCTIONS(experiment_id)
+ID_FUNCTIONS(hash256)
+ID_FUNCTIONS(lease_token)
+ID_FUNCTIONS(mesh_id)
+
+/* One try at running a trial. Attempts of one trial are ordered by (number, term, coordinator). */
+typedef struct {
+    experiment_id experiment;
+    uint32_t trial;
+    uint32_t number; /* from 1 */
+    uint64_t term;   /* of the coordinator that made it */
+    node_id coordinator;
+} attempt_id;
+
+static inline int attempt_id_compare_order(const attempt_id *a, const attempt_id *b)
+{
+    if (a->number != b->number) {
+        return a->number < b->number ? -1 : 1;
+    }
+    if (a->term != b->term) {
+        return a->term < b->term ? -1 : 1;
+    }
+    return node_id_compare(a->coordinator, b->coordinator);
+}
+
+static inline bool attempt_id_equal(const attempt_id *a, const attempt_id *b)
+{
+    return experiment_id_equal(a->experiment, b->experiment) && a->trial == b->trial &&
+           attempt_id_compare_order(a, b) == 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+#ifndef GOSSIP_EXCHANGE_H
+#define GOSSIP_EXCHANGE_H
+/* Exchange of records between two nodes until both hold the same: anti-entropy over incremental set hashes (DESIGN 5).
+ * A core of pure functions over struct records: what to answer to a peer. The pieces travel as bytes:
+ *
+ *   BUCKETS  256 x 16 bytes: the bucket hashes of the sender
+ *   KEYS     u8 bucket bitmap[32], then n x (ident[16], u64 boot, u64 seq), idents ascending: all that the sender has
+ *            published in the marked buckets, or a part of one unmarked bucket
+ *   PULL     n x ident[16]: send me these
+ *   RECORDS  envelopes laid end to end
+ *
+ * A node whose set hash differs from a peer's (each ping and its answer carry it) sends BUCKETS; the peer answers with
+ * KEYS for the buckets that differ; the node answers with RECORDS that the peer lacks or has older, and a PULL. What does
+ * not fit the capacity comes at the next round, which the still differing hash brings about. */
+
+#include "gossip/records.h"
+
+#define EXCHANGE_BUCKETS_BYTES (RECORDS_BUCKETS * 16)
+#define EXCHANGE_KEY_BYTES 32
+#define EXCHANGE_MESSAGE_BYTES_MAX (60u * 1024) /* of any one message's bytes */
+
+/* Every message is within EXCHANGE_MESSAGE_BYTES_MAX: a larger capacity counts as that, a longer message is
+ * ERR_MALFORMED. Records that alone are larger than the capacity for them (RECORD_ENVELOPE_BYTES_MAX is always enough)
+ * never travel. */
+
+/* Writes the BUCKETS payload. */
+void exchange_buckets(const struct records *records, uint8_t out[EXCHANGE_BUCKETS_BYTES]);
+
+/* A peer's BUCKETS came in: writes the KEYS payload; `*out_bytes` 0 if nothing differs. As many whole buckets as fit,
+ * chosen among the differing ones from the `rotate`-th onwards (a counter that rises by one a round gives all their
+ * turn); a bucket that alone is larger than the capacity sends a slice chosen by `rotate`, without its bitmap bit. From a
+ * slice the peer learns what it lacks, not what we lack: that comes in the round that we start. ERR_MALFORMED. */
+int exchange_on_buckets(const struct records *records, const uint8_t *bytes, size_t count, uint32_t rotate,
+                        uint8_t *out, size_t capacity, size_t *out_bytes);
+
+/* A peer's KEYS came in: writes the PULL payload (idents that the peer has newer, or that are missing here) and the
+ * RECORDS payload (what the peer lacks, within the marked buckets, or has older). ERR_MALFORMED, also for
+ * keys that are not strictly ascending. */
+int exchange_on_keys(const struct records *records, const uint8_t *bytes, size_t count, uint8_t *pull,
+                     size_t pull_capacity, size_t *pull_bytes, uint8_t *out, size_t capacity, size_t *out_bytes);
+
+/* A peer's PULL came in: writes the RECORDS payload. Unknown idents and unpublished entries are skipped. */
+int exchange_on_pull(const struct records *records, const uint8_t *bytes, size_t count, uint8_t *out, size_t capacity,
+                     size_t *out_bytes);
+
+#endif

@@ -1,0 +1,68 @@
+#ifndef GOSSIP_RECORD_H
+#define GOSSIP_RECORD_H
+/* A record: the unit of replicated state. One writer, one key, one version. The envelope below is frozen (docs/wire.md);
+ * nodes store and forward it byte for byte.
+ *
+ *   u8 format = 1 | u16 kind | writer[16] | u64 boot | u64 seq | u8 key_bytes | key | u16 body_bytes | body | signature[64]
+ *
+ * Integers are big-endian. The signature (Ed25519, by the writer) covers RECORD_SIGN_CONTEXT, the mesh id and everything
+ * before the signature. Cores neither sign nor verify: records enter them verified and leave them to be signed. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+#define RECORD_SIGN_CONTEXT "shoal record 1"
+#define RECORD_KEY_BYTES_MAX 96
+#define RECORD_BODY_BYTES_MAX 8192
+#define RECORD_SIGNATURE_BYTES 64
+#define RECORD_HEAD_BYTES (1 + 2 + NODE_ID_BYTES + 8 + 8 + 1)
+#define RECORD_ENVELOPE_BYTES_MAX \
+    (RECORD_HEAD_BYTES + RECORD_KEY_BYTES_MAX + 2 + RECORD_BODY_BYTES_MAX + RECORD_SIGNATURE_BYTES)
+
+/* boot = (counter of the node's starts << 32) | 32 random bits; seq counts within a boot. Newer = larger. */
+struct record_version {
+    uint64_t boot;
+    uint64_t seq;
+};
+
+static inline int record_version_compare(struct record_version a, struct record_version b)
+{
+    if (a.boot != b.boot) {
+        return a.boot < b.boot ? -1 : 1;
+    }
+    return a.seq < b.seq ? -1 : a.seq > b.seq;
+}
+
+/* A decoded envelope; pointers are borrowed from its bytes. */
+struct record {
+    uint16_t kind;
+    node_id writer;
+    struct record_version version;
+    const uint8_t *key;
+    uint8_t key_bytes;
+    const uint8_t *body;
+    uint16_t body_bytes;
+};
+
+/* What (writer, kind, key) is called on the wire and in tables: BLAKE2b-128 of them. */
+typedef struct {
+    uint8_t bytes[16];
+} record_ident;
+
+ID_FUNCTIONS(record_ident)
+
+/* ERR_MALFORMED unless the envelope is exactly one well-formed record within all bounds. */
+int record_decode(const uint8_t *envelope, size_t count, struct record *out);
+
+/* The length of the record that starts at `bytes`, for lists of records laid end to end; ERR_MALFORMED. */
+int record_length(const uint8_t *bytes, size_t count, size_t *out);
+
+/* Writes the envelope with a zero signature; returns its length, or 0 if a bound is broken or `capacity` too small. */
+size_t record_encode(const struct record *record, uint8_t *out, size_t capacity);
+
+record_ident record_ident_of(node_id writer, uint16_t kind, const uint8_t *key, uint8_t key_bytes);
+
+#endif

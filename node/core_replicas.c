@@ -1,0 +1,123 @@
+#include "base/rendezvous.h"
+#include "node/core_state.h"
+
+const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
+        for (uint32_t i = 0; i < manifest->holder_count; i++) {
+            if (core_node_alive(core, manifest->holders[i])) {
+                return manifest;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). */
+static void finish(struct node_core *core, const struct core_push *push)
+{
+    struct fact_manifest fact = {.blob = push->blob,
+                                 .bytes = push->bytes,
+                                 .holder_count = push->holder_count,
+                                 .durable = push->holder_count >= push->wanted};
+    memcpy(fact.holders, push->holders, sizeof fact.holders);
+    uint8_t bytes[FACT_HOLDERS_MAX * 32 + 128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_manifest_pack(&writer, &fact);
+    (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
+    if (fact.durable) {
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
+        effect->u.worker.slot = push->slot;
+        effect->u.worker.attempt = push->attempt;
+        effect->u.worker.step = push->step;
+    }
+}
+
+/* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. Returns
+ * false when the push is over. */
+static bool advance(struct node_core *core, struct core_push *push)
+{
+    node_id candidates[NODE_MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        if (core_node_trusted(core, core->peers[i]->id)) {
+            candidates[count++] = core->peers[i]->id;
+        }
+    }
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, push->attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, push->attempt.trial);
+    rendezvous_sort(candidates, count, key, sizeof key);
+    for (uint32_t i = 0; i < count && push->holder_count + push->waiting_count < push->wanted; i++) {
+        bool asked = false;
+        for (uint32_t j = 0; j < push->asked_count; j++) {
+            asked |= node_id_equal(push->asked[j], candidates[i]);
+        }
+        if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
+            continue;
+        }
+        push->asked[push->asked_count++] = candidates[i];
+        push->waiting_count++;
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
+        effect->u.push.blob = push->blob;
+        effect->u.push.to = candidates[i];
+        effect->u.push.attempt = push->attempt;
+        effect->u.push.step = push->step;
+    }
+    return push->waiting_count > 0;
+}
+
+static void push_drop(struct node_core *core, struct core_push *push)
+{
+    struct core_push **link = &core->pushes;
+    while (*link != push) {
+        link = &(*link)->next;
+    }
+    *link = push->next;
+    arena_give(&core->arena, push, sizeof *push);
+}
+
+void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
+    struct core_push *push = arena_take(&core->arena, sizeof *push);
+    if (push == NULL) {
+        core->counters.full++;
+        return;
+    }
+    push->attempt = event->u.blob.attempt;
+    push->slot = event->u.blob.slot;
+    push->step = event->u.blob.step;
+    push->blob = event->u.blob.blob;
+    push->bytes = event->u.blob.bytes;
+    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas : 2;
+    push->wanted = push->wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : push->wanted;
+    push->holders[0] = core->options.self;
+    push->holder_count = 1;
+    push->next = core->pushes;
+    core->pushes = push;
+    if (!advance(core, push)) {
+        finish(core, push);
+        push_drop(core, push);
+    }
+}
+
+void core_replicas_pushed(struct node_core *core, const struct node_event *event)
+{
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
+            !attempt_id_equal(&push->attempt, &event->u.blob.attempt) || push->waiting_count == 0) {
+            continue;
+        }
+        push->waiting_count--;
+        if (event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX) {
+            push->holders[push->holder_count++] = event->u.blob.node;
+        }
+        if (!advance(core, push)) {
+            finish(core, push);
+            push_drop(core, push);
+        }
+        return;
+    }
+}

@@ -1,0 +1,389 @@
+/* Blobs in and out of the chunk store.
+ *
+ * Storing overlaps two slow things: the caller's thread reads and hashes 16 MiB into one buffer while the writer's
+ * thread commits those in the other. They hand over one batch at a time:
+ *
+ *     caller   fill A | fill B      | wait, fill A ...
+ *     writer          | commit A    | commit B     ...
+ */
+#include "store/chunks_lmdb.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/err.h"
+#include "store/chunks_env.h"
+#include "store/hash.h"
+
+/* ---- the writer thread ---- */
+
+struct writer {
+    struct chunks *chunks;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const struct chunks_item *items; /* handed over and not yet committed; NULL: idle */
+    size_t item_count;
+    bool stopping;
+    int rc; /* the first failure; nothing is written after it */
+};
+
+static void *writer_main(void *argument)
+{
+    struct writer *writer = argument;
+    pthread_mutex_lock(&writer->mutex);
+    for (;;) {
+        while (writer->items == NULL && !writer->stopping) {
+            pthread_cond_wait(&writer->changed, &writer->mutex);
+        }
+        if (writer->items == NULL) {
+            break;
+        }
+        const struct chunks_item *items = writer->items;
+        size_t item_count = writer->item_count;
+        bool failed = writer->rc != 0;
+        pthread_mutex_unlock(&writer->mutex);
+        int rc = failed ? 0 : chunks_put_items(writer->chunks, items, item_count);
+        pthread_mutex_lock(&writer->mutex);
+        writer->rc = writer->rc != 0 ? writer->rc : rc;
+        writer->items = NULL;
+        pthread_cond_broadcast(&writer->changed);
+    }
+    pthread_mutex_unlock(&writer->mutex);
+    return NULL;
+}
+
+static int writer_start(struct writer *writer, struct chunks *chunks)
+{
+    *writer = (struct writer){.chunks = chunks};
+    pthread_mutex_init(&writer->mutex, NULL);
+    pthread_cond_init(&writer->changed, NULL);
+    if (pthread_create(&writer->thread, NULL, writer_main, writer) != 0) {
+        pthread_cond_destroy(&writer->changed);
+        pthread_mutex_destroy(&writer->mutex);
+        return ERR_MEMORY;
+    }
+    return 0;
+}
+
+/* Waits for the last batch, then hands this one over; it stays the writer's until the next call or writer_stop. */
+static int writer_give(struct writer *writer, const struct chunks_item *items, size_t item_count)
+{
+    pthread_mutex_lock(&writer->mutex);
+    while (writer->items != NULL) {
+        pthread_cond_wait(&writer->changed, &writer->mutex);
+    }
+    int rc = writer->rc;
+    if (rc == 0) {
+        writer->items = items;
+        writer->item_count = item_count;
+        pthread_cond_broadcast(&writer->changed);
+    }
+    pthread_mutex_unlock(&writer->mutex);
+    return rc;
+}
+
+/* Lets the last batch finish and ends the thread. */
+static int writer_stop(struct writer *writer)
+{
+    pthread_mutex_lock(&writer->mutex);
+    writer->stopping = true;
+    pthread_cond_broadcast(&writer->changed);
+    pthread_mutex_unlock(&writer->mutex);
+    pthread_join(writer->thread, NULL);
+    pthread_cond_destroy(&writer->changed);
+    pthread_mutex_destroy(&writer->mutex);
+    return writer->rc;
+}
+
+/* ---- in ---- */
+
+static int read_exactly(int fd, uint8_t *bytes, size_t count, uint64_t offset, char *error, size_t error_size)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t got = pread(fd, bytes + done, count - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            snprintf(error, error_size, "cannot read %zu bytes at offset %llu of the data to store: %s", count,
+                     (unsigned long long)offset, got == 0 ? "it ends before" : strerror(errno));
+            return ERR_IO;
+        }
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+struct batch {
+    uint8_t *bytes;
+    struct chunks_item *items;
+};
+
+/* Reads and hashes chunks from `*index` on, as many as fit into one transaction, and notes them in the manifest. */
+static int batch_fill(struct batch *batch, size_t batch_bytes, int fd, const struct blob_cut *cut, uint32_t *index,
+                      struct blob_manifest *manifest, size_t *item_count, char *error, size_t error_size)
+{
+    size_t used_bytes = 0;
+    size_t items = 0;
+    while (*index < cut->chunk_count) {
+        uint64_t offset;
+        uint32_t bytes;
+        blob_cut_chunk(cut, *index, &offset, &bytes);
+        if (used_bytes + bytes > batch_bytes) {
+            break;
+        }
+        uint8_t *at = batch->bytes + used_bytes;
+        int rc = read_exactly(fd, at, bytes, offset, error, error_size);
+        if (rc != 0) {
+            return rc;
+        }
+        struct chunks_item item = {.hash = hash_bytes(at, bytes), .bytes = at, .count = bytes};
+        batch->items[items++] = item;
+        manifest->chunks[*index] = (struct blob_chunk){.hash = item.hash, .bytes = bytes};
+        used_bytes += bytes;
+        (*index)++;
+    }
+    CHECK(items > 0);
+    *item_count = items;
+    return 0;
+}
+
+static int store_pieces(struct chunks *chunks, int fd, const struct blob_cut *cut, struct blob_manifest *manifest,
+                        char *error, size_t error_size)
+{
+    size_t batch_bytes = cut->total_bytes < CHUNKS_TRANSACTION_BYTES ? (size_t)cut->total_bytes : CHUNKS_TRANSACTION_BYTES;
+    size_t batch_items = batch_bytes / cut->chunk_bytes + 1;
+    struct batch batches[2] = {{0}};
+    struct writer writer;
+    int rc = ERR_MEMORY;
+    for (int i = 0; i < 2; i++) {
+        batches[i].bytes = malloc(batch_bytes);
+        batches[i].items = malloc(batch_items * sizeof *batches[i].items);
+        if (batches[i].bytes == NULL || batches[i].items == NULL) {
+            goto out_free;
+        }
+    }
+    rc = writer_start(&writer, chunks);
+    if (rc != 0) {
+        goto out_free;
+    }
+    uint32_t index = 0;
+    for (int turn = 0; rc == 0 && index < cut->chunk_count; turn ^= 1) {
+        size_t item_count;
+        rc = batch_fill(&batches[turn], batch_bytes, fd, cut, &index, manifest, &item_count, error, error_size);
+        if (rc == 0) {
+            rc = writer_give(&writer, batches[turn].items, item_count);
+        }
+    }
+    int write_rc = writer_stop(&writer);
+    rc = rc != 0 ? rc : write_rc;
+out_free:
+    for (int i = 0; i < 2; i++) {
+        free(batches[i].items);
+        free(batches[i].bytes);
+    }
+    return rc;
+}
+
+static int store_manifest(struct chunks *chunks, const struct blob_manifest *manifest, hash256 *manifest_hash)
+{
+    size_t capacity_bytes = BLOB_ENCODED_BYTES(manifest->chunk_count);
+    uint8_t *encoded = malloc(capacity_bytes);
+    if (encoded == NULL) {
+        return ERR_MEMORY;
+    }
+    size_t encoded_bytes;
+    int rc = blob_encode(manifest, encoded, capacity_bytes, &encoded_bytes);
+    CHECK(rc == 0);
+    struct chunks_item item = {.hash = hash_bytes(encoded, encoded_bytes), .bytes = encoded, .count = encoded_bytes};
+    if (!chunks_has(chunks, item.hash)) {
+        rc = chunks_put_items(chunks, &item, 1);
+    }
+    free(encoded);
+    if (rc == 0) {
+        *manifest_hash = item.hash;
+    }
+    return rc;
+}
+
+int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes, uint32_t chunk_bytes,
+                            hash256 *manifest_hash, char *error, size_t error_size)
+{
+    char reason[200] = "";
+    struct blob_cut cut;
+    int rc = blob_cut_plan(total_bytes, chunk_bytes, &cut);
+    if (rc == 0) {
+        struct blob_manifest manifest = {.chunk_count = cut.chunk_count, .total_bytes = total_bytes};
+        manifest.chunks = malloc(((size_t)cut.chunk_count + 1) * sizeof *manifest.chunks);
+        rc = manifest.chunks != NULL ? 0 : ERR_MEMORY;
+        if (rc == 0 && cut.chunk_count > 0) {
+            rc = store_pieces(chunks, fd, &cut, &manifest, reason, sizeof reason);
+        }
+        if (rc == 0) {
+            rc = store_manifest(chunks, &manifest, manifest_hash);
+        }
+        free(manifest.chunks);
+    }
+    if (rc != 0 && reason[0] != '\0') {
+        snprintf(error, error_size, "%s", reason);
+    } else if (rc != 0) {
+        snprintf(error, error_size, "cannot store %llu bytes: %s%s", (unsigned long long)total_bytes, err_text(rc),
+                 rc == ERR_NO_SPACE ? "; free some space on it" : "");
+    }
+    return rc;
+}
+
+/* ---- out ---- */
+
+static int manifest_get(struct chunks *chunks, hash256 manifest_hash, uint8_t *buffer, struct blob_manifest *out)
+{
+    size_t bytes;
+    int rc = chunks_get(chunks, manifest_hash, buffer, BLOB_CHUNK_BYTES_MAX, &bytes);
+    if (rc != 0) {
+        return rc;
+    }
+    uint32_t chunk_count;
+    uint64_t total_bytes;
+    rc = blob_decode_counts(buffer, bytes, &chunk_count, &total_bytes);
+    if (rc != 0) {
+        return rc;
+    }
+    struct blob_chunk *array = malloc(((size_t)chunk_count + 1) * sizeof *array);
+    if (array == NULL) {
+        return ERR_MEMORY;
+    }
+    rc = blob_decode(buffer, bytes, array, chunk_count, out);
+    CHECK(rc == 0);
+    return 0;
+}
+
+int chunks_manifest_get(struct chunks *chunks, hash256 manifest_hash, struct blob_manifest *out)
+{
+    uint8_t *buffer = malloc(BLOB_CHUNK_BYTES_MAX);
+    if (buffer == NULL) {
+        return ERR_MEMORY;
+    }
+    int rc = manifest_get(chunks, manifest_hash, buffer, out);
+    free(buffer);
+    return rc;
+}
+
+void chunks_manifest_free(struct blob_manifest *manifest)
+{
+    free(manifest->chunks);
+    *manifest = (struct blob_manifest){0};
+}
+
+static int write_exactly(int fd, const uint8_t *bytes, size_t count, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t put = pwrite(fd, bytes + done, count - done, (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE : ERR_IO;
+        }
+        done += (size_t)put;
+    }
+    return 0;
+}
+
+/* One piece, checked; written if fd is not -1. */
+static int piece_move(struct chunks *chunks, const struct blob_piece *piece, uint8_t *buffer, int fd, char *error,
+                      size_t error_size)
+{
+    size_t bytes;
+    int rc = chunks_get(chunks, piece->hash, buffer, BLOB_CHUNK_BYTES_MAX, &bytes);
+    if (rc == 0 && bytes != piece->bytes) {
+        rc = ERR_MALFORMED; /* The chunk is what it says; the manifest is not. */
+    }
+    char hex[2 * HASH_BYTES + 1];
+    bytes_to_hex(hex, piece->hash.bytes, HASH_BYTES);
+    if (rc != 0) {
+        snprintf(error, error_size, "chunk %.16s (number %u of the blob, %u bytes): %s", hex, (unsigned)piece->index,
+                 (unsigned)piece->bytes, err_text(rc));
+        return rc;
+    }
+    rc = fd >= 0 ? write_exactly(fd, buffer, bytes, piece->offset) : 0;
+    if (rc != 0) {
+        snprintf(error, error_size, "chunk %.16s: cannot write %zu bytes at offset %llu: %s", hex, bytes,
+                 (unsigned long long)piece->offset, err_text(rc));
+    }
+    return rc;
+}
+
+static int blob_move(struct chunks *chunks, hash256 manifest_hash, int fd, hash256 *blamed, char *error,
+                     size_t error_size)
+{
+    uint8_t *buffer = malloc(BLOB_CHUNK_BYTES_MAX);
+    if (buffer == NULL) {
+        snprintf(error, error_size, "no memory to read a chunk of %u bytes", BLOB_CHUNK_BYTES_MAX);
+        return ERR_MEMORY;
+    }
+    struct blob_manifest manifest;
+    struct blob_piece piece = {.hash = manifest_hash};
+    int rc = manifest_get(chunks, manifest_hash, buffer, &manifest);
+    if (rc != 0) {
+        char hex[2 * HASH_BYTES + 1];
+        bytes_to_hex(hex, manifest_hash.bytes, HASH_BYTES);
+        snprintf(error, error_size, "manifest %.16s: %s", hex, err_text(rc));
+    } else {
+        while (rc == 0 && blob_next(&manifest, &piece)) {
+            rc = piece_move(chunks, &piece, buffer, fd, error, error_size);
+        }
+        chunks_manifest_free(&manifest);
+    }
+    free(buffer);
+    if ((rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) && blamed != NULL) {
+        *blamed = piece.hash;
+    }
+    return rc;
+}
+
+int chunks_read_blob_to_fd(struct chunks *chunks, hash256 manifest_hash, int fd, hash256 *blamed, char *error,
+                           size_t error_size)
+{
+    if (fd < 0) {
+        snprintf(error, error_size, "cannot write a blob to the descriptor %d", fd);
+        return ERR_USAGE;
+    }
+    return blob_move(chunks, manifest_hash, fd, blamed, error, error_size);
+}
+
+int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *blamed, char *error, size_t error_size)
+{
+    return blob_move(chunks, manifest_hash, -1, blamed, error, error_size);
+}
+
+int chunks_blob_missing(struct chunks *chunks, hash256 manifest_hash, struct blob_piece *missing, uint32_t capacity,
+                        uint32_t *missing_count)
+{
+    struct blob_manifest manifest;
+    int rc = chunks_manifest_get(chunks, manifest_hash, &manifest);
+    if (rc != 0) {
+        return rc;
+    }
+    uint32_t count = 0;
+    struct blob_piece piece = {0};
+    while (blob_next(&manifest, &piece)) {
+        if (!chunks_has(chunks, piece.hash)) {
+            if (count < capacity) {
+                missing[count] = piece;
+            }
+            count++;
+        }
+    }
+    chunks_manifest_free(&manifest);
+    *missing_count = count;
+    return 0;
+}

@@ -1,0 +1,231 @@
+#include "store/data_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define FUSE_MAGIC 0x65735546u
+
+const char *data_dir_network_name(long f_type)
+{
+    /* Some kernels' f_type is signed: compare the low 32 bits. */
+    static const struct {
+        unsigned magic;
+        const char *name;
+    } kinds[] = {
+        {0x6969, "NFS"},          {0x517b, "SMB"},          {0xfe534d42u, "SMB"},     {0xff534d42u, "CIFS"},
+        {0x564c, "NCP"},          {0x5346414f, "AFS"},      {0x6b414653, "AFS"},      {0x73757245, "Coda"},
+        {0x0bd00bd0, "Lustre"},   {0x47504653, "GPFS"},     {0x00c36400, "CephFS"},   {0x01021997, "9P"},
+        {0x19830326, "BeeGFS"},   {0x7461636f, "OCFS2"},    {0x01161970, "GFS2"},     {0xaad7aaeau, "PanFS"},
+        {0x786f4256, "vboxsf"},   {0xbacbacbcu, "VMware shared folder"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if ((unsigned)f_type == kinds[i].magic) {
+            return kinds[i].name;
+        }
+    }
+    return NULL;
+}
+
+const char *data_dir_network_name_fuse(const char *mount_type)
+{
+    static const char *const kinds[] = {"sshfs", "glusterfs", "ceph",  "cephfs",  "s3fs",   "goofys",   "gcsfuse",
+                                        "rclone", "davfs",    "davfs2", "curlftpfs", "juicefs", "smbnetfs", "moosefs"};
+    if (strncmp(mount_type, "fuse.", 5) != 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(mount_type + 5, kinds[i]) == 0) {
+            return kinds[i];
+        }
+    }
+    return NULL;
+}
+
+/* The network file system behind the FUSE mount with this device number, or NULL. A line of mountinfo is
+ * "36 35 98:0 /root /mount/point rw,noatime master:1 - type source options" (proc(5)). */
+static const char *fuse_network_name(dev_t device)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (file == NULL) {
+        return NULL;
+    }
+    const char *name = NULL;
+    char *line = NULL;
+    size_t capacity = 0;
+    while (name == NULL && getline(&line, &capacity, file) > 0) {
+        unsigned device_major;
+        unsigned device_minor;
+        char type[64];
+        const char *dash = strstr(line, " - ");
+        if (dash != NULL && sscanf(line, "%*u %*u %u:%u ", &device_major, &device_minor) == 2 &&
+            makedev(device_major, device_minor) == device && sscanf(dash + 3, "%63s", type) == 1) {
+            name = data_dir_network_name_fuse(type);
+        }
+    }
+    free(line);
+    fclose(file);
+    return name;
+}
+
+/* 0 or errno. */
+static int make_with_parents(const char *path)
+{
+    char partial[PATH_MAX];
+    size_t length = strlen(path);
+    memcpy(partial, path, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (partial[i] != '/' && partial[i] != '\0') {
+            continue;
+        }
+        partial[i] = '\0';
+        if (mkdir(partial, 0700) != 0 && errno != EEXIST) {
+            /* An unwritable parent that exists says EROFS or EACCES on some systems. */
+            int reason = errno;
+            struct stat there;
+            if (stat(partial, &there) != 0) {
+                return reason;
+            }
+        }
+        if (i < length) {
+            partial[i] = '/';
+        }
+    }
+    return 0;
+}
+
+static bool is_empty_or_ours(int dir_fd)
+{
+    if (faccessat(dir_fd, "lock", F_OK, 0) == 0) {
+        return true;
+    }
+    int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (dir == NULL) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return false;
+    }
+    bool empty = true;
+    for (const struct dirent *entry; empty && (entry = readdir(dir)) != NULL;) {
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    }
+    closedir(dir);
+    return empty;
+}
+
+/* Refuses what must not be a data directory; closes it to other users. */
+static int check_and_close_to_others(const char *path, int dir_fd, char *error, size_t error_size)
+{
+    struct statfs fs;
+    struct stat info;
+    if (fstatfs(dir_fd, &fs) != 0 || fstat(dir_fd, &info) != 0) {
+        snprintf(error, error_size, "cannot look at the data directory %s: %s", path, strerror(errno));
+        return ERR_IO;
+    }
+    const char *network = (unsigned)fs.f_type == FUSE_MAGIC ? fuse_network_name(info.st_dev)
+                                                            : data_dir_network_name((long)fs.f_type);
+    if (network != NULL) {
+        snprintf(error, error_size,
+                 "the data directory %s is on a network file system (%s), where a database is not safe: give a path on "
+                 "a local disk with --dir, for example --dir /var/tmp/shoal-%u",
+                 path, network, (unsigned)geteuid());
+        return ERR_REFUSED;
+    }
+    if (info.st_uid != geteuid()) {
+        snprintf(error, error_size,
+                 "the data directory %s belongs to another user (uid %u), not to you (uid %u): give one of your own "
+                 "with --dir",
+                 path, (unsigned)info.st_uid, (unsigned)geteuid());
+        return ERR_REFUSED;
+    }
+    if ((info.st_mode & 0077) == 0) {
+        return 0;
+    }
+    /* Somebody's home or /tmp given by mistake must not be closed to others: only a directory without foreign files. */
+    if ((info.st_mode & S_ISVTX) != 0 || !is_empty_or_ours(dir_fd)) {
+        snprintf(error, error_size,
+                 "the data directory %s is open to other users and has files of its own: give a new directory with "
+                 "--dir, or run chmod 700 on it if it is meant",
+                 path);
+        return ERR_REFUSED;
+    }
+    if (fchmod(dir_fd, 0700) != 0) {
+        snprintf(error, error_size, "cannot make the data directory %s private: %s", path, strerror(errno));
+        return ERR_IO;
+    }
+    return 0;
+}
+
+static int lock_take(const char *path, int dir_fd, int *lock_fd, char *error, size_t error_size)
+{
+    int fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        int rc = errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE : ERR_IO;
+        snprintf(error, error_size, "cannot make the file %s/lock: %s", path, strerror(errno));
+        return rc;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int reason = errno;
+        char text[24] = "";
+        ssize_t got = pread(fd, text, sizeof text - 1, 0);
+        long pid = got > 0 ? strtol(text, NULL, 10) : 0;
+        close(fd);
+        if (reason != EWOULDBLOCK) {
+            snprintf(error, error_size, "cannot lock the file %s/lock: %s", path, strerror(reason));
+            return ERR_IO;
+        }
+        snprintf(error, error_size,
+                 "the data directory %s is in use by another daemon (pid %ld): stop that one, or give another directory "
+                 "with --dir",
+                 path, pid);
+        return ERR_EXISTS;
+    }
+    /* Always as many bytes, over the old ones: that needs no new space on a full disk. The number is for people; a
+     * first start on a full disk goes on without it and fails where it matters. */
+    char text[24];
+    int length = snprintf(text, sizeof text, "%-11ld\n", (long)getpid());
+    if (pwrite(fd, text, (size_t)length, 0) < 0 && errno != ENOSPC && errno != EDQUOT) {
+        snprintf(error, error_size, "cannot write the file %s/lock: %s", path, strerror(errno));
+        close(fd);
+        return ERR_IO;
+    }
+    *lock_fd = fd;
+    return 0;
+}
+
+int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size)
+{
+    size_t length = strlen(path);
+    if (length == 0 || length >= PATH_MAX) {
+        snprintf(error, error_size, "the path of the data directory is %s: give another with --dir",
+                 length == 0 ? "empty" : "too long");
+        return ERR_USAGE;
+    }
+    int reason = make_with_parents(path);
+    int dir_fd = reason == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (dir_fd < 0) {
+        reason = reason != 0 ? reason : errno;
+        snprintf(error, error_size, "cannot make or open the data directory %s: %s", path, strerror(reason));
+        return reason == ENOSPC || reason == EDQUOT ? ERR_NO_SPACE : ERR_IO;
+    }
+    int rc = check_and_close_to_others(path, dir_fd, error, error_size);
+    if (rc == 0) {
+        rc = lock_take(path, dir_fd, lock_fd, error, error_size);
+    }
+    close(dir_fd);
+    return rc;
+}

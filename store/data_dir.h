@@ -1,0 +1,20 @@
+#ifndef STORE_DATA_DIR_H
+#define STORE_DATA_DIR_H
+/* The data directory of one node: private to its user, on a local disk, held by one daemon at a time. */
+
+#include <stddef.h>
+
+/* Creates `path` (mode 0700, with its parents) if it is not there, and takes DIR/lock for this process; `*lock_fd` holds
+ * it until the caller closes it or ends. Nobody else reads DIR/lock but for the number in it, the holder's pid.
+ * On failure `error` has one sentence. ERR_REFUSED: on a network file system, not ours, open to other users and not
+ * empty. ERR_EXISTS: another daemon holds it. ERR_IO, ERR_NO_SPACE, ERR_USAGE (path too long). */
+int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size);
+
+/* The name of the network file system that statfs reports as `f_type` ("NFS"), or NULL for others. FUSE is NULL too:
+ * its f_type does not say what is behind it, its mount type does. Static strings. */
+const char *data_dir_network_name(long f_type);
+
+/* The same for the mount type in /proc/self/mountinfo, e.g. "fuse.sshfs". */
+const char *data_dir_network_name_fuse(const char *mount_type);
+
+#endif

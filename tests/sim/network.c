@@ -1,0 +1,150 @@
+#include "tests/sim/network.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "tests/sim/world.h"
+
+void network_init(struct sim *sim)
+{
+    struct random *random = &sim->random[STREAM_NETWORK];
+    for (int i = 0; i < PLAN_NODES_MAX; i++) {
+        for (int j = 0; j < PLAN_NODES_MAX; j++) {
+            sim->network.links[i][j].base_ms = (uint32_t)sim_log_between(random, 1, 20);
+        }
+    }
+}
+
+bool network_is_cut(const struct sim *sim, int from, int to)
+{
+    return sim->now_ms < sim->network.links[from][to].cut_until_ms || !sim->nodes[from].host_up ||
+           !sim->nodes[to].host_up;
+}
+
+bool network_both_ways(const struct sim *sim, int a, int b)
+{
+    return a == b || (!network_is_cut(sim, a, b) && !network_is_cut(sim, b, a));
+}
+
+static uint64_t draw_delay(struct sim *sim, struct network_link *link)
+{
+    struct random *random = &sim->random[STREAM_NETWORK];
+    uint64_t at_ms = sim->now_ms + link->base_ms;
+    if (!sim->network.is_calm && sim->plan.has[FAULT_DELAY]) {
+        at_ms += sim_wait(random, sim->plan.delay_ms);
+    }
+    if (!sim->network.is_calm && sim->plan.has[FAULT_REORDER]) {
+        return at_ms + (sim_chance(random, sim->plan.reorder_permille) ? random_below(random, 1000) : 0);
+    }
+    at_ms = at_ms > link->last_at_ms ? at_ms : link->last_at_ms;
+    link->last_at_ms = at_ms;
+    return at_ms;
+}
+
+static void push_packet(struct sim *sim, int from, int to, const struct message *message)
+{
+    struct sim_event *event = sim_push(sim, draw_delay(sim, &sim->network.links[from][to]), SIM_MESSAGE, to);
+    if (sim->plan.uses_codec) {
+        static uint8_t encoded[MESSAGE_BYTES_MAX];
+        size_t count = message_encode(message, encoded, sizeof encoded);
+        CHECK(count > 0); /* the core may only say what fits */
+        struct network_packet *packet = sim_payload(sim, event, (uint32_t)(sizeof *packet + count));
+        packet->from = (uint8_t)from;
+        packet->is_encoded = true;
+        packet->byte_count = (uint32_t)count;
+        memcpy(packet->bytes, encoded, count);
+        return;
+    }
+    struct network_packet *packet = sim_payload(sim, event, (uint32_t)sizeof *packet + message->byte_count);
+    packet->from = (uint8_t)from;
+    packet->message = *message;
+    packet->byte_count = message->byte_count;
+    if (message->byte_count > 0) {
+        memcpy(packet->bytes, message->bytes, message->byte_count);
+    }
+    packet->message.bytes = packet->bytes;
+}
+
+void network_send(struct sim *sim, int from, int to, const struct message *message)
+{
+    struct random *random = &sim->random[STREAM_NETWORK];
+    sim->network.sent++;
+    bool is_lost = !sim->nodes[from].peer[to] || network_is_cut(sim, from, to);
+    if (!sim->network.is_calm && sim->plan.has[FAULT_LOSS] && sim_chance(random, sim->plan.loss_permille)) {
+        is_lost = true;
+    }
+    if (is_lost) {
+        sim->network.lost++;
+        return;
+    }
+    push_packet(sim, from, to, message);
+    if (!sim->network.is_calm && sim->plan.has[FAULT_DUPLICATE] && sim_chance(random, sim->plan.duplicate_permille)) {
+        push_packet(sim, from, to, message);
+    }
+}
+
+void network_deliver(struct sim *sim, struct sim_event *event)
+{
+    struct network_packet *packet = event->payload;
+    int to = event->node;
+    struct network_link *link = &sim->network.links[packet->from][to];
+    if (packet->is_held) {
+        packet->is_held = false;
+        link->held--;
+    }
+    if (!sim_daemon_up(sim, to) || !sim->nodes[to].admit[packet->from]) {
+        sim->network.lost++;
+        return;
+    }
+    if (sim_paused(sim, to)) {
+        if (link->held < NETWORK_HELD_MAX) {
+            link->held++;
+            packet->is_held = true;
+            sim_again(sim, event, sim->nodes[to].paused_until_ms);
+        }
+        return;
+    }
+    if (packet->is_encoded) {
+        CHECK(message_decode(packet->bytes, packet->byte_count, &packet->message) == 0);
+    }
+    sim->network.delivered++;
+    struct node_event core_event = {.kind = NODE_EVENT_MESSAGE};
+    core_event.u.message.from = sim->nodes[packet->from].id;
+    core_event.u.message.message = &packet->message;
+    SIM_TRACE(sim, to, "message %d from n%d, %u bytes", (int)packet->message.kind, packet->from,
+              packet->message.byte_count);
+    sim_step(sim, to, &core_event);
+}
+
+void network_probe(struct sim *sim, int node, int target)
+{
+    bool is_silent = !network_both_ways(sim, node, target) ||
+                     (sim_paused(sim, target) && sim->nodes[target].is_suspended);
+    uint64_t delay_ms = is_silent ? 1000 : 2 * sim->network.links[node][target].base_ms;
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_LINK, node);
+    struct network_probe *probe = sim_payload(sim, event, sizeof *probe);
+    probe->target = (uint8_t)target;
+    probe->life = sim->nodes[node].life;
+}
+
+void network_probed(struct sim *sim, struct sim_event *event)
+{
+    const struct network_probe *probe = event->payload;
+    int node = event->node, target = probe->target;
+    if (!sim_daemon_up(sim, node) || sim->nodes[node].life != probe->life) {
+        return;
+    }
+    if (sim_paused(sim, node)) {
+        sim_again(sim, event, sim->nodes[node].paused_until_ms);
+        return;
+    }
+    struct node_event core_event = {.kind = NODE_EVENT_LINK};
+    core_event.u.link.peer = sim->nodes[target].id;
+    bool is_silent = !network_both_ways(sim, node, target) ||
+                     (sim_paused(sim, target) && sim->nodes[target].is_suspended);
+    if (!is_silent) {
+        core_event.u.link.open = sim_daemon_up(sim, target); /* a stopped process' socket still accepts */
+        core_event.u.link.refused = !core_event.u.link.open;
+    }
+    sim_step(sim, node, &core_event);
+}

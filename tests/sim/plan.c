@@ -1,0 +1,203 @@
+#include "tests/sim/plan.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "node/config.h"
+#include "tests/sim/world.h"
+
+static const char *const fault_names[FAULT_COUNT] = {
+    "loss",      "delay",     "duplicates", "reordering", "partition",   "one-way cuts",  "daemon crash", "machine crash",
+    "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
+};
+
+const char *plan_fault_name(enum plan_fault fault)
+{
+    return fault_names[fault];
+}
+
+bool plan_isolates(const struct plan *plan)
+{
+    static const enum plan_fault isolating[] = {FAULT_LOSS,         FAULT_DELAY,      FAULT_REORDER, FAULT_PARTITION,
+                                                FAULT_ONE_WAY,      FAULT_CRASH_HOST, FAULT_PAUSE,   FAULT_SUSPEND,
+                                                FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP};
+    for (size_t i = 0; i < sizeof isolating / sizeof isolating[0]; i++) {
+        if (plan->has[isolating[i]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void draw_faults(struct plan *plan, struct random *random)
+{
+    uint64_t dice = random_below(random, 20);
+    if (dice == 0) {
+        plan->fault_count = 0;
+    } else if (dice <= 4) {
+        plan->has[random_below(random, FAULT_COUNT)] = true;
+    } else {
+        for (int i = 0; i < FAULT_COUNT; i++) {
+            plan->has[i] = sim_chance(random, 500);
+        }
+    }
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        plan->fault_count += plan->has[i];
+        plan->mean_ms[i] = sim_log_between(random, 6000, 200000);
+    }
+    plan->loss_permille = (uint32_t)sim_log_between(random, 1, 200);
+    plan->duplicate_permille = (uint32_t)sim_log_between(random, 1, 300);
+    plan->reorder_permille = (uint32_t)sim_log_between(random, 1, 300);
+    plan->delay_ms = (uint32_t)sim_log_between(random, 2, 400);
+    plan->disk_ms = (uint32_t)(plan->has[FAULT_DISK_SLOW] ? sim_log_between(random, 30, 2000) : sim_log_between(random, 1, 20));
+    plan->zombie_permille = (uint32_t)sim_log_between(random, 20, 800);
+    plan->worker_crash_ms = sim_log_between(random, 15000, 300000);
+}
+
+static void pack_hyperparameters(struct pack_writer *writer, struct random *random)
+{
+    struct search_parameter rate = {.kind = SEARCH_LOG, .minval = -3, .maxval = -1, .base = 10, .count = 4};
+    struct search_parameter hidden = {.kind = SEARCH_INT, .minval = 16, .maxval = 256, .count = 2};
+    bytes_copy_text(rate.name, sizeof rate.name, "learning_rate");
+    bytes_copy_text(hidden.name, sizeof hidden.name, "hidden");
+    bool both = sim_chance(random, 500);
+    pack_array(writer, both ? 2 : 1);
+    search_parameter_pack(writer, &rate);
+    if (both) {
+        search_parameter_pack(writer, &hidden);
+    }
+}
+
+static void draw_config(struct plan_experiment *experiment, struct random *random, uint32_t index)
+{
+    uint8_t parameters[512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, parameters, sizeof parameters);
+    pack_hyperparameters(&writer, random);
+    CHECK(!writer.failed);
+    static const uint8_t no_labels[] = {0x90}, no_environment[] = {0x80};
+    struct config config = {
+        .searcher = SEARCH_RANDOM,
+        .max_trials = experiment->trials,
+        .slots_per_trial = experiment->slots,
+        .min_slots = experiment->slots,
+        .max_slots = experiment->slots,
+        .priority = (uint32_t)sim_between(random, 40, 44),
+        .max_restarts = experiment->max_restarts,
+        .seed = random_below(random, 1000),
+        .preemption_timeout_s = (uint32_t)sim_between(random, 1, 60),
+        .checkpoint_replicas = (uint32_t)sim_between(random, 1, 3),
+        .on_partition = experiment->pauses_minority ? CONFIG_PARTITION_PAUSE_MINORITY : CONFIG_PARTITION_CONTINUE,
+        .environment = no_environment,
+        .environment_bytes = sizeof no_environment,
+        .labels = no_labels,
+        .labels_bytes = sizeof no_labels,
+        .hyperparameters = parameters,
+        .hyperparameters_bytes = (uint32_t)writer.used_bytes,
+    };
+    if (experiment->trials == 1) {
+        config.searcher = SEARCH_SINGLE;
+    }
+    format_text(config.name, sizeof config.name, "experiment %u", index);
+    bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "shoal-train mlp");
+    bytes_copy_text(config.metric, sizeof config.metric, "accuracy");
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+static void draw_experiment(struct plan *plan, struct random *random, uint32_t index)
+{
+    struct plan_experiment *experiment = &plan->experiments[index];
+    for (size_t i = 0; i < sizeof experiment->id.bytes; i++) {
+        experiment->id.bytes[i] = (uint8_t)random_u64(random);
+    }
+    for (size_t i = 0; i < sizeof experiment->code.bytes; i++) {
+        experiment->code.bytes[i] = (uint8_t)random_u64(random);
+    }
+    experiment->trials = (uint32_t)sim_between(random, 1, PLAN_TRIALS_MAX);
+    experiment->slots = (uint32_t)sim_between(random, 1, 3);
+    uint64_t trial_ms = sim_log_between(random, 10000, 60000);
+    experiment->step_ms = (uint32_t)sim_log_between(random, 250, 2000);
+    experiment->steps = (uint32_t)(trial_ms / experiment->step_ms) + 1;
+    experiment->save_every = (uint32_t)sim_between(random, 2, experiment->steps / 2 + 2);
+    experiment->max_restarts = sim_chance(random, 700) ? 5 : (uint32_t)random_below(random, 4);
+    experiment->fails_at_once = plan->has[FAULT_ENTRYPOINT] && index == 0;
+    experiment->fails_fast = sim_chance(random, 300);
+    experiment->pauses_minority = sim_chance(random, 200);
+    experiment->submit_ms = sim_log_between(random, 1000, 120000);
+    if (sim_chance(random, 200)) {
+        experiment->cancel_ms = experiment->submit_ms + sim_log_between(random, 100, 200000);
+    }
+    if (sim_chance(random, 300)) {
+        experiment->pause_ms = experiment->submit_ms + sim_log_between(random, 100, 100000);
+        experiment->resume_ms = experiment->pause_ms + sim_log_between(random, 100, 100000);
+    }
+    draw_config(experiment, random, index);
+}
+
+static uint32_t slots_of(const struct plan *plan, uint32_t nodes)
+{
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        slots += (nodes >> i & 1) != 0 ? plan->slots[i] : 0;
+    }
+    return slots;
+}
+
+/* How long all the work takes on the core, should nothing be done before: what bounds the time to wait. */
+static uint64_t work_ms(const struct plan *plan, uint32_t slots)
+{
+    uint64_t sum_ms = 0;
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        const struct plan_experiment *e = &plan->experiments[i];
+        uint32_t at_once = slots / e->slots;
+        uint64_t rounds = (e->trials + at_once - 1) / at_once;
+        sum_ms += rounds * ((uint64_t)e->steps * e->step_ms + 8000);
+    }
+    return sum_ms;
+}
+
+static void draw_core(struct plan *plan, struct random *random)
+{
+    uint32_t all = (1u << plan->node_count) - 1;
+    uint32_t wanted = 1;
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        wanted = plan->experiments[i].slots > wanted ? plan->experiments[i].slots : wanted;
+    }
+    bool whole = plan->fault_count == 0 || sim_chance(random, 300);
+    uint32_t size = whole ? plan->node_count : (uint32_t)sim_between(random, 1, plan->node_count);
+    while ((uint32_t)__builtin_popcount(plan->core) < size || slots_of(plan, plan->core) < wanted) {
+        plan->core |= 1u << random_below(random, plan->node_count);
+    }
+    bool silent = sim_chance(random, 250);
+    plan->core_refuses = silent ? 0 : all & ~plan->core;
+    plan->needs_patience = silent && plan->core != all;
+}
+
+void plan_draw(struct plan *plan, struct random *random, uint64_t minutes)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->node_count = (uint32_t)sim_between(random, 3, PLAN_NODES_MAX);
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        plan->slots[i] = sim_chance(random, 100) ? 0 : (uint32_t)sim_between(random, 1, PLAN_SLOTS_MAX);
+        total += plan->slots[i];
+    }
+    plan->slots[0] += total < 3 ? 3 - plan->slots[0] : 0; /* the largest gang fits somewhere */
+    plan->is_partial_roster = sim_chance(random, 300);
+    plan->uses_codec = sim_chance(random, 100);
+    draw_faults(plan, random);
+    plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        draw_experiment(plan, random, i);
+    }
+    draw_core(plan, random);
+    uint64_t whole_ms = minutes * 60000;
+    plan->heal_ms = whole_ms * 6 / 10;
+    uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
+    needed_ms += plan->needs_patience ? 660000 : 0;
+    plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
+}

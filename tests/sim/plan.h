@@ -1,0 +1,83 @@
+#ifndef TESTS_SIM_PLAN_H
+#define TESTS_SIM_PLAN_H
+/* What a seed holds. Swarm testing (Groce and others, ISSTA 2012): each class of fault is in with probability one half,
+ * at a rate drawn over orders of magnitude; some seeds have one class only, one in twenty has none. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/random.h"
+
+#define PLAN_NODES_MAX 9
+#define PLAN_SLOTS_MAX 3
+#define PLAN_EXPERIMENTS_MAX 3
+#define PLAN_TRIALS_MAX 8
+#define PLAN_CONFIG_BYTES_MAX 1024
+
+enum plan_fault {
+    /* Of every message, all storm long. */
+    FAULT_LOSS,
+    FAULT_DELAY,
+    FAULT_DUPLICATE,
+    FAULT_REORDER,
+    /* At moments. */
+    FAULT_PARTITION,
+    FAULT_ONE_WAY,
+    FAULT_CRASH_DAEMON,
+    FAULT_CRASH_HOST,
+    FAULT_PAUSE,
+    FAULT_SUSPEND,
+    FAULT_DISK_FULL,
+    FAULT_LOSE_KEEP, /* a daemon is killed, and one of its workers is not found again */
+    /* Of what happens anyway. */
+    FAULT_DISK_SLOW,
+    FAULT_WORKER_CRASH,
+    FAULT_ZOMBIE,
+    FAULT_ENTRYPOINT, /* one experiment's program fails at once */
+    FAULT_COUNT
+};
+#define FAULT_TIMED_FIRST FAULT_PARTITION
+#define FAULT_TIMED_LAST FAULT_LOSE_KEEP
+
+const char *plan_fault_name(enum plan_fault fault);
+
+struct plan_experiment {
+    experiment_id id;
+    hash256 code;
+    uint8_t config[PLAN_CONFIG_BYTES_MAX];
+    uint32_t config_bytes;
+    uint32_t trials, slots, steps, step_ms, save_every, max_restarts;
+    bool fails_at_once;
+    bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
+    bool pauses_minority;
+    uint64_t submit_ms, cancel_ms, pause_ms, resume_ms; /* 0: never */
+};
+
+struct plan {
+    uint32_t node_count;
+    uint32_t slots[PLAN_NODES_MAX];
+    bool is_partial_roster; /* members know the founder and themselves; the rest must spread */
+    bool uses_codec;
+    uint32_t fault_count; /* classes in */
+    bool has[FAULT_COUNT];
+    uint64_t mean_ms[FAULT_COUNT]; /* timed ones: between two */
+    uint32_t loss_permille, duplicate_permille, reorder_permille;
+    uint32_t delay_ms;      /* of every message, in the mean, on top */
+    uint32_t disk_ms;       /* of one commit, in the mean */
+    uint32_t zombie_permille;
+    uint64_t worker_crash_ms; /* mean life of a worker */
+    uint64_t heal_ms, end_ms;
+    uint32_t core;         /* nodes that live after the heal, bits */
+    uint32_t core_refuses; /* of the others: machines that refuse connections; the rest are silent */
+    bool needs_patience;   /* too many silent ones: what ran there is waited for */
+    uint32_t experiment_count;
+    struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
+};
+
+void plan_draw(struct plan *plan, struct random *random, uint64_t minutes);
+
+/* Which faults may have made two coordinators run one trial, though nothing was lost. */
+bool plan_isolates(const struct plan *plan);
+
+#endif

@@ -1,0 +1,126 @@
+#ifndef TESTS_SIM_WORKERS_H
+#define TESTS_SIM_WORKERS_H
+/* Processes on slots, the groups that they form, and the blobs (checkpoints, code) that machines hold.
+ *
+ * A process lives on under its keep while the daemon is down, for the lease's time. A group makes a step only while all
+ * of its ranks live, reach each other and have been told the group. Rank 0 reports and saves; after the last step all
+ * ranks end with status 0. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "gossip/lease.h"
+#include "gossip/message.h"
+#include "tests/sim/plan.h"
+
+#define WORKERS_GROUPS_MAX 64
+#define WORKERS_BLOBS_MAX 8192
+#define WORKERS_KEEP_MS LEASE_MS
+#define WORKERS_FETCH_MS 10000 /* after which a blob that nobody reachable holds is given up */
+
+struct sim;
+struct sim_event;
+struct node_effect;
+
+struct worker_process {
+    bool is_alive;
+    bool is_listening, is_stopping, is_killed;
+    bool is_lost; /* its keep is gone or is ending it: no daemon can adopt it */
+    uint32_t serial;
+    attempt_id attempt;
+    uint32_t rank, size, port;
+    uint32_t generation; /* of the group that it was told; 0: none yet. Stored plus one. */
+    uint8_t group_key[MESSAGE_KEY_BYTES];
+    lease_token token;
+    uint64_t dies_ms; /* 0: not dying */
+    uint32_t group;   /* index */
+};
+
+/* How a process ended while no daemon was there to hear it. */
+struct worker_report {
+    bool is_waiting;
+    attempt_id attempt;
+    int32_t code;
+    bool is_killed;
+};
+
+struct worker_group {
+    bool is_used, is_stepping, is_done;
+    uint32_t serial;
+    attempt_id attempt;
+    uint32_t experiment; /* index in the plan */
+    uint32_t size, live;
+    struct {
+        bool is_set;
+        uint8_t node, slot;
+        uint32_t serial;
+    } ranks[PLAN_NODES_MAX * PLAN_SLOTS_MAX];
+    uint64_t step;
+};
+
+struct worker_blob {
+    hash256 hash;
+    uint32_t holders; /* bits: machines with it on disk */
+    bool is_code;
+    uint64_t step;
+};
+
+struct workers {
+    struct worker_group groups[WORKERS_GROUPS_MAX];
+    struct worker_blob *blobs; /* open hash table */
+    uint32_t blob_count;
+    uint32_t serial;
+    uint64_t spawned, adopted, completed_groups;
+};
+
+struct workers_prepare {
+    attempt_id attempt;
+    hash256 code, checkpoint;
+    uint32_t life;
+    uint64_t until_ms;
+};
+
+struct workers_exit {
+    attempt_id attempt;
+    int32_t code;
+    bool is_killed;
+    uint32_t life; /* 0: of a process, whoever the daemon is now */
+};
+
+struct workers_save {
+    attempt_id attempt;
+    uint64_t step;
+};
+
+struct workers_push {
+    attempt_id attempt;
+    hash256 blob;
+    uint64_t step;
+    uint8_t to;
+    bool is_failed;
+    uint32_t life;
+};
+
+/* Effects of a node. */
+void workers_prepare(struct sim *sim, int node, const struct node_effect *effect);
+void workers_spawn(struct sim *sim, int node, const struct node_effect *effect);
+void workers_kill(struct sim *sim, int node, const struct node_effect *effect);
+void workers_stop(struct sim *sim, int node, const struct node_effect *effect);
+void workers_group(struct sim *sim, int node, const struct node_effect *effect);
+void workers_push(struct sim *sim, int node, const struct node_effect *effect);
+
+/* Every event of the queue that is about processes, groups or blobs. */
+void workers_event(struct sim *sim, struct sim_event *event);
+
+/* The daemon or the whole machine has gone; a daemon is about to start (adopts), has started (tells of the ends). */
+void workers_daemon_down(struct sim *sim, int node);
+void workers_host_down(struct sim *sim, int node);
+void workers_adopt(struct sim *sim, int node);
+void workers_daemon_up(struct sim *sim, int node);
+
+/* Blobs. */
+struct worker_blob *workers_blob(struct sim *sim, hash256 hash); /* NULL: nobody ever made it */
+void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step);
+
+#endif

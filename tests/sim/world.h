@@ -1,0 +1,180 @@
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+/* The simulated world: shoald's own node cores, three to nine of them in one thread, with a simulated clock, network,
+ * disks, processes and users. Everything follows from the seed. One ordered queue of events, earliest first, ties by
+ * sequence; one core at a time takes one event, and its effects become later events.
+ *
+ *     plan.h      what a seed holds: machines, experiments, faults
+ *     network.h   links between machines           disk.h      what is on whose disk
+ *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
+ *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
+ *
+ * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "node/core.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/network.h"
+#include "tests/sim/plan.h"
+#include "tests/sim/workers.h"
+
+#define SIM_TEXT_BYTES 512
+#define SIM_RING_LINES 200
+#define SIM_LINE_BYTES 200
+
+enum sim_event_kind {
+    SIM_MESSAGE,    /* payload: struct network_packet, for `node` */
+    SIM_DISK,       /* node: a commit is done */
+    SIM_BOOT,       /* node: its daemon starts */
+    SIM_HOST_UP,    /* node: the machine is on again, its daemon not yet */
+    SIM_LINK,       /* payload: struct network_probe */
+    SIM_PREPARED,   /* payload: struct workers_prepare */
+    SIM_LISTENS,    /* node, slot, serial: a process */
+    SIM_STOPPED,    /* ... has saved and leaves */
+    SIM_DIES,       /* ... is dead at last */
+    SIM_EXITS,      /* ... ends by itself; arg: the status */
+    SIM_CRASHES,    /* ... fails by itself, during the storm only */
+    SIM_ORPHANED,   /* ... its keep has heard no daemon for the lease's time */
+    SIM_EXITED,     /* payload: struct workers_exit, tells the daemon */
+    SIM_STEP,       /* serial: a group makes a step */
+    SIM_CHECKPOINT, /* payload: struct workers_save */
+    SIM_PUSHED,     /* payload: struct workers_push */
+    SIM_USER,       /* arg: experiment; slot: enum node_request_kind */
+    SIM_USER_WAITS, /* serial: the request that got no reply in time */
+    SIM_FAULT,      /* arg: enum plan_fault */
+    SIM_DISK_ROOM,  /* node: its disk has room again */
+    SIM_HEAL,
+    SIM_SECOND, /* the checks of every virtual second */
+    SIM_EVENT_KINDS
+};
+
+struct sim_event {
+    uint64_t at_ms, order;
+    void *payload;
+    uint32_t payload_bytes;
+    uint32_t serial;
+    uint8_t kind, node, slot, arg;
+};
+
+enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
+                  STREAM_CHECKS, STREAM_COUNT };
+
+struct sim_node {
+    node_id id;
+    uint8_t public_key[PUBLIC_KEY_BYTES];
+    uint64_t clock_offset_ms;
+    struct node_core *core; /* NULL while its daemon is down */
+    void *memory;
+    bool host_up;
+    bool is_gone;    /* for ever */
+    bool refuses;    /* gone, but the machine is on and refuses connections */
+    uint64_t paused_until_ms; /* in the future: the daemon stands still */
+    bool is_suspended;        /* and with it the whole machine */
+    uint64_t down_since_ms;
+    uint32_t life; /* counts boots; events of an earlier life are void */
+    uint64_t boot;
+    uint64_t tick_ms;
+    bool peer[PLAN_NODES_MAX];  /* it keeps a connection there */
+    bool admit[PLAN_NODES_MAX]; /* it lets them in */
+    struct disk disk;
+    struct worker_process processes[PLAN_SLOTS_MAX];
+    struct worker_report reports[PLAN_SLOTS_MAX];
+};
+
+struct sim_memory; /* what seeds of one process share, so that nothing is allocated between them */
+struct checkers;
+struct users;
+
+struct sim {
+    uint64_t seed;
+    struct plan plan;
+    uint32_t bugs;
+    uint64_t now_ms, order;
+    struct random random[STREAM_COUNT];
+    struct sim_memory *memory;
+    struct arena arena; /* payloads, disks */
+    mesh_id mesh;
+    struct sim_event *heap;
+    uint32_t heap_count;
+    struct sim_node nodes[PLAN_NODES_MAX];
+    struct network network;
+    struct workers workers;
+    struct users *users;
+    struct checkers *checkers;
+    bool healed;
+    uint64_t healed_ms;
+    uint64_t unstable_until_ms; /* no fault is under way from then on */
+    uint64_t events, steps, digest;
+    struct node_effects effects;
+
+    bool failed;
+    int invariant;
+    char failure[SIM_TEXT_BYTES];
+
+    bool tracing;  /* lines go to the ring; with `verbose` also to stdout */
+    bool verbose;
+    int tracing_node;
+    uint32_t ring_count;
+    char (*ring)[SIM_LINE_BYTES];
+};
+
+/* One for the process: about 9 x 8 MiB for cores, 64 MiB for payloads, touched as needed. */
+struct sim_memory *sim_memory_new(void);
+void sim_memory_destroy(struct sim_memory **memory);
+
+struct sim_result {
+    bool failed;
+    int invariant;
+    char failure[SIM_TEXT_BYTES];
+    uint64_t events, steps, digest;
+};
+
+struct sim_run {
+    uint64_t seed;
+    uint32_t bugs;
+    uint64_t minutes; /* 10 */
+    bool tracing, verbose;
+    uint64_t *premises; /* added to: how often each checker had something to check (checkers.h); may be NULL */
+};
+
+/* Runs one seed. With `tracing`, the last lines of the trace are printed to stdout when it fails. */
+void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_result *out);
+
+/* ---- for the parts ---- */
+
+struct sim_event *sim_push(struct sim *sim, uint64_t at_ms, enum sim_event_kind kind, int node);
+void *sim_payload(struct sim *sim, struct sim_event *event, uint32_t bytes); /* zeroed, freed after dispatch */
+void sim_again(struct sim *sim, const struct sim_event *event, uint64_t at_ms); /* from its dispatch: later, once more */
+
+/* One step of a node's core; its effects are performed. Not from within effects. */
+void sim_step(struct sim *sim, int node, struct node_event *event);
+
+void sim_boot(struct sim *sim, int node);
+void sim_crash(struct sim *sim, int node, bool host);
+bool sim_runs(const struct sim *sim, int node);      /* daemon up and not paused */
+bool sim_daemon_up(const struct sim *sim, int node); /* perhaps paused */
+bool sim_paused(const struct sim *sim, int node);
+int sim_find_node(const struct sim *sim, node_id id); /* -1: none */
+
+/* The first failure counts. `invariant` is its number in DESIGN 13. */
+void sim_fail(struct sim *sim, int invariant, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+void sim_trace(struct sim *sim, int node, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define SIM_TRACE(sim, node, ...)                     \
+    do {                                              \
+        if ((sim)->tracing) {                         \
+            sim_trace((sim), (node), __VA_ARGS__);    \
+        }                                             \
+    } while (0)
+
+/* Draws. */
+uint64_t sim_between(struct random *random, uint64_t low, uint64_t high);     /* inclusive */
+uint64_t sim_log_between(struct random *random, uint64_t low, uint64_t high); /* log-uniform, low > 0 */
+uint64_t sim_wait(struct random *random, uint64_t mean);                      /* exponential, capped at 10 means */
+bool sim_chance(struct random *random, uint32_t permille);
+
+#endif

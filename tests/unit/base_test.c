@@ -1,0 +1,313 @@
+/* The small parts of base/: bytes, format, arena, random, frame, rendezvous. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/format.h"
+#include "base/frame.h"
+#include "base/random.h"
+#include "base/rendezvous.h"
+
+static void integers_are_big_endian(void **state)
+{
+    (void)state;
+    uint8_t out[8];
+    bytes_put_u64(out, 0x0102030405060708u);
+    static const uint8_t expected[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    assert_memory_equal(out, expected, 8);
+    assert_true(bytes_get_u64(out) == 0x0102030405060708u);
+    bytes_put_u32(out, 0xfffefdfcu);
+    assert_true(bytes_get_u32(out) == 0xfffefdfcu);
+    assert_int_equal(bytes_get_u16(out), 0xfffe);
+}
+
+static void hex_reads_back_and_refuses_other_lengths(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {0x00, 0xab, 0xff};
+    char text[7];
+    bytes_to_hex(text, bytes, 3);
+    assert_string_equal(text, "00abff");
+    uint8_t back[3];
+    assert_int_equal(bytes_from_hex(back, 3, "00ABfF"), 0);
+    assert_memory_equal(back, bytes, 3);
+    assert_int_equal(bytes_from_hex(back, 3, "00abf"), ERR_MALFORMED);
+    assert_int_equal(bytes_from_hex(back, 3, "00abff0"), ERR_MALFORMED);
+    assert_int_equal(bytes_from_hex(back, 3, "00abfg"), ERR_MALFORMED);
+    assert_int_equal(bytes_from_hex(back, 3, ""), ERR_MALFORMED);
+}
+
+static void copied_text_is_cut_and_padded(void **state)
+{
+    (void)state;
+    char out[6];
+    memset(out, 'x', sizeof out);
+    assert_true(bytes_copy_text(out, sizeof out, "ab"));
+    assert_memory_equal(out, "ab\0\0\0\0", 6);
+    assert_true(bytes_copy_text(out, sizeof out, "abcde"));
+    assert_false(bytes_copy_text(out, sizeof out, "abcdef"));
+    assert_string_equal(out, "abcde");
+    assert_true(bytes_copy_text_n(out, sizeof out, "ab\0cdefgh", 9));
+    assert_memory_equal(out, "ab\0\0\0\0", 6);
+}
+
+static void formatted_text_is_bounded(void **state)
+{
+    (void)state;
+    char out[128];
+    size_t length = format_text(out, sizeof out, "%s %c %u %d %llu %lld %zu %x %%", "word", 'z', 4294967295u, -7,
+                                18446744073709551615ull, (long long)INT64_MIN, (size_t)9, 0xbeefu);
+    assert_string_equal(out, "word z 4294967295 -7 18446744073709551615 -9223372036854775808 9 beef %");
+    assert_int_equal(length, strlen(out));
+    for (size_t size = 1; size < 8; size++) {
+        char *small = malloc(size);
+        assert_int_equal(format_text(small, size, "abc%u", 12345u), size - 1);
+        assert_memory_equal(small, "abc12345", size - 1);
+        assert_int_equal(small[size - 1], '\0');
+        free(small);
+    }
+}
+
+static void the_arena_reuses_and_is_capped(void **state)
+{
+    (void)state;
+    _Alignas(16) static uint8_t memory[4096];
+    struct arena arena;
+    arena_init(&arena, memory, sizeof memory);
+    uint8_t *first = arena_take(&arena, 100);
+    assert_non_null(first);
+    assert_int_equal(((uintptr_t)first & 15), 0);
+    memset(first, 0xee, 100);
+    arena_give(&arena, first, 100);
+    assert_int_equal(arena.used_bytes, 0);
+    uint8_t *second = arena_take(&arena, 128); /* the same class, zeroed again */
+    assert_ptr_equal(second, first);
+    for (size_t i = 0; i < 128; i++) {
+        assert_int_equal(second[i], 0);
+    }
+    second[0] = 42;
+    assert_ptr_equal(arena_grow(&arena, second, 100, 128), second);
+    uint8_t *third = arena_grow(&arena, second, 128, 300);
+    assert_ptr_not_equal(third, second);
+    assert_int_equal(third[0], 42);
+    assert_null(arena_take(&arena, 4096));
+    assert_null(arena_grow(&arena, third, 300, 5000));
+    assert_int_equal(third[0], 42);
+    unsigned taken = 0;
+    while (arena_take(&arena, 32) != NULL) {
+        taken++;
+    }
+    assert_int_equal(taken, (4096 - 128 - 512) / 32); /* blocks are not split: the given back 128 bytes stay free */
+    assert_null(arena_take(&arena, SIZE_MAX));
+    arena_give(&arena, NULL, 5);
+}
+
+static void random_numbers_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    /* xoshiro256** from the state 1, 2, 3, 4: the first values are known from the authors' program. */
+    struct random random = {{1, 2, 3, 4}};
+    assert_true(random_u64(&random) == 11520);
+    assert_true(random_u64(&random) == 0);
+    assert_true(random_u64(&random) == 1509978240);
+    assert_true(random_u64(&random) == 1215971899390074240u);
+    /* splitmix64 from 0. */
+    assert_true(random_mix(0) == 0xe220a8397b1dcdafu);
+}
+
+static void random_draws_are_uniform_and_streams_differ(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init_stream(&random, 5, 0);
+    unsigned counts[7] = {0};
+    double sum = 0;
+    for (int i = 0; i < 70000; i++) {
+        counts[random_below(&random, 7)]++;
+        double u = random_double(&random);
+        assert_true(u >= 0 && u < 1);
+        sum += u;
+    }
+    for (int i = 0; i < 7; i++) {
+        assert_in_range(counts[i], 9600, 10400); /* 10000 +- 4.3 standard deviations of 93 */
+    }
+    assert_true(sum / 70000 > 0.495 && sum / 70000 < 0.505);
+    struct random other, again;
+    random_init_stream(&other, 5, 1);
+    random_init_stream(&again, 5, 1);
+    random_init_stream(&random, 5, 0);
+    uint64_t value = random_u64(&other);
+    assert_true(value == random_u64(&again));
+    assert_true(value != random_u64(&random));
+}
+
+static void frames_arrive_whole_with_their_descriptor(void **state)
+{
+    (void)state;
+    int sockets[2], pipes[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    assert_int_equal(pipe(pipes), 0);
+    static uint8_t buffer[4096];
+    struct frame_reader reader;
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    const uint8_t *bytes;
+    size_t count;
+    int fd;
+    assert_int_equal(frame_reader_next(&reader, &bytes, &count, 0, &fd), ERR_AGAIN);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1, &bytes, &count, 0, &fd), ERR_TIMEOUT);
+
+    assert_int_equal(frame_send(sockets[0], (const uint8_t *)"first", 5, -1), 0);
+    assert_int_equal(frame_send(sockets[0], (const uint8_t *)"", 0, -1), 0);
+    assert_int_equal(frame_send(sockets[0], (const uint8_t *)"third", 5, pipes[1]), 0);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 0, &fd), 0);
+    assert_int_equal(count, 5);
+    assert_memory_equal(bytes, "first", 5);
+    assert_int_equal(fd, -1);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 0, &fd), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 1, &fd), 0);
+    assert_memory_equal(bytes, "third", 5);
+    assert_true(fd >= 0 && fd != pipes[1]);
+    assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    char c = 0;
+    assert_int_equal(read(pipes[0], &c, 1), 1);
+    assert_int_equal(c, 'x');
+    (void)close(fd);
+
+    /* A frame that comes in pieces is not handed out early. */
+    static const uint8_t pieces[] = {0, 0, 0, 2, 'o', 'k'};
+    for (size_t i = 0; i < sizeof pieces; i++) {
+        assert_int_equal(frame_reader_next(&reader, &bytes, &count, 0, &fd), ERR_AGAIN);
+        assert_int_equal(write(sockets[0], pieces + i, 1), 1);
+        assert_int_equal(frame_reader_fill(&reader, sockets[1]), 0);
+    }
+    assert_int_equal(frame_reader_next(&reader, &bytes, &count, 0, &fd), 0);
+    assert_memory_equal(bytes, "ok", 2);
+
+    /* A length beyond the buffer is refused, and the end of the stream is told. */
+    static const uint8_t giant[] = {0xff, 0xff, 0xff, 0xff, 'x'};
+    assert_int_equal(write(sockets[0], giant, sizeof giant), sizeof giant);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 0, &fd), ERR_MALFORMED);
+    frame_reader_close(&reader);
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    (void)close(sockets[0]);
+    assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 0, &fd), ERR_CLOSED);
+    assert_int_equal(frame_send(sockets[1], (const uint8_t *)"x", 1, -1), ERR_CLOSED);
+    assert_int_equal(frame_send(sockets[1], buffer, FRAME_BYTES_MAX + 1, -1), ERR_USAGE);
+    (void)close(sockets[1]);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
+static void descriptors_that_nobody_took_are_closed(void **state)
+{
+    (void)state;
+    int sockets[2], pipes[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    assert_int_equal(pipe(pipes), 0);
+    uint8_t buffer[256];
+    struct frame_reader reader;
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    for (int i = 0; i < 6; i++) { /* more than the reader keeps */
+        const uint8_t *bytes;
+        size_t count;
+        int fd;
+        assert_int_equal(frame_send(sockets[0], (const uint8_t *)"f", 1, pipes[1]), 0);
+        assert_int_equal(frame_reader_wait(&reader, sockets[1], 1000, &bytes, &count, 0, &fd), 0);
+        assert_int_equal(fd, -1);
+    }
+    frame_reader_close(&reader);
+    (void)close(pipes[1]);
+    char c;
+    assert_int_equal(read(pipes[0], &c, 1), 0); /* end of file: no duplicate of the write end is left */
+    (void)close(pipes[0]);
+    (void)close(sockets[0]);
+    (void)close(sockets[1]);
+}
+
+static void a_leaving_node_moves_only_its_own_keys(void **state)
+{
+    (void)state;
+    enum { NODES = 7, KEYS = 7000 };
+    struct random random;
+    random_init(&random, 3);
+    node_id nodes[NODES];
+    for (int i = 0; i < NODES; i++) {
+        for (int j = 0; j < NODE_ID_BYTES; j++) {
+            nodes[i].bytes[j] = (uint8_t)random_u64(&random);
+        }
+    }
+    unsigned firsts[NODES] = {0};
+    for (uint32_t key = 0; key < KEYS; key++) {
+        node_id all[NODES], fewer[NODES];
+        memcpy(all, nodes, sizeof nodes);
+        rendezvous_sort(all, NODES, &key, sizeof key);
+        for (int i = 1; i < NODES; i++) {
+            assert_true(rendezvous_weight(all[i - 1], &key, sizeof key) >= rendezvous_weight(all[i], &key, sizeof key));
+        }
+        /* Without node 2, in another input order: the same order of the rest. */
+        size_t count = 0;
+        for (int i = NODES - 1; i >= 0; i--) {
+            if (i != 2) {
+                fewer[count++] = nodes[i];
+            }
+        }
+        rendezvous_sort(fewer, count, &key, sizeof key);
+        size_t at = 0;
+        for (int i = 0; i < NODES; i++) {
+            if (!node_id_equal(all[i], nodes[2])) {
+                assert_true(node_id_equal(all[i], fewer[at]));
+                at++;
+            }
+        }
+        for (int i = 0; i < NODES; i++) {
+            firsts[i] += node_id_equal(nodes[i], all[0]);
+        }
+    }
+    for (int i = 0; i < NODES; i++) {
+        assert_in_range(firsts[i], 870, 1130); /* 1000 +- 4.4 standard deviations of 29 */
+    }
+    rendezvous_sort(nodes, 0, "k", 1);
+}
+
+static void every_error_has_a_name(void **state)
+{
+    (void)state;
+    for (int code = ERR_AGAIN; code < 0; code++) {
+        assert_string_not_equal(err_name(code), "unknown");
+        assert_true(strlen(err_text(code)) > 5);
+    }
+    assert_string_equal(err_name(0), "ok");
+    assert_string_equal(err_name(-99), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_big_endian),
+        cmocka_unit_test(hex_reads_back_and_refuses_other_lengths),
+        cmocka_unit_test(copied_text_is_cut_and_padded),
+        cmocka_unit_test(formatted_text_is_bounded),
+        cmocka_unit_test(the_arena_reuses_and_is_capped),
+        cmocka_unit_test(random_numbers_are_the_same_everywhere),
+        cmocka_unit_test(random_draws_are_uniform_and_streams_differ),
+        cmocka_unit_test(frames_arrive_whole_with_their_descriptor),
+        cmocka_unit_test(descriptors_that_nobody_took_are_closed),
+        cmocka_unit_test(a_leaving_node_moves_only_its_own_keys),
+        cmocka_unit_test(every_error_has_a_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,600 @@
+/* The chunks environment: chunks, blobs, series; damage, a full disk, threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <lmdb.h>
+
+#include "base/err.h"
+#include "base/random.h"
+#include "store/chunks_lmdb.h"
+#include "store/hash.h"
+
+#define ERROR_BYTES 512
+
+struct place {
+    char dir[64];
+    char error[ERROR_BYTES];
+    struct chunks *chunks;
+    bool mounted;
+};
+
+static int place_make(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    if (place == NULL) {
+        return -1;
+    }
+    snprintf(place->dir, sizeof place->dir, "/tmp/shoal-chunks-test-XXXXXX");
+    *state = place;
+    return mkdtemp(place->dir) != NULL ? 0 : -1;
+}
+
+static int place_remove(void **state)
+{
+    struct place *place = *state;
+    chunks_close(&place->chunks);
+    if (place->mounted) {
+        umount2(place->dir, MNT_DETACH);
+    }
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", place->dir);
+    int rc = system(command);
+    free(place);
+    return rc;
+}
+
+static void place_open(struct place *place)
+{
+    assert_int_equal(chunks_open(place->dir, &place->chunks, place->error, ERROR_BYTES), 0);
+}
+
+static uint8_t *random_bytes(uint64_t seed, size_t count)
+{
+    uint8_t *bytes = malloc(count + 8);
+    assert_non_null(bytes);
+    struct random random;
+    random_init(&random, seed);
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t word = random_u64(&random);
+        memcpy(bytes + i, &word, 8);
+    }
+    return bytes;
+}
+
+static int memfd_of(const uint8_t *bytes, size_t count)
+{
+    int fd = memfd_create("blob", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    for (size_t done = 0; done < count;) {
+        ssize_t put = write(fd, bytes + done, count - done);
+        assert_true(put > 0);
+        done += (size_t)put;
+    }
+    return fd;
+}
+
+static void assert_fd_holds(int fd, const uint8_t *bytes, size_t count)
+{
+    struct stat info;
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_int_equal(info.st_size, count);
+    uint8_t *map = count > 0 ? mmap(NULL, count, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    assert_true(map != MAP_FAILED);
+    assert_true(count == 0 || memcmp(map, bytes, count) == 0);
+    if (count > 0) {
+        munmap(map, count);
+    }
+}
+
+/* Changes one byte of a stored value behind the store's back, which is closed for it and opened again. */
+static void damage(struct place *place, hash256 hash, size_t at)
+{
+    chunks_close(&place->chunks);
+    char path[128];
+    snprintf(path, sizeof path, "%s/chunks", place->dir);
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi table;
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 2), 0);
+    assert_int_equal(mdb_env_set_mapsize(env, 1u << 30), 0);
+    assert_int_equal(mdb_env_open(env, path, 0, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "chunks", 0, &table), 0);
+    MDB_val key = {.mv_size = HASH_BYTES, .mv_data = hash.bytes};
+    MDB_val value;
+    assert_int_equal(mdb_get(txn, table, &key, &value), 0);
+    assert_true(at < value.mv_size);
+    uint8_t *copy = malloc(value.mv_size);
+    assert_non_null(copy);
+    memcpy(copy, value.mv_data, value.mv_size);
+    copy[at] ^= 0x10;
+    value.mv_data = copy;
+    assert_int_equal(mdb_put(txn, table, &key, &value, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    free(copy);
+    mdb_env_close(env);
+    place_open(place);
+}
+
+static void chunk_round_trip(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    uint8_t *bytes = random_bytes(1, BLOB_CHUNK_BYTES_MAX + 1);
+    uint8_t *back = malloc(BLOB_CHUNK_BYTES_MAX);
+    assert_non_null(back);
+    static const size_t sizes[] = {1, 100, 4096, 1 << 20, BLOB_CHUNK_BYTES_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        hash256 hash = hash_bytes(bytes, sizes[i]);
+        assert_false(chunks_has(place->chunks, hash));
+        assert_int_equal(chunks_put(place->chunks, hash, bytes, sizes[i]), 0);
+        assert_int_equal(chunks_put(place->chunks, hash, bytes, sizes[i]), 0);
+        assert_true(chunks_has(place->chunks, hash));
+        size_t count = 0;
+        assert_int_equal(chunks_get(place->chunks, hash, back, BLOB_CHUNK_BYTES_MAX, &count), 0);
+        assert_int_equal(count, sizes[i]);
+        assert_memory_equal(back, bytes, sizes[i]);
+        assert_int_equal(chunks_get(place->chunks, hash, back, sizes[i] - 1, &count), ERR_FULL);
+    }
+    hash256 hash = hash_bytes(bytes, 100);
+    size_t count;
+    assert_int_equal(chunks_put(place->chunks, hash, bytes, 101), ERR_CORRUPT);
+    assert_int_equal(chunks_put(place->chunks, hash_bytes(bytes, 0), bytes, 0), ERR_USAGE);
+    assert_int_equal(chunks_put(place->chunks, hash_bytes(bytes, BLOB_CHUNK_BYTES_MAX + 1), bytes,
+                                BLOB_CHUNK_BYTES_MAX + 1),
+                     ERR_USAGE);
+    assert_int_equal(chunks_delete(place->chunks, hash), 0);
+    assert_int_equal(chunks_delete(place->chunks, hash), ERR_NOT_FOUND);
+    assert_int_equal(chunks_get(place->chunks, hash, back, BLOB_CHUNK_BYTES_MAX, &count), ERR_NOT_FOUND);
+    free(back);
+    free(bytes);
+}
+
+static int count_chunk(void *context, hash256 hash, size_t count)
+{
+    (void)hash;
+    size_t *sums = context;
+    sums[0]++;
+    sums[1] += count;
+    return sums[0] == sums[2] ? 5 : 0;
+}
+
+static void blob_round_trip(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    static const size_t sizes[] = {0, 1, 1 << 20, (5 << 20) + 3, 40 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint8_t *bytes = random_bytes(i + 10, sizes[i]);
+        int fd = memfd_of(bytes, sizes[i]);
+        hash256 name;
+        hash256 again;
+        assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, sizes[i], 0, &name, place->error, ERROR_BYTES), 0);
+        assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, sizes[i], 0, &again, place->error, ERROR_BYTES),
+                         0);
+        assert_true(hash256_equal(name, again));
+        struct blob_manifest manifest;
+        assert_int_equal(chunks_manifest_get(place->chunks, name, &manifest), 0);
+        assert_int_equal(manifest.total_bytes, sizes[i]);
+        assert_int_equal(manifest.chunk_count, (sizes[i] + BLOB_CHUNK_BYTES - 1) / BLOB_CHUNK_BYTES);
+        chunks_manifest_free(&manifest);
+        /* The whole answer again after a restart. */
+        chunks_close(&place->chunks);
+        place_open(place);
+        int out = memfd_create("out", MFD_CLOEXEC);
+        assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, NULL, place->error, ERROR_BYTES), 0);
+        assert_fd_holds(out, bytes, sizes[i]);
+        assert_int_equal(chunks_verify_blob(place->chunks, name, NULL, place->error, ERROR_BYTES), 0);
+        uint32_t missing;
+        assert_int_equal(chunks_blob_missing(place->chunks, name, NULL, 0, &missing), 0);
+        assert_int_equal(missing, 0);
+        close(out);
+        close(fd);
+        free(bytes);
+    }
+    /* 5 manifests; 0 + 1 + 1 + 6 + 40 chunks. */
+    size_t sums[3] = {0};
+    assert_int_equal(chunks_each(place->chunks, count_chunk, sums), 0);
+    assert_int_equal(sums[0], 5 + 48);
+    assert_true(sums[1] > (46u << 20) + 4);
+    size_t stopped[3] = {0, 0, 7};
+    assert_int_equal(chunks_each(place->chunks, count_chunk, stopped), 5);
+    assert_int_equal(stopped[0], 7);
+}
+
+static void equal_chunks_are_stored_once(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    uint8_t *zeros = calloc(1, 50 << 20);
+    assert_non_null(zeros);
+    int fd = memfd_of(zeros, 50 << 20);
+    hash256 name;
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, 50 << 20, 0, &name, place->error, ERROR_BYTES), 0);
+    size_t sums[3] = {0};
+    assert_int_equal(chunks_each(place->chunks, count_chunk, sums), 0);
+    assert_int_equal(sums[0], 2);
+    int out = memfd_create("out", MFD_CLOEXEC);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, NULL, place->error, ERROR_BYTES), 0);
+    assert_fd_holds(out, zeros, 50 << 20);
+    close(out);
+    close(fd);
+    free(zeros);
+}
+
+static void odd_chunk_sizes_fill_transactions(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    size_t size = (23 << 20) + 12345;
+    uint8_t *bytes = random_bytes(77, size);
+    int fd = memfd_of(bytes, size);
+    static const uint32_t chunk_sizes[] = {BLOB_CHUNK_BYTES_MAX, 3000001, 70001};
+    for (size_t i = 0; i < 3; i++) {
+        hash256 name;
+        assert_int_equal(
+            chunks_put_blob_from_fd(place->chunks, fd, size, chunk_sizes[i], &name, place->error, ERROR_BYTES), 0);
+        int out = memfd_create("out", MFD_CLOEXEC);
+        assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, NULL, place->error, ERROR_BYTES), 0);
+        assert_fd_holds(out, bytes, size);
+        close(out);
+    }
+    hash256 name;
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size, BLOB_CHUNK_BYTES_MAX + 1, &name, place->error,
+                                             ERROR_BYTES),
+                     ERR_USAGE);
+    /* Fewer bytes than promised. */
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size + 1, 0, &name, place->error, ERROR_BYTES),
+                     ERR_IO);
+    assert_non_null(strstr(place->error, "it ends before"));
+    close(fd);
+    free(bytes);
+}
+
+static void flipped_byte_is_found_and_can_be_mended(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    size_t size = (3 << 20) + 5;
+    uint8_t *bytes = random_bytes(3, size);
+    int fd = memfd_of(bytes, size);
+    hash256 name;
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size, 0, &name, place->error, ERROR_BYTES), 0);
+    hash256 second = hash_bytes(bytes + (1 << 20), 1 << 20);
+    damage(place, second, 123456);
+
+    uint8_t *buffer = malloc(BLOB_CHUNK_BYTES_MAX);
+    assert_non_null(buffer);
+    size_t count;
+    assert_int_equal(chunks_get(place->chunks, second, buffer, BLOB_CHUNK_BYTES_MAX, &count), ERR_CORRUPT);
+    hash256 blamed = {{0}};
+    int out = memfd_create("out", MFD_CLOEXEC);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES),
+                     ERR_CORRUPT);
+    assert_true(hash256_equal(blamed, second));
+    assert_non_null(strstr(place->error, "number 1 of the blob"));
+    memset(&blamed, 0, sizeof blamed);
+    assert_int_equal(chunks_verify_blob(place->chunks, name, &blamed, place->error, ERROR_BYTES), ERR_CORRUPT);
+    assert_true(hash256_equal(blamed, second));
+
+    /* Deleted it is missing; put again all is well. */
+    assert_int_equal(chunks_delete(place->chunks, second), 0);
+    struct blob_piece missing[4];
+    uint32_t missing_count;
+    assert_int_equal(chunks_blob_missing(place->chunks, name, missing, 4, &missing_count), 0);
+    assert_int_equal(missing_count, 1);
+    assert_int_equal(missing[0].index, 1);
+    assert_int_equal(missing[0].offset, 1 << 20);
+    assert_true(hash256_equal(missing[0].hash, second));
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES),
+                     ERR_NOT_FOUND);
+    assert_int_equal(chunks_put(place->chunks, second, bytes + (1 << 20), 1 << 20), 0);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES), 0);
+    assert_fd_holds(out, bytes, size);
+
+    /* The manifest itself. */
+    damage(place, name, 9);
+    memset(&blamed, 0, sizeof blamed);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES),
+                     ERR_CORRUPT);
+    assert_true(hash256_equal(blamed, name));
+    assert_int_equal(chunks_blob_missing(place->chunks, name, missing, 4, &missing_count), ERR_CORRUPT);
+    assert_int_equal(chunks_delete(place->chunks, name), 0);
+    assert_int_equal(chunks_blob_missing(place->chunks, name, missing, 4, &missing_count), ERR_NOT_FOUND);
+    /* A chunk that is no manifest. */
+    assert_int_equal(chunks_verify_blob(place->chunks, second, NULL, place->error, ERROR_BYTES), ERR_MALFORMED);
+    close(out);
+    close(fd);
+    free(buffer);
+    free(bytes);
+}
+
+/* ---- a full disk ---- */
+
+static void full_disk_is_an_answer_and_deleting_makes_room(void **state)
+{
+    struct place *place = *state;
+    if (mount("none", place->dir, "tmpfs", 0, "size=4m") != 0) {
+        print_message("skipped: mounting a tmpfs on %s: %s\n", place->dir, strerror(errno));
+        skip();
+    }
+    place->mounted = true;
+    place_open(place);
+    enum { CHUNK = 200 * 1024, CHUNKS = 40 };
+    uint8_t *bytes = random_bytes(5, CHUNK * CHUNKS);
+    uint8_t *back = malloc(CHUNK);
+    assert_non_null(back);
+    int stored = 0;
+    int rc = 0;
+    while (rc == 0 && stored < CHUNKS) {
+        rc = chunks_put(place->chunks, hash_bytes(bytes + stored * CHUNK, CHUNK), bytes + stored * CHUNK, CHUNK);
+        stored += rc == 0;
+    }
+    assert_int_equal(rc, ERR_NO_SPACE);
+    assert_in_range(stored, 8, 20);
+    /* A blob does not fit either, says so, and leaves no manifest. */
+    int fd = memfd_of(bytes, CHUNK * CHUNKS);
+    hash256 name = {{0}};
+    assert_int_equal(
+        chunks_put_blob_from_fd(place->chunks, fd, CHUNK * CHUNKS, 0, &name, place->error, ERROR_BYTES), ERR_NO_SPACE);
+    assert_true(hash256_is_none(name));
+    assert_non_null(strstr(place->error, "the disk is full"));
+    close(fd);
+    for (int life = 0; life < 2; life++) {
+        for (int i = 0; i < stored; i++) {
+            size_t count;
+            assert_int_equal(
+                chunks_get(place->chunks, hash_bytes(bytes + i * CHUNK, CHUNK), back, CHUNK, &count), 0);
+        }
+        chunks_close(&place->chunks);
+        place_open(place);
+    }
+    for (int i = 0; i < stored / 2; i++) {
+        assert_int_equal(chunks_delete(place->chunks, hash_bytes(bytes + i * CHUNK, CHUNK)), 0);
+    }
+    struct chunks_space space;
+    assert_int_equal(chunks_space(place->chunks, &space), 0);
+    assert_true(space.reusable_bytes >= (uint64_t)(stored / 2) * CHUNK);
+    assert_true(space.free_bytes >= space.reusable_bytes);
+    assert_true(space.disk_bytes < 1 << 20);
+    for (int i = 0; i < stored / 2 - 1; i++) {
+        assert_int_equal(chunks_put(place->chunks, hash_bytes(bytes + i * CHUNK, CHUNK), bytes + i * CHUNK, CHUNK), 0);
+    }
+    free(back);
+    free(bytes);
+}
+
+static void map_falls_back_where_addresses_are_short(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)state;
+    print_message("skipped: a sanitizer needs the address space that this test takes away\n");
+    skip();
+#else
+    struct place *place = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {.rlim_cur = 20ull << 30, .rlim_max = 20ull << 30};
+        bool good = setrlimit(RLIMIT_AS, &limit) == 0 &&
+                    chunks_open(place->dir, &place->chunks, place->error, ERROR_BYTES) == 0 &&
+                    chunks_put(place->chunks, hash_bytes("x", 1), "x", 1) == 0;
+        limit.rlim_cur = 2ull << 30;
+        chunks_close(&place->chunks);
+        good = good && setrlimit(RLIMIT_AS, &limit) == 0 &&
+               chunks_open(place->dir, &place->chunks, place->error, ERROR_BYTES) == ERR_MEMORY &&
+               place->chunks == NULL && strstr(place->error, place->dir) != NULL;
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    place_open(place);
+    assert_true(chunks_has(place->chunks, hash_bytes("x", 1)));
+#endif
+}
+
+/* ---- threads ---- */
+
+struct reader {
+    struct place *place;
+    const uint8_t *bytes;
+    size_t chunk_count;
+    atomic_bool *stop;
+    unsigned found; /* in the last round */
+    unsigned wrong;
+};
+
+static void *reader_main(void *argument)
+{
+    struct reader *reader = argument;
+    uint8_t *buffer = malloc(BLOB_CHUNK_BYTES);
+    for (bool last_round = buffer == NULL; !last_round;) {
+        last_round = atomic_load(reader->stop); /* so the last round begins when all is stored */
+        reader->found = 0;
+        for (size_t i = 0; i < reader->chunk_count; i++) {
+            const uint8_t *expected = reader->bytes + i * BLOB_CHUNK_BYTES;
+            hash256 hash = hash_bytes(expected, BLOB_CHUNK_BYTES);
+            size_t count;
+            int rc = chunks_get(reader->place->chunks, hash, buffer, BLOB_CHUNK_BYTES, &count);
+            if (rc == 0 && count == BLOB_CHUNK_BYTES && memcmp(buffer, expected, count) == 0) {
+                reader->found++;
+            } else if (rc != ERR_NOT_FOUND) {
+                reader->wrong++;
+            }
+        }
+    }
+    free(buffer);
+    return NULL;
+}
+
+static void readers_see_whole_chunks_while_a_blob_is_stored(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    enum { COUNT = 40 };
+    uint8_t *bytes = random_bytes(8, (size_t)COUNT << 20);
+    int fd = memfd_of(bytes, (size_t)COUNT << 20);
+    atomic_bool stop = false;
+    struct reader readers[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        readers[i] = (struct reader){.place = place, .bytes = bytes, .chunk_count = COUNT, .stop = &stop};
+        assert_int_equal(pthread_create(&threads[i], NULL, reader_main, &readers[i]), 0);
+    }
+    hash256 name;
+    int rc = chunks_put_blob_from_fd(place->chunks, fd, (uint64_t)COUNT << 20, 0, &name, place->error, ERROR_BYTES);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(readers[i].wrong, 0);
+        assert_int_equal(readers[i].found, COUNT);
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(chunks_verify_blob(place->chunks, name, NULL, place->error, ERROR_BYTES), 0);
+    close(fd);
+    free(bytes);
+}
+
+/* ---- series ---- */
+
+struct heard {
+    unsigned count;
+    uint64_t sequences[16];
+    char text[128];
+    uint64_t stop_at;
+};
+
+static int hear(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    struct heard *heard = context;
+    assert_true(heard->count < 16);
+    heard->sequences[heard->count++] = sequence;
+    size_t used = strlen(heard->text);
+    snprintf(heard->text + used, sizeof heard->text - used, "%.*s ", (int)count, (const char *)bytes);
+    return heard->stop_at == sequence ? 9 : 0;
+}
+
+static void series_are_ordered_and_apart(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    struct chunks *chunks = place->chunks;
+    uint64_t last;
+    assert_int_equal(series_last(chunks, "t", 1, &last), ERR_NOT_FOUND);
+    assert_int_equal(series_append(chunks, "t", 1, 300, "c", 1), 0);
+    assert_int_equal(series_append(chunks, "t", 1, 1, "a", 1), 0);
+    assert_int_equal(series_append(chunks, "t", 1, 2, "b", 1), 0);
+    assert_int_equal(series_append(chunks, "t", 1, 2, "changed", 7), 0); /* kept as it was */
+    assert_int_equal(series_append(chunks, "t\0", 2, 5, "other", 5), 0);
+    assert_int_equal(series_append(chunks, "tt", 2, 0, "other", 5), 0);
+    assert_int_equal(series_append(chunks, "s", 1, UINT64_MAX, "end", 3), 0);
+
+    struct heard heard = {.stop_at = UINT64_MAX};
+    assert_int_equal(series_read(chunks, "t", 1, 0, hear, &heard), 0);
+    assert_string_equal(heard.text, "a b c ");
+    assert_int_equal(heard.sequences[2], 300);
+    heard = (struct heard){.stop_at = UINT64_MAX};
+    assert_int_equal(series_read(chunks, "t", 1, 2, hear, &heard), 0);
+    assert_string_equal(heard.text, "b c ");
+    heard = (struct heard){.stop_at = 1};
+    assert_int_equal(series_read(chunks, "t", 1, 0, hear, &heard), 9);
+    assert_string_equal(heard.text, "a ");
+    heard = (struct heard){.stop_at = UINT64_MAX};
+    assert_int_equal(series_read(chunks, "t", 1, 301, hear, &heard), 0);
+    assert_int_equal(heard.count, 0);
+
+    assert_int_equal(series_last(chunks, "t", 1, &last), 0);
+    assert_int_equal(last, 300);
+    assert_int_equal(series_last(chunks, "tt", 2, &last), 0);
+    assert_int_equal(last, 0);
+    assert_int_equal(series_last(chunks, "s", 1, &last), 0);
+    assert_true(last == UINT64_MAX);
+    assert_int_equal(series_last(chunks, "zz", 2, &last), ERR_NOT_FOUND);
+    assert_int_equal(series_last(chunks, "a", 1, &last), ERR_NOT_FOUND);
+
+    assert_int_equal(series_delete(chunks, "t", 1), 0);
+    assert_int_equal(series_delete(chunks, "t", 1), 0);
+    assert_int_equal(series_last(chunks, "t", 1, &last), ERR_NOT_FOUND);
+    assert_int_equal(series_last(chunks, "t\0", 2, &last), 0);
+    assert_int_equal(last, 5);
+
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX + 1] = {1};
+    assert_int_equal(series_append(chunks, prefix, 0, 1, "x", 1), ERR_USAGE);
+    assert_int_equal(series_append(chunks, prefix, sizeof prefix, 1, "x", 1), ERR_USAGE);
+    assert_int_equal(series_append(chunks, prefix, SERIES_PREFIX_BYTES_MAX, 1, "x", 1), 0);
+    assert_int_equal(series_append(chunks, prefix, 1, 1, prefix, SERIES_ENTRY_BYTES_MAX + 1), ERR_USAGE);
+    assert_int_equal(series_append(chunks, prefix, 1, 1, NULL, 0), 0);
+}
+
+static int count_entry(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    (void)bytes;
+    uint64_t *sums = context;
+    sums[0]++;
+    sums[1] += sequence;
+    sums[2] += count;
+    return 0;
+}
+
+static void series_batches_span_transactions(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    enum { COUNT = 50 };
+    uint8_t *bytes = random_bytes(9, SERIES_ENTRY_BYTES_MAX);
+    struct series_entry entries[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        entries[i] = (struct series_entry){
+            .prefix = "log", .prefix_bytes = 3, .sequence = i, .bytes = bytes, .count = SERIES_ENTRY_BYTES_MAX - i};
+    }
+    assert_int_equal(series_append_batch(place->chunks, entries, COUNT), 0);
+    assert_int_equal(series_append_batch(place->chunks, entries, COUNT), 0);
+    assert_int_equal(series_append_batch(place->chunks, entries, 0), 0);
+    uint64_t sums[3] = {0};
+    assert_int_equal(series_read(place->chunks, "log", 3, 0, count_entry, sums), 0);
+    assert_int_equal(sums[0], COUNT);
+    assert_int_equal(sums[1], COUNT * (COUNT - 1) / 2);
+    assert_int_equal(sums[2], COUNT * (uint64_t)SERIES_ENTRY_BYTES_MAX - sums[1]);
+    assert_int_equal(series_delete(place->chunks, "log", 3), 0);
+    memset(sums, 0, sizeof sums);
+    assert_int_equal(series_read(place->chunks, "log", 3, 0, count_entry, sums), 0);
+    assert_int_equal(sums[0], 0);
+    free(bytes);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_make, place_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(chunk_round_trip),
+        TEST(blob_round_trip),
+        TEST(equal_chunks_are_stored_once),
+        TEST(odd_chunk_sizes_fill_transactions),
+        TEST(flipped_byte_is_found_and_can_be_mended),
+        TEST(full_disk_is_an_answer_and_deleting_makes_room),
+        TEST(map_falls_back_where_addresses_are_short),
+        TEST(readers_see_whole_chunks_while_a_blob_is_stored),
+        TEST(series_are_ordered_and_apart),
+        TEST(series_batches_span_transactions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

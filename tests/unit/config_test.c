@@ -1,0 +1,466 @@
+/* Configuration files: what is read, what is refused and in which words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "node/config.h"
+#include "node/config_yaml.h"
+
+static uint8_t scratch[CONFIG_SCRATCH_BYTES];
+static char error_text[CONFIG_ERROR_BYTES];
+
+static int parse_n(const char *text, size_t bytes, const char *const *overrides, size_t count, struct config *out)
+{
+    /* Exactly as long as the text, so that the address sanitizer sees a read past the end. */
+    char *block = malloc(bytes > 0 ? bytes : 1);
+    memcpy(block, text, bytes);
+    int result = config_parse_yaml("dir/exp.yaml", block, bytes, overrides, count, scratch, sizeof scratch, out, error_text);
+    free(block);
+    return result;
+}
+
+static void parse_good(const char *text, const char *override, struct config *out)
+{
+    if (parse_n(text, strlen(text), &override, override != NULL, out) != 0) {
+        fail_msg("%s", error_text);
+    }
+    assert_string_equal(error_text, "");
+}
+
+static void parse_bad(const char *text, const char *override, const char *expected)
+{
+    struct config config;
+    memset(&config, 0x5a, sizeof config);
+    struct config before = config;
+    int result = parse_n(text, strlen(text), &override, override != NULL, &config);
+    if (result != ERR_MALFORMED || strstr(error_text, expected) == NULL) {
+        fail_msg("result %d, error '%s', wanted '%s'", result, error_text, expected);
+    }
+    assert_memory_equal(&config, &before, sizeof config);
+}
+
+static const char *json(const uint8_t *bytes, size_t count)
+{
+    static char out[8192];
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    assert_int_equal(json_from_pack(&reader, out, sizeof out), 0);
+    return out;
+}
+
+static const char *values_of(const struct config *config, uint32_t trial)
+{
+    static uint8_t bytes[SEARCH_VALUES_BYTES_MAX];
+    struct search_space space = config_search_space(config);
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    assert_int_equal(search_trial_values(&space, config->seed, trial, &writer), 0);
+    return json(bytes, writer.used_bytes);
+}
+
+static const char whole_file[] =
+    "name: mnist # a comment\n"
+    "description: \"two\\nlines\"\n"
+    "labels: [fast, 'a b']\n"
+    "entrypoint: shoal-train mlp\n"
+    "environment:\n"
+    "  environment_variables:\n"
+    "    - A=1=2\n"
+    "  variables: {B: x y, C: 3, D: }\n"
+    "hyperparameters:\n"
+    "  hidden: 128\n"
+    "  layers: [64, 32]\n"
+    "  optimizer:\n"
+    "    name: {type: categorical, vals: [sgd, \"1\", 2, 2.5, true, null, [1]]}\n"
+    "    rate: {type: log, minval: -3, maxval: -1, count: 3}\n"
+    "  dropout: {type: double, minval: .1, maxval: 5e-1, count: 2}\n"
+    "  epochs: {type: int, minval: 0x2, maxval: 4}\n"
+    "  text: {type: const, val: {a: 'true'}}\n"
+    "searcher:\n"
+    "  name: grid\n"
+    "  metric: loss\n"
+    "resources:\n"
+    "  slots_per_trial: 4\n"
+    "  min_slots: 2\n"
+    "  max_slots: 8\n"
+    "  priority: 10\n"
+    "  slot_kind: cuda\n"
+    "checkpoint:\n"
+    "  replicas: 3\n"
+    "max_restarts: 0\n"
+    "seed: 9223372036854775807\n"
+    "preemption_timeout: 30\n"
+    "on_partition: pause_minority\n";
+
+static void every_option_is_read(void **state)
+{
+    (void)state;
+    struct config c;
+    parse_good(whole_file, NULL, &c);
+    assert_string_equal(c.name, "mnist");
+    assert_string_equal(c.description, "two\nlines");
+    assert_string_equal(json(c.labels, c.labels_bytes), "[\"fast\", \"a b\"]");
+    assert_string_equal(c.entrypoint, "shoal-train mlp");
+    assert_string_equal(json(c.environment, c.environment_bytes),
+                        "{\"A\": \"1=2\", \"B\": \"x y\", \"C\": \"3\", \"D\": \"\"}");
+    assert_int_equal(c.searcher, SEARCH_GRID);
+    assert_string_equal(c.metric, "loss");
+    assert_true(c.smaller_is_better);
+    assert_int_equal(c.slots_per_trial, 4);
+    assert_int_equal(c.min_slots, 2);
+    assert_int_equal(c.max_slots, 8);
+    assert_int_equal(c.priority, 10);
+    assert_int_equal(c.slot_kind, CONFIG_SLOT_CUDA);
+    assert_int_equal(c.checkpoint_replicas, 3);
+    assert_int_equal(c.max_restarts, 0);
+    assert_true(c.seed == INT64_MAX);
+    assert_int_equal(c.preemption_timeout_s, 30);
+    assert_int_equal(c.on_partition, CONFIG_PARTITION_PAUSE_MINORITY);
+    struct search_space space = config_search_space(&c);
+    uint32_t trials;
+    assert_int_equal(search_trial_count(&space, &trials), 0);
+    assert_int_equal(trials, 7 * 3 * 2 * 3);
+    assert_string_equal(values_of(&c, 0), "{\"hidden\": 128, \"layers\": [64, 32], \"optimizer\": {\"name\": \"sgd\", \"rate\": "
+                                          "0.001}, \"dropout\": 0.1, \"epochs\": 2, \"text\": {\"a\": \"true\"}}");
+    assert_string_equal(values_of(&c, trials - 1),
+                        "{\"hidden\": 128, \"layers\": [64, 32], \"optimizer\": {\"name\": [1], \"rate\": 0.1}, "
+                        "\"dropout\": 0.5, \"epochs\": 4, \"text\": {\"a\": \"true\"}}");
+}
+
+static void defaults_fill_the_rest(void **state)
+{
+    (void)state;
+    struct config c;
+    parse_good("\xef\xbb\xbf" "entrypoint: [python3, 'my file.py', \"it's\", '']\nname:\nsearcher:\n", NULL, &c);
+    assert_string_equal(c.name, "exp"); /* dir/exp.yaml */
+    assert_string_equal(c.entrypoint, "python3 'my file.py' 'it'\\''s' ''");
+    assert_string_equal(c.metric, "accuracy");
+    assert_false(c.smaller_is_better);
+    assert_int_equal(c.searcher, SEARCH_SINGLE);
+    assert_int_equal(c.slots_per_trial, 1);
+    assert_int_equal(c.min_slots, 1);
+    assert_int_equal(c.max_slots, 1);
+    assert_int_equal(c.priority, 42);
+    assert_int_equal(c.slot_kind, CONFIG_SLOT_ANY);
+    assert_int_equal(c.max_restarts, 5);
+    assert_int_equal(c.preemption_timeout_s, 60);
+    assert_int_equal(c.checkpoint_replicas, 2);
+    assert_int_equal(c.on_partition, CONFIG_PARTITION_CONTINUE);
+    assert_string_equal(json(c.labels, c.labels_bytes), "[]");
+    assert_string_equal(json(c.environment, c.environment_bytes), "{}");
+    assert_string_equal(values_of(&c, 0), "{}");
+    parse_good("entrypoint: |\n  a b\nsearcher: {metric: accuracy, smaller_is_better: false}\n", NULL, &c);
+    assert_string_equal(c.entrypoint, "a b");
+    assert_false(c.smaller_is_better);
+}
+
+static void overrides_are_applied_before_checking(void **state)
+{
+    (void)state;
+    struct config c;
+    static const char *const several[] = {"searcher.name=random", "searcher.max_trials=5", "hyperparameters.a.b=0.5",
+                                          "hyperparameters.a.c={type: int, minval: 1, maxval: 1}", "seed=3", "seed=4",
+                                          "entrypoint=[run, a=b]"};
+    const char *text = "entrypoint: x\nhyperparameters: {a: {c: 1}}\n";
+    assert_int_equal(parse_n(text, strlen(text), several, 7, &c), 0);
+    assert_int_equal(c.max_trials, 5);
+    assert_int_equal(c.seed, 4);
+    assert_string_equal(c.entrypoint, "run a=b");
+    assert_string_equal(values_of(&c, 4), "{\"a\": {\"c\": 1, \"b\": 0.5}}");
+    parse_good("", "entrypoint=true", &c); /* an empty file, everything from the command line */
+    assert_string_equal(c.entrypoint, "true");
+}
+
+static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *override, *expected;
+    } cases[] = {
+        {"entrypoint: x\nsearcher:\n  name: rando\n", NULL, "dir/exp.yaml:3: searcher.name is 'rando'; allowed are single, grid, random"},
+        {"entrypoint: x\nsearcher: {name: asha}\n", NULL, "exp.yaml:2: searcher.name is 'asha'; allowed are"},
+        {"entrypoint: x\nseracher: {}\n", NULL, "exp.yaml:2: unknown key 'seracher'; did you mean 'searcher'? (allowed are name, desc"},
+        {"entrypoint: x\nresources: {slots: 1}\n", NULL, "unknown key 'resources.slots'; allowed are slots_per_trial, min_slots"},
+        {"entrypoint: x\nresources:\n  min_slot: 1\n", NULL, "exp.yaml:3: unknown key 'resources.min_slot'; did you mean 'min_slots'?"},
+        {"entrypoint: x\nmax_restarts: many\n", NULL, "exp.yaml:2: max_restarts is 'many'; allowed are 0 ... 1000"},
+        {"entrypoint: x\nmax_restarts: -1\n", NULL, "max_restarts is '-1'; allowed are 0 ... 1000"},
+        {"entrypoint: x\nmax_restarts: 1.0\n", NULL, "max_restarts is '1.0'"},
+        {"entrypoint: x\nmax_restarts: '1'\n", NULL, "max_restarts is '1'"},
+        {"entrypoint: x\nmax_restarts: [1]\n", NULL, "max_restarts is a list; allowed are 0 ... 1000"},
+        {"entrypoint: x\nseed: 18446744073709551617\n", NULL, "seed is '18446744073709551617'; allowed are 0 ... 9223372036854775807"},
+        {"entrypoint: x\nresources: {slots_per_trial: 65}\n", NULL, "resources.slots_per_trial is '65'; allowed are 1 ... 64"},
+        {"entrypoint: x\nresources: {slots_per_trial: 0}\n", NULL, "allowed are 1 ... 64"},
+        {"entrypoint: x\nresources: {min_slots: 2}\n", NULL, "resources.min_slots is 2 and slots_per_trial 1; allowed are 1 ... slots_per_trial"},
+        {"entrypoint: x\nresources: {slots_per_trial: 4, max_slots: 2}\n", NULL, "resources.max_slots is 2"},
+        {"entrypoint: x\nresources: 4\n", NULL, "resources is '4'; allowed is a map"},
+        {"entrypoint: x\nsearcher: {metric: a, smaller_is_better: yes}\n", NULL, "searcher.smaller_is_better is 'yes'; allowed are true, false"},
+        {"entrypoint: x\nsearcher: {name: random}\n", NULL, "exp.yaml:2: searcher.max_trials is missing"},
+        {"entrypoint: x\nsearcher: {max_trials: 4}\n", NULL, "searcher.max_trials has no effect with searcher.name single"},
+        {"entrypoint: x\nsearcher: {name: grid, max_length: 4}\n", NULL, "searcher.max_length cannot be used"},
+        {"entrypoint: x\ndata: {path: a}\n", NULL, "exp.yaml:2: data cannot be used: data sets are not supported yet"},
+        {"entrypoint: x\nsync: local\n", NULL, "sync cannot be used"},
+        {"name: x\n", NULL, "exp.yaml:1: entrypoint is missing"},
+        {"", NULL, "entrypoint is missing"},
+        {"entrypoint: ''\n", NULL, "entrypoint is empty; allowed is one command line"},
+        {"entrypoint: |\n  a\n  b\n", NULL, "exp.yaml:1: entrypoint is"},
+        {"entrypoint: {a: b}\n", NULL, "entrypoint is a map"},
+        {"entrypoint: x\nname: \"a\\eb\"\n", NULL, "name is 'a?b'; allowed are a text of 1 ... 127 bytes without control characters"},
+        {"entrypoint: x\nlabels: one\n", NULL, "labels is 'one'; allowed is a list"},
+        {"entrypoint: x\nlabels: [[a]]\n", NULL, "labels is a list"},
+        {"entrypoint: x\nseed: 1\n\nseed: 2\n", NULL, "exp.yaml:4: the key 'seed' is here a second time (first on line 2)"},
+        {"entrypoint: x\nenvironment: {environment_variables: [1A=2]}\n", NULL, "'1A' has a bad name"},
+        {"entrypoint: x\nenvironment: {environment_variables: [AB]}\n", NULL, "is 'AB'; allowed is a list of NAME=VALUE texts"},
+        {"entrypoint: x\nenvironment: {variables: {SHOAL_TOKEN: a}}\n", NULL, "'SHOAL_TOKEN' is set by the daemon"},
+        {"entrypoint: x\nenvironment: {environment_variables: [A=1], variables: {A: 2}}\n", NULL, "'A' is given twice"},
+        {"entrypoint: x\nhyperparameters: 5\n", NULL, "hyperparameters is '5'; allowed is a map"},
+        {"entrypoint: x\nhyperparameters:\n  a: {type: integer}\n", NULL, "exp.yaml:3: hyperparameters.a.type is 'integer'; allowed are const"},
+        {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1}}\n", NULL, "hyperparameters.a.maxval is missing"},
+        {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1, maxvall: 2}}\n", NULL, "hyperparameters.a.maxvall'; did you mean 'maxval'?"},
+        {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1.5, maxval: 2}}\n", NULL, "a.minval is '1.5'; allowed are whole numbers"},
+        {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 3, maxval: 2}}\n", NULL, "minval must not be above maxval"},
+        {"entrypoint: x\nhyperparameters: {a: {type: int, minval: 1, maxval: 2, count: 0}}\n", NULL, "a.count is '0'; allowed are 1 ... 100000"},
+        {"entrypoint: x\nhyperparameters: {a: {type: log, minval: 1, maxval: 2000}}\n", NULL, "hyperparameters.a is out of range"},
+        {"entrypoint: x\nhyperparameters: {a: {type: log, base: -1, minval: 1, maxval: 2}}\n", NULL, "hyperparameters.a is out of range"},
+        {"entrypoint: x\nhyperparameters: {a: {type: categorical, vals: []}}\n", NULL, "a.vals is an empty list"},
+        {"entrypoint: x\nhyperparameters: {a: {type: categorical}}\n", NULL, "a.vals is missing"},
+        {"entrypoint: x\nhyperparameters: {a: .inf}\n", NULL, "hyperparameters.a is '.inf'; allowed are finite numbers"},
+        {"entrypoint: x\nhyperparameters: {a: 1e999}\n", NULL, "hyperparameters.a is '1e999'"},
+        {"entrypoint: x\nhyperparameters: {a: }\n", NULL, "hyperparameters.a is empty"},
+        {"entrypoint: x\nhyperparameters: {a: {}}\n", NULL, "hyperparameters.a is an empty map"},
+        {"entrypoint: x\nhyperparameters: {a.b: 1}\n", NULL, "has a '.' or a control character"},
+        {"entrypoint: x\nsearcher: {name: grid}\nhyperparameters:\n  a: {type: double, minval: 0, maxval: 1}\n", NULL,
+         "exp.yaml:4: hyperparameters.a has no count; searcher.name grid needs it"},
+        {"entrypoint: x\nsearcher: {name: grid}\nhyperparameters:\n  a: {type: int, minval: 0, maxval: 100000}\n", NULL, "more than 100000 trials"},
+        {"entrypoint: &a x\nname: *a\n", NULL, "exp.yaml:1: anchors (&), aliases (*) and tags (!) are not allowed"},
+        {"entrypoint: !!str x\n", NULL, "exp.yaml:1: anchors"},
+        {"entrypoint: x\n---\nname: y\n", NULL, "exp.yaml:2: a second document begins here"},
+        {"entrypoint: [x\nname: y\n", NULL, "this is not valid YAML"},
+        {"entrypoint: x\n\tname: y\n", NULL, "exp.yaml:2: this is not valid YAML"},
+        {"entrypoint: x\nname: \xff\n", NULL, "exp.yaml:2: this is not UTF-8"},
+        {"- a\n", NULL, "exp.yaml:1: the file is not a map of options"},
+        {"? [a]\n: b\n", NULL, "a list or a map is used as a key"},
+        {"entrypoint: x\nlabels: [\"a\\0b\"]\n", NULL, "has a zero byte"},
+        {"[[[[[[[[[[[[[[[[[[[[[[", NULL, "nested too deep; allowed are 16 levels"},
+        {"entrypoint: x\n", "seed", "--set seed: this is no assignment; allowed is key.path=value"},
+        {"entrypoint: x\n", "=4", "--set =4: this is no assignment"},
+        {"entrypoint: x\n", "a..b=4", "--set a..b=4: the key before '='"},
+        {"entrypoint: x\n", "seed=x", "--set seed=x: seed is 'x'; allowed are 0"},
+        {"entrypoint: x\n", "sead=1", "--set sead=1: unknown key 'sead'; did you mean 'seed'?"},
+        {"entrypoint: x\nname: a\n", "name.b=1", "--set name.b=1: 'name' is not a map"},
+        {"entrypoint: x\n", "name=[1", "--set name=[1: this is not valid YAML"},
+        {"entrypoint: x\n", "name=*a", "--set name=*a: anchors"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse_bad(cases[i].text, cases[i].override, cases[i].expected);
+        assert_null(strchr(error_text, '\n'));
+    }
+}
+
+static void large_files_are_refused_in_time(void **state)
+{
+    (void)state;
+    static char text[CONFIG_TEXT_BYTES_MAX + 1];
+    struct config c;
+    memset(text, '#', sizeof text);
+    assert_int_equal(parse_n(text, sizeof text, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "the file has 65537 bytes; allowed are 65536"));
+    size_t used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nlabels: [");
+    while (used < CONFIG_TEXT_BYTES_MAX - 2) {
+        text[used++] = 'a';
+        text[used++] = ',';
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "there are too many values; allowed are 4096"));
+    /* More than 64 hyperparameters, and values that do not fit. */
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nhyperparameters:\n");
+    for (int i = 0; i < 65; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  h%d: 1\n", i);
+    }
+    assert_int_equal(parse_n(text, used, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "exp.yaml:67: hyperparameters.h64 is one hyperparameter too many; allowed are 64"));
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nhyperparameters: {a: ");
+    memset(text + used, 'v', 5000);
+    memcpy(text + used + 5000, "}\n", 3);
+    assert_int_equal(parse_n(text, used + 5002, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "too large"));
+    used = (size_t)snprintf(text, sizeof text, "entrypoint: x\nenvironment: {variables: {A: ");
+    memset(text + used, 'v', 7000);
+    memcpy(text + used + 7000, "}}\n", 4);
+    assert_int_equal(parse_n(text, used + 7003, NULL, 0, &c), ERR_MALFORMED);
+    assert_non_null(strstr(error_text, "allowed are 7168 bytes packed"));
+}
+
+static size_t packed_sample(uint8_t bytes[CONFIG_PACKED_BYTES_MAX], struct config *c)
+{
+    parse_good(whole_file, NULL, c);
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, CONFIG_PACKED_BYTES_MAX);
+    config_pack(&writer, c);
+    assert_false(writer.failed);
+    return writer.used_bytes;
+}
+
+static void packed_configurations_read_back(void **state)
+{
+    (void)state;
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX], again[CONFIG_PACKED_BYTES_MAX];
+    struct config c, back;
+    size_t count = packed_sample(bytes, &c);
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    assert_int_equal(config_unpack(&reader, &back), 0);
+    assert_true(pack_at_end(&reader));
+    assert_string_equal(back.name, c.name);
+    assert_true(back.seed == c.seed);
+    assert_int_equal(back.max_slots, 8);
+    assert_int_equal(back.slot_kind, CONFIG_SLOT_CUDA);
+    assert_true(back.smaller_is_better);
+    struct pack_writer writer;
+    pack_writer_init(&writer, again, sizeof again);
+    config_pack(&writer, &back);
+    assert_int_equal(writer.used_bytes, count);
+    assert_memory_equal(again, bytes, count);
+}
+
+static void changed_records_never_give_values_out_of_bounds(void **state)
+{
+    (void)state;
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    struct config c, out;
+    size_t count = packed_sample(bytes, &c);
+    struct random random;
+    random_init(&random, 21);
+    unsigned good = 0, refused = 0;
+    for (int i = 0; i < 20000; i++) {
+        size_t kept = random_below(&random, 8) == 0 ? random_below(&random, count) : count;
+        uint8_t *block = malloc(kept > 0 ? kept : 1);
+        memcpy(block, bytes, kept);
+        for (uint64_t changes = random_below(&random, 4); changes > 0 && kept > 0; changes--) {
+            block[random_below(&random, kept)] = (uint8_t)random_u64(&random);
+        }
+        struct pack_reader reader;
+        pack_reader_init(&reader, block, kept);
+        memset(&out, 0x77, sizeof out);
+        if (config_unpack(&reader, &out) == 0) {
+            assert_true(memchr(out.entrypoint, 0, sizeof out.entrypoint) != NULL && out.entrypoint[0] != '\0');
+            assert_in_range(out.slots_per_trial, 1, CONFIG_SLOTS_MAX);
+            assert_in_range(out.min_slots, 1, out.slots_per_trial);
+            assert_in_range(out.max_slots, out.slots_per_trial, CONFIG_SLOTS_MAX);
+            assert_in_range(out.priority, 1, 99);
+            assert_in_range(out.checkpoint_replicas, 1, CONFIG_REPLICAS_MAX);
+            (void)values_of(&out, 0);
+            (void)json(out.environment, out.environment_bytes);
+            good++;
+        } else {
+            assert_int_equal(out.priority, 0x77777777);
+            refused++;
+        }
+        free(block);
+    }
+    assert_true(good > 1000 && refused > 1000);
+}
+
+static void changed_files_are_refused_with_one_sentence(void **state)
+{
+    (void)state;
+    static const char letters[] = "{}[]:,-&*!|>'\"%@`#\n\t ?~.0189xe=\\\xff\xc3";
+    struct random random;
+    random_init(&random, 22);
+    unsigned good = 0, refused = 0;
+    for (int i = 0; i < 6000; i++) {
+        char text[sizeof whole_file + 8];
+        size_t bytes = sizeof whole_file - 1;
+        memcpy(text, whole_file, bytes);
+        for (uint64_t changes = 1 + random_below(&random, 3); changes > 0; changes--) {
+            size_t at = random_below(&random, bytes);
+            char letter = random_below(&random, 10) == 0 ? (char)random_u64(&random) : letters[random_below(&random, sizeof letters - 1)];
+            switch (random_below(&random, 3)) {
+            case 0:
+                text[at] = letter;
+                break;
+            case 1:
+                memmove(text + at, text + at + 1, bytes - at - 1);
+                bytes--;
+                break;
+            default:
+                memmove(text + at + 1, text + at, bytes - at);
+                text[at] = letter;
+                bytes++;
+                break;
+            }
+        }
+        if (random_below(&random, 10) == 0) {
+            bytes = random_below(&random, bytes);
+        }
+        struct config c;
+        const char *override = "seed=7";
+        int result = parse_n(text, bytes, &override, random_below(&random, 2), &c);
+        if (result == 0) {
+            static uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+            struct pack_writer writer;
+            pack_writer_init(&writer, packed, sizeof packed);
+            config_pack(&writer, &c);
+            struct pack_reader reader;
+            pack_reader_init(&reader, packed, writer.used_bytes);
+            assert_int_equal(config_unpack(&reader, &c), 0); /* the core agrees with the shell */
+            good++;
+        } else {
+            assert_int_equal(result, ERR_MALFORMED);
+            assert_true(strncmp(error_text, "dir/exp.yaml", 12) == 0 || strncmp(error_text, "--set seed=7: ", 14) == 0);
+            assert_true(strlen(error_text) > 20 && strchr(error_text, '\n') == NULL);
+            refused++;
+        }
+    }
+    assert_true(good > 500 && refused > 500);
+}
+
+struct seen {
+    unsigned rows;
+    unsigned required;
+    bool has_slots;
+};
+
+static void see_row(void *context, const struct config_option_text *text)
+{
+    struct seen *seen = context;
+    assert_true(strlen(text->key) > 0 && strlen(text->type) > 0 && strlen(text->allowed) > 0 && strlen(text->help) > 0);
+    seen->rows++;
+    seen->required += strcmp(text->standard, "required") == 0;
+    seen->has_slots |= strcmp(text->key, "resources.slots_per_trial") == 0 && strcmp(text->allowed, "1 ... 64") == 0 &&
+                       strcmp(text->type, "number") == 0 && strcmp(text->standard, "1") == 0;
+}
+
+static void every_option_is_described(void **state)
+{
+    (void)state;
+    struct seen seen = {0, 0, false};
+    config_describe(see_row, &seen);
+    assert_int_equal(seen.rows, 21);
+    assert_int_equal(seen.required, 1);
+    assert_true(seen.has_slots);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_is_read),
+        cmocka_unit_test(defaults_fill_the_rest),
+        cmocka_unit_test(overrides_are_applied_before_checking),
+        cmocka_unit_test(mistakes_are_named_with_line_key_and_what_is_allowed),
+        cmocka_unit_test(large_files_are_refused_in_time),
+        cmocka_unit_test(packed_configurations_read_back),
+        cmocka_unit_test(changed_records_never_give_values_out_of_bounds),
+        cmocka_unit_test(changed_files_are_refused_with_one_sentence),
+        cmocka_unit_test(every_option_is_described),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,727 @@
+/* Two control sockets and strangers over loopback. Every wait is for a condition, with a deadline that only a failure
+ * meets. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/random.h"
+#include "gossip/control.h"
+#include "gossip/message.h"
+
+#define PATIENCE_MS 15000
+
+/* One daemon's share: a context, its door and its sockets. */
+struct side {
+    void *context;
+    struct zap *zap;
+    struct control *control;
+    struct keys keys;
+    char address[CONTROL_ADDRESS_BYTES];
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void side_open_at(struct side *side, const char *listen)
+{
+    char error[256] = "";
+    memset(side, 0, sizeof *side);
+    keys_create(&side->keys);
+    side->context = zmq_ctx_new();
+    assert_non_null(side->context);
+    assert_int_equal(zap_open(side->context, &side->zap, error), 0);
+    struct control_options options = {.context = side->context, .zap = side->zap, .keys = &side->keys, .listen = listen};
+    if (control_open(&options, &side->control, error) != 0) {
+        fail_msg("%s", error);
+    }
+    assert_true(control_port(side->control) > 0);
+    (void)snprintf(side->address, sizeof side->address, "%s:%u", listen[0] == '[' ? "[::1]" : "127.0.0.1",
+                   control_port(side->control));
+}
+
+static void side_open(struct side *side)
+{
+    side_open_at(side, "127.0.0.1:0");
+}
+
+static void side_close(struct side *side)
+{
+    control_close(&side->control);
+    zap_close(&side->zap);
+    assert_int_equal(zmq_ctx_term(side->context), 0);
+}
+
+static void side_turn(struct side *side, long wait_ms)
+{
+    zmq_pollitem_t items[CONTROL_POLL_MAX];
+    size_t count = control_poll_items(side->control, items);
+    assert_true(zmq_poll(items, (int)count, wait_ms) >= 0);
+    control_process(side->control);
+}
+
+static void introduce(struct side *a, struct side *b)
+{
+    assert_int_equal(control_admit(a->control, b->keys.sign_public, false, false), 0);
+    assert_int_equal(control_peer(a->control, b->keys.id, b->keys.sign_public, b->address), 0);
+}
+
+/* Sends `text` from a to b again and again, while both turn, until b has it; false at the deadline. */
+static bool deliver(struct side *a, struct side *b, const char *text, uint64_t patience_ms)
+{
+    uint64_t end_ms = now_ms() + patience_ms, next_send_ms = 0;
+    while (now_ms() < end_ms) {
+        if (now_ms() >= next_send_ms) {
+            (void)control_send(a->control, b->keys.id, (const uint8_t *)text, strlen(text));
+            next_send_ms = now_ms() + 50;
+        }
+        side_turn(a, 1);
+        side_turn(b, 5);
+        struct control_incoming in;
+        while (control_receive(b->control, &in) == 0) {
+            if (in.from.kind == ZAP_MEMBER && node_id_equal(in.from.node, a->keys.id) && in.count == strlen(text) &&
+                memcmp(in.bytes, text, in.count) == 0) {
+                assert_int_equal(in.client, 0);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void two_members_talk(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&a, &b);
+    introduce(&b, &a);
+    assert_true(deliver(&a, &b, "hello", PATIENCE_MS));
+    assert_true(deliver(&b, &a, "hello yourself", PATIENCE_MS));
+    /* Order is kept and the largest message passes. */
+    static uint8_t large[MESSAGE_BYTES_MAX];
+    for (uint8_t i = 0; i < 20; i++) {
+        large[0] = i;
+        assert_int_equal(control_send(a.control, b.keys.id, large, i == 7 ? sizeof large : 10), 0);
+    }
+    assert_int_equal(control_send(a.control, b.keys.id, large, sizeof large + 1), ERR_USAGE);
+    uint8_t expected = 0;
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; expected < 20 && now_ms() < end_ms;) {
+        side_turn(&b, 50);
+        struct control_incoming in;
+        while (control_receive(b.control, &in) == 0) {
+            if (in.count == 10 || in.count == sizeof large) {
+                assert_int_equal(in.bytes[0], expected);
+                assert_string_equal(in.host, "127.0.0.1");
+                expected++;
+            }
+        }
+    }
+    assert_int_equal(expected, 20);
+    struct control_statistics counts;
+    control_statistics(a.control, &counts);
+    assert_true(counts.sent >= 21 && counts.sent_bytes >= sizeof large);
+    side_close(&a);
+    side_close(&b);
+}
+
+static void they_talk_over_ipv6_too(void **state)
+{
+    (void)state;
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool usable = fd >= 0 && bind(fd, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!usable) {
+        skip();
+    }
+    struct side a, b;
+    side_open_at(&a, "[::1]:0");
+    side_open_at(&b, "[::1]:0");
+    introduce(&a, &b);
+    introduce(&b, &a);
+    assert_true(deliver(&a, &b, "hello", PATIENCE_MS));
+    side_close(&a);
+    side_close(&b);
+}
+
+static void a_member_admitted_late_gets_in(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&a, &b); /* b has not heard of a yet */
+    struct control_statistics counts = {0};
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; counts.refused < 2 && now_ms() < end_ms;) {
+        (void)control_send(a.control, b.keys.id, (const uint8_t *)"x", 1);
+        side_turn(&a, 1);
+        side_turn(&b, 20);
+        control_statistics(b.control, &counts);
+    }
+    assert_true(counts.refused >= 2); /* refused, and it tries again by itself */
+    assert_int_equal(counts.received, 0);
+    assert_int_equal(control_admit(b.control, a.keys.sign_public, false, false), 0);
+    assert_true(deliver(&a, &b, "now", PATIENCE_MS));
+    side_close(&a);
+    side_close(&b);
+}
+
+static void an_evicted_key_is_cut_off_and_stays_out(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&a, &b);
+    introduce(&b, &a);
+    assert_true(deliver(&a, &b, "before", PATIENCE_MS));
+    assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), 0);
+    assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), ERR_NOT_FOUND);
+    struct control_statistics counts;
+    control_statistics(b.control, &counts);
+    assert_int_equal(counts.cut, 1);
+    uint64_t refused = counts.refused;
+    assert_false(deliver(&a, &b, "after", 1500));
+    control_statistics(b.control, &counts);
+    assert_true(counts.refused > refused);
+    side_close(&a);
+    side_close(&b);
+}
+
+static void a_peer_that_moved_is_followed(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&b, &a);
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* a port on which nobody listens */
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    char nowhere[CONTROL_ADDRESS_BYTES];
+    (void)snprintf(nowhere, sizeof nowhere, "127.0.0.1:%u", ntohs(at.sin_port));
+    assert_int_equal(control_peer(a.control, b.keys.id, b.keys.sign_public, nowhere), 0);
+    assert_int_equal(control_send(a.control, b.keys.id, (const uint8_t *)"x", 1), ERR_AGAIN);
+    assert_int_equal(control_peer(a.control, b.keys.id, b.keys.sign_public, b.address), 0);
+    assert_true(deliver(&a, &b, "found", PATIENCE_MS));
+    control_peer_remove(a.control, b.keys.id);
+    assert_int_equal(control_send(a.control, b.keys.id, (const uint8_t *)"x", 1), ERR_NOT_FOUND);
+    (void)close(fd);
+    side_close(&a);
+    side_close(&b);
+}
+
+static void many_peers_come_and_go(void **state)
+{
+    (void)state;
+    struct side a;
+    side_open(&a);
+    struct keys other;
+    keys_create(&other);
+    node_id nodes[40];
+    for (uint8_t i = 0; i < 40; i++) {
+        nodes[i] = (node_id){{i, 1}};
+        assert_int_equal(control_peer(a.control, nodes[i], other.sign_public, "127.0.0.1:1"), 0);
+    }
+    for (uint8_t i = 0; i < 40; i += 2) {
+        control_peer_remove(a.control, nodes[i]);
+    }
+    for (uint8_t i = 0; i < 40; i++) {
+        assert_int_equal(control_send(a.control, nodes[i], (const uint8_t *)"x", 1), i % 2 == 0 ? ERR_NOT_FOUND : ERR_AGAIN);
+    }
+    side_close(&a);
+}
+
+static void bad_addresses_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", ":80", "::1:80",
+                                      "[::1]", "[]:1", "localhost:80", "127.0.0.1:8x", "127.0.0.1:000000000080", "*:80"};
+    struct side a;
+    side_open(&a);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(control_address_check(bad[i]), ERR_USAGE);
+        assert_int_equal(control_peer(a.control, a.keys.id, a.keys.sign_public, bad[i]), ERR_USAGE);
+        assert_int_equal(control_check_link(a.control, a.keys.id, bad[i]), ERR_USAGE);
+    }
+    assert_int_equal(control_address_check("[::1]:7410"), 0);
+    char out[CONTROL_ADDRESS_BYTES], error[256];
+    assert_int_equal(control_address_resolve("127.0.0.1:7410", out, error), 0);
+    assert_string_equal(out, "127.0.0.1:7410");
+    assert_int_equal(control_address_resolve("[::1]:7410", out, error), 0);
+    assert_string_equal(out, "[::1]:7410");
+    assert_int_equal(control_address_resolve("7410", out, error), ERR_USAGE);
+    struct control *second = NULL;
+    struct control_options options = {.context = a.context, .zap = a.zap, .keys = &a.keys, .listen = a.address};
+    assert_int_equal(control_open(&options, &second, error), ERR_EXISTS);
+    assert_non_null(strstr(error, "another program"));
+    options.listen = "somewhere:1";
+    assert_int_equal(control_open(&options, &second, error), ERR_USAGE);
+    assert_null(second);
+    side_close(&a);
+}
+
+/* ---- strangers --------------------------------------------------------------------------------------------------- */
+
+static int stranger_connect(const struct side *side)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons(control_port(side->control))};
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static long resident_kib(void)
+{
+    long pages = 0, unused = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &unused, &pages), 2);
+    (void)fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void say(int fd, const void *bytes, size_t count)
+{
+    (void)!send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* The greeting of ZMTP 3.1 with CURVE, as a client. */
+static void say_greeting(int fd, const char *mechanism)
+{
+    uint8_t greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1};
+    memcpy(greeting + 12, mechanism, strlen(mechanism));
+    say(fd, greeting, sizeof greeting);
+}
+
+/* Has the other side closed it? What it sent before is thrown away. */
+static bool ended(int fd)
+{
+    uint8_t drain[512];
+    ssize_t got;
+    do {
+        got = recv(fd, drain, sizeof drain, MSG_DONTWAIT);
+    } while (got > 0);
+    return got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+static void strangers_harm_nobody(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 200 };
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&a, &b);
+    introduce(&b, &a);
+    assert_true(deliver(&a, &b, "before", PATIENCE_MS));
+    long before_kib = resident_kib();
+    struct random random;
+    random_init(&random, 11);
+    int fds[STRANGERS];
+    static uint8_t noise[20000];
+    static const uint8_t giant[] = {0x06, 0, 0, 0, 0x40, 0, 0, 0, 0}; /* a command frame of 1 GiB */
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = stranger_connect(&b);
+        for (size_t n = 0; n < sizeof noise; n++) {
+            noise[n] = (uint8_t)random_u64(&random);
+        }
+        switch (i % 6) {
+        case 0: /* says nothing */
+            break;
+        case 1:
+            say(fds[i], noise, sizeof noise);
+            break;
+        case 2: /* half a greeting */
+            say(fds[i], "\xff\0\0\0\0\0\0\0\1\x7f\3", 11);
+            break;
+        case 3: /* no encryption */
+            say_greeting(fds[i], "NULL");
+            say(fds[i], "\4\x19\5READY\xbSocket-Type\0\0\0\6DEALER", 27);
+            break;
+        case 4: /* CURVE, then a giant */
+            say_greeting(fds[i], "CURVE");
+            say(fds[i], giant, sizeof giant);
+            say(fds[i], noise, sizeof noise);
+            break;
+        default: /* CURVE, then noise of the right length */
+            say_greeting(fds[i], "CURVE");
+            say(fds[i], "\4\xc8\5HELLO\1\0", 10);
+            say(fds[i], noise, 194);
+            break;
+        }
+    }
+    assert_true(deliver(&a, &b, "meanwhile", PATIENCE_MS));
+    /* All of them are thrown out: each sees its connection end within the handshake's time. */
+    int open = STRANGERS;
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; open > 0 && now_ms() < end_ms;) {
+        side_turn(&b, 20);
+        open = 0;
+        for (int i = 0; i < STRANGERS; i++) {
+            if (fds[i] >= 0 && ended(fds[i])) {
+                (void)close(fds[i]);
+                fds[i] = -1;
+            }
+            open += fds[i] >= 0;
+        }
+    }
+    assert_int_equal(open, 0);
+    assert_true(deliver(&a, &b, "after", PATIENCE_MS));
+    assert_true(resident_kib() - before_kib < 64 * 1024);
+    struct control_statistics counts;
+    control_statistics(b.control, &counts);
+    assert_true(counts.failed > 0);
+    assert_int_equal(counts.malformed, 0);
+    side_close(&a);
+    side_close(&b);
+}
+
+static void *admitted_dealer(struct side *from, const struct side *to)
+{
+    void *socket = zmq_socket(from->context, ZMQ_DEALER);
+    char endpoint[CONTROL_ADDRESS_BYTES + 8];
+    int zero = 0;
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", to->address);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, to->keys.curve_public, 32), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, from->keys.curve_public, 32), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, from->keys.curve_secret, 32), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero), 0);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    return socket;
+}
+
+static void a_member_that_misbehaves_is_bounded(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&a, &b);
+    introduce(&b, &a);
+    void *rogue = admitted_dealer(&a, &b);
+    static uint8_t huge[4 << 20];
+    assert_int_equal(zmq_send(rogue, "1", 1, ZMQ_SNDMORE), 1); /* too many frames */
+    assert_int_equal(zmq_send(rogue, "2", 1, 0), 1);
+    assert_int_equal(zmq_send(rogue, huge, MESSAGE_BYTES_MAX + 1, 0), MESSAGE_BYTES_MAX + 1); /* a little too large */
+    assert_int_equal(zmq_send(rogue, huge, sizeof huge, 0), sizeof huge);                   /* far too large */
+    struct control_statistics counts = {0};
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; (counts.malformed == 0 || counts.oversized == 0) && now_ms() < end_ms;) {
+        side_turn(&b, 20);
+        struct control_incoming in;
+        assert_int_equal(control_receive(b.control, &in), ERR_AGAIN);
+        control_statistics(b.control, &counts);
+    }
+    assert_int_equal(counts.malformed, 1);
+    assert_int_equal(counts.oversized, 1);
+    assert_int_equal(zmq_close(rogue), 0);
+    assert_true(deliver(&a, &b, "still here", PATIENCE_MS));
+    side_close(&a);
+    side_close(&b);
+}
+
+/* A program that is no shoal listens where the peer should be, and answers rubbish; later the peer is back. */
+static void a_link_recovers_from_another_program_on_the_port(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+    struct keys other;
+    keys_create(&other);
+    char address[CONTROL_ADDRESS_BYTES];
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
+    assert_int_equal(control_peer(a.control, other.id, other.sign_public, address), 0);
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    say(fd, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n                              ", 78);
+    (void)close(fd);
+    (void)close(listener);
+    side_open_at(&b, address);
+    assert_int_equal(control_admit(b.control, a.keys.sign_public, false, false), 0);
+    /* The same peer as `a` sees it, with the key that it has: */
+    b.keys = other;
+    control_close(&b.control);
+    char error[256];
+    struct control_options options = {.context = b.context, .zap = b.zap, .keys = &b.keys, .listen = address};
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    while (control_open(&options, &b.control, error) == ERR_EXISTS && now_ms() < end_ms) {
+        side_turn(&a, 20); /* libzmq closes in the background */
+    }
+    assert_non_null(b.control);
+    assert_true(deliver(&a, &b, "back", PATIENCE_MS));
+    side_close(&a);
+    side_close(&b);
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
+
+struct joiner {
+    void *context;
+    struct token token;
+    struct keys keys;
+    uint8_t buffer[MESSAGE_BYTES_MAX];
+    struct join_answer answer;
+    int result;
+    bool done;
+    pthread_mutex_t mutex;
+    char error[256];
+};
+
+static void *joiner_run(void *context)
+{
+    struct joiner *joiner = context;
+    int result = control_join(joiner->context, &joiner->token, &joiner->keys, "ws-2", 3000, joiner->buffer,
+                              sizeof joiner->buffer, &joiner->answer, joiner->error);
+    (void)pthread_mutex_lock(&joiner->mutex);
+    joiner->result = result;
+    joiner->done = true;
+    (void)pthread_mutex_unlock(&joiner->mutex);
+    return NULL;
+}
+
+static bool joiner_done(struct joiner *joiner)
+{
+    (void)pthread_mutex_lock(&joiner->mutex);
+    bool done = joiner->done;
+    (void)pthread_mutex_unlock(&joiner->mutex);
+    return done;
+}
+
+/* Serves a's door while somebody joins with `joiner->token`, answering with `answer`; returns the number of requests. */
+static int serve_join(struct side *a, struct joiner *joiner, const struct join_answer *answer)
+{
+    pthread_t thread;
+    int requests = 0;
+    static uint8_t bytes[MESSAGE_BYTES_MAX];
+    uint8_t invite_key[32];
+    token_invite_key(&joiner->token, invite_key);
+    joiner->context = zmq_ctx_new();
+    (void)pthread_mutex_init(&joiner->mutex, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, joiner_run, joiner), 0);
+    while (!joiner_done(joiner)) {
+        side_turn(a, 20);
+        struct control_incoming in;
+        while (control_receive(a->control, &in) == 0) {
+            struct join_request request;
+            assert_int_equal(in.from.kind, ZAP_INVITE);
+            assert_true(node_id_is_none(in.from.node));
+            assert_memory_equal(in.from.invite_key, invite_key, 32);
+            assert_int_equal(join_request_decode(in.bytes, in.count, joiner->token.mesh, invite_key, &request), 0);
+            assert_memory_equal(request.sign_public, joiner->keys.sign_public, 32);
+            requests++;
+            size_t count = join_answer_encode(answer, bytes, sizeof bytes);
+            assert_int_equal(control_reply(a->control, in.client, bytes, count), 0);
+            assert_int_equal(control_reply(a->control, in.client + 1, bytes, count), ERR_NOT_FOUND);
+        }
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)pthread_mutex_destroy(&joiner->mutex);
+    assert_int_equal(zmq_ctx_term(joiner->context), 0);
+    return requests;
+}
+
+static struct joiner *joiner_new(const struct side *a)
+{
+    struct joiner *joiner = calloc(1, sizeof *joiner);
+    assert_non_null(joiner);
+    keys_create(&joiner->keys);
+    uint8_t invite_key[32];
+    token_create(joiner->token.secret, invite_key);
+    joiner->token.mesh = (mesh_id){{4}};
+    joiner->token.member_count = 1;
+    memcpy(joiner->token.members[0].sign_public, a->keys.sign_public, 32);
+    joiner->token.members[0].address_count = 1;
+    (void)bytes_copy_text(joiner->token.members[0].addresses[0], TOKEN_ADDRESS_BYTES, a->address);
+    return joiner;
+}
+
+static void one_joins_with_an_invite(void **state)
+{
+    (void)state;
+    struct side a;
+    side_open(&a);
+    struct joiner *joiner = joiner_new(&a);
+    uint8_t invite_key[32];
+    token_invite_key(&joiner->token, invite_key);
+    assert_int_equal(control_admit(a.control, invite_key, true, false), 0);
+    struct join_answer welcome = {.records = (const uint8_t *)"records", .record_bytes = 7};
+    assert_int_equal(serve_join(&a, joiner, &welcome), 1);
+    assert_int_equal(joiner->result, 0);
+    assert_int_equal(joiner->answer.record_bytes, 7);
+    assert_memory_equal(joiner->answer.records, "records", 7);
+
+    joiner->done = false;
+    struct join_answer refusal = {.code = ERR_REFUSED, .text = "The invite has expired."};
+    assert_int_equal(serve_join(&a, joiner, &refusal), 1);
+    assert_int_equal(joiner->result, ERR_REFUSED);
+    assert_non_null(strstr(joiner->error, "The invite has expired."));
+
+    joiner->done = false;
+    assert_int_equal(control_admit(a.control, invite_key, true, true), 0); /* revoked */
+    assert_int_equal(serve_join(&a, joiner, &welcome), 0);
+    assert_int_equal(joiner->result, ERR_TIMEOUT);
+    assert_non_null(strstr(joiner->error, "No member let us in"));
+    free(joiner);
+    side_close(&a);
+}
+
+static void invites_do_not_open_the_bulk_door(void **state)
+{
+    (void)state;
+    struct side a;
+    side_open(&a);
+    uint8_t secret[32], invite_key[32];
+    token_create(secret, invite_key);
+    assert_int_equal(control_admit(a.control, invite_key, true, false), 0);
+    assert_int_equal(control_admit(a.control, a.keys.sign_public, false, false), 0);
+    void *asker = zmq_socket(a.context, ZMQ_REQ);
+    int zero = 0;
+    assert_int_equal(zmq_setsockopt(asker, ZMQ_LINGER, &zero, sizeof zero), 0);
+    assert_int_equal(zmq_connect(asker, "inproc://zeromq.zap.01"), 0);
+    static const struct {
+        const char *version, *domain, *mechanism;
+        int key; /* 0: the invite's, 1: the member's, 2: another, 3: too short */
+        const char *status;
+    } rows[] = {
+        {"1.0", ZAP_DOMAIN_CONTROL, "CURVE", 0, "200"}, {"1.0", ZAP_DOMAIN_CONTROL, "CURVE", 1, "200"},
+        {"1.0", ZAP_DOMAIN_BULK, "CURVE", 0, "300"},    {"1.0", ZAP_DOMAIN_BULK, "CURVE", 1, "200"},
+        {"1.0", ZAP_DOMAIN_BULK, "CURVE", 2, "300"},    {"1.0", "", "CURVE", 1, "300"},
+        {"2.0", ZAP_DOMAIN_BULK, "CURVE", 1, "300"},    {"1.0", ZAP_DOMAIN_BULK, "NULL", 1, "300"},
+        {"1.0", ZAP_DOMAIN_BULK, "CURVE", 3, "300"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const uint8_t *key = rows[i].key == 0 ? invite_key : rows[i].key == 2 ? secret : a.keys.curve_public;
+        (void)zmq_send(asker, rows[i].version, 3, ZMQ_SNDMORE);
+        (void)zmq_send(asker, "77", 2, ZMQ_SNDMORE);
+        (void)zmq_send(asker, rows[i].domain, strlen(rows[i].domain), ZMQ_SNDMORE);
+        (void)zmq_send(asker, "127.0.0.1", 9, ZMQ_SNDMORE);
+        (void)zmq_send(asker, "", 0, ZMQ_SNDMORE);
+        (void)zmq_send(asker, rows[i].mechanism, strlen(rows[i].mechanism), ZMQ_SNDMORE);
+        (void)zmq_send(asker, key, rows[i].key == 3 ? 31 : 32, 0);
+        side_turn(&a, 1000);
+        char frames[6][256];
+        int sizes[6];
+        for (int f = 0; f < 6; f++) {
+            sizes[f] = zmq_recv(asker, frames[f], sizeof frames[f], 0);
+            assert_in_range(sizes[f], 0, 255);
+        }
+        assert_int_equal(sizes[2], 3);
+        assert_memory_equal(frames[1], "77", 2);
+        assert_memory_equal(frames[2], rows[i].status, 3);
+    }
+    assert_int_equal(zmq_send(asker, "1.0", 3, 0), 3); /* six frames are missing */
+    side_turn(&a, 1000);
+    char frame[256];
+    assert_int_equal(zmq_recv(asker, frame, sizeof frame, 0), 3);
+    assert_int_equal(zmq_close(asker), 0);
+    side_close(&a);
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+static enum control_link check(struct side *side, const char *address)
+{
+    node_id asked = {{42}}, node;
+    enum control_link link;
+    assert_int_equal(control_check_link(side->control, asked, address), 0);
+    uint64_t begin_ms = now_ms();
+    while (control_check_next(side->control, &node, &link) != 0) {
+        assert_true(now_ms() - begin_ms < PATIENCE_MS);
+        uint64_t next = control_next_ms(side->control), now = now_ms();
+        side_turn(side, next <= now ? 0 : (long)(next - now));
+    }
+    assert_true(node_id_equal(node, asked));
+    assert_int_equal(control_next_ms(side->control), UINT64_MAX);
+    return link;
+}
+
+static void a_link_is_open_refused_or_silent(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    assert_int_equal(check(&a, b.address), CONTROL_LINK_OPEN);
+    char address[CONTROL_ADDRESS_BYTES];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
+    assert_int_equal(check(&a, address), CONTROL_LINK_REFUSED);
+    /* A listener whose queue is full drops what comes: silence, as behind a pulled cable. */
+    assert_int_equal(listen(fd, 0), 0);
+    int fillers[4];
+    for (int i = 0; i < 4; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(fillers[i], (struct sockaddr *)&at, sizeof at);
+    }
+    uint64_t begin_ms = now_ms();
+    assert_int_equal(check(&a, address), CONTROL_LINK_SILENT);
+    assert_true(now_ms() - begin_ms >= CONTROL_CHECK_MS - 10);
+    for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
+        assert_int_equal(control_check_link(a.control, a.keys.id, address), 0);
+    }
+    assert_int_equal(control_check_link(a.control, a.keys.id, address), ERR_FULL);
+    for (int i = 0; i < 4; i++) {
+        (void)close(fillers[i]);
+    }
+    (void)close(fd);
+    side_close(&a);
+    side_close(&b);
+}
+
+int main(void)
+{
+    if (keys_start() != 0) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_members_talk),
+        cmocka_unit_test(they_talk_over_ipv6_too),
+        cmocka_unit_test(a_member_admitted_late_gets_in),
+        cmocka_unit_test(an_evicted_key_is_cut_off_and_stays_out),
+        cmocka_unit_test(a_peer_that_moved_is_followed),
+        cmocka_unit_test(many_peers_come_and_go),
+        cmocka_unit_test(bad_addresses_are_refused),
+        cmocka_unit_test(strangers_harm_nobody),
+        cmocka_unit_test(a_member_that_misbehaves_is_bounded),
+        cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
+        cmocka_unit_test(one_joins_with_an_invite),
+        cmocka_unit_test(invites_do_not_open_the_bulk_door),
+        cmocka_unit_test(a_link_is_open_refused_or_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

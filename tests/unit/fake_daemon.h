@@ -1,0 +1,91 @@
+#ifndef TESTS_UNIT_FAKE_DAEMON_H
+#define TESTS_UNIT_FAKE_DAEMON_H
+/* The daemon's end of the local socket, as a worker sees it, in a thread: identity, group, reports, checkpoints. It can
+ * break all connections, stay away, come back, and hold answers. Whoever reads its fields holds `mutex`. */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+
+#define FAKE_CLIENTS_MAX 24
+#define FAKE_REPORTS_MAX 8192
+#define FAKE_RANKS_MAX 8
+
+struct fake_report {
+    char group[16];
+    uint64_t step;
+    double loss, accuracy; /* -1 where not reported */
+};
+
+struct fake_client {
+    int fd; /* -1: none */
+    uint32_t rank;
+    bool opened;
+    uint64_t group_id; /* the request that waits for the group, 0 none */
+    struct frame_reader reader;
+};
+
+struct fake_daemon {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    char path[96];
+    int listen_fd, wake[2];
+    bool quit;
+
+    /* what workers are told */
+    uint32_t size;
+    uint64_t seed;
+    uint8_t hyperparameters[4096];
+    size_t hyperparameters_bytes;
+    uint8_t *checkpoint; /* the newest, given to worker_load */
+    size_t checkpoint_bytes;
+    uint64_t checkpoint_step;
+
+    /* how it behaves */
+    bool hold_saves;          /* read them, answer later: when this is cleared */
+    bool mute_reports;        /* take reports without answering */
+    bool refuse;              /* refuse worker_open */
+    uint64_t stop_at_step;    /* send the stop notice at the first training report of this step or later; 0 never */
+
+    /* what it has seen */
+    struct fake_report reports[FAKE_REPORTS_MAX];
+    size_t report_count, open_count, save_count, group_count;
+    uint64_t progress_step;
+    uint64_t held_ids[8];
+    int held_fds[8]; /* of clients */
+    size_t held_count;
+    bool stop_sent;
+
+    uint16_t ports[FAKE_RANKS_MAX];
+    bool present[FAKE_RANKS_MAX];
+    struct fake_client clients[FAKE_CLIENTS_MAX];
+};
+
+/* Listens and serves. `json` are the hyperparameters. */
+void fake_daemon_start(struct fake_daemon *daemon, uint32_t size, uint64_t seed, const char *json);
+void fake_daemon_stop(struct fake_daemon *daemon);
+
+/* Closes every connection and the socket, as a daemon that ends; then begins to listen again. */
+void fake_daemon_break(struct fake_daemon *daemon);
+void fake_daemon_return(struct fake_daemon *daemon);
+
+/* Answers the saves that hold_saves has held, and holds no more. */
+void fake_daemon_release_saves(struct fake_daemon *daemon);
+
+/* Forgets the group, so that new workers form one; keeps checkpoint and reports. */
+void fake_daemon_next_attempt(struct fake_daemon *daemon, uint32_t size);
+
+/* Sends {"notice": ...} to all. */
+void fake_daemon_notice(struct fake_daemon *daemon, const char *notice, uint64_t step);
+
+/* Waits until *field >= at_least, at most 20 s; false when it did not happen. */
+bool fake_daemon_wait(struct fake_daemon *daemon, const size_t *field, size_t at_least);
+
+/* Sets a worker's environment in this process. */
+void fake_daemon_environment(const struct fake_daemon *daemon, uint32_t rank);
+
+#endif

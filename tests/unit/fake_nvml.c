@@ -1,0 +1,165 @@
+/* A small libnvidia-ml.so.1 for slots_test: two GPUs, of which the second is split into two MIG devices at places 0 and 2
+ * of 7. The environment variable FAKE_NVML names what goes wrong: init, count, lost (the first GPU), nothing. With
+ * FAKE_NVML_BUSY=UUID one process computes on that device. The declarations are written anew here, so that a mistake in
+ * slots_nvml.c does not hide itself. Built with FAKE_WITHOUT_MEMORY it lacks a function, with FAKE_WITHOUT_MIG it is an
+ * older driver. */
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES 4
+
+typedef struct {
+    unsigned long long total, free, used;
+} memory;
+
+struct device {
+    const char *uuid;
+    const char *name;
+    unsigned long long total;
+};
+
+static const struct device devices[DEVICES] = {
+    {"GPU-11111111-2222-3333-4444-555555555555", "NVIDIA RTX A6000", 51527024640ull},
+    {"GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "NVIDIA A100-SXM4-40GB", 42949672960ull},
+    {"MIG-00000000-1111-2222-3333-444444444444", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20937965568ull},
+    {"MIG-99999999-8888-7777-6666-555555555555", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20937965568ull},
+};
+
+static int started;
+
+static int asked_for(const char *fault)
+{
+    const char *value = getenv("FAKE_NVML");
+    return value != NULL && strcmp(value, fault) == 0;
+}
+
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+int nvmlDeviceGetCount_v2(unsigned int *count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device);
+int nvmlDeviceGetUUID(void *device, char *text, unsigned int length);
+int nvmlDeviceGetName(void *device, char *text, unsigned int length);
+int nvmlDeviceGetMemoryInfo(void *device, memory *out);
+int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending);
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned int *count);
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void **mig);
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, void *infos);
+
+int nvmlInit_v2(void)
+{
+    if (asked_for("init")) {
+        return 9; /* driver not loaded */
+    }
+    started = 1;
+    return 0;
+}
+
+int nvmlShutdown(void)
+{
+    int before = started;
+    started = 0;
+    return before ? 0 : 1;
+}
+
+int nvmlDeviceGetCount_v2(unsigned int *count)
+{
+    if (!started) {
+        return 1;
+    }
+    if (asked_for("count")) {
+        return 999;
+    }
+    *count = asked_for("empty") ? 0 : 2;
+    return 0;
+}
+
+static void *handle(size_t index)
+{
+    return (void *)(uintptr_t)&devices[index];
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device)
+{
+    if (index > 1) {
+        return 2;
+    }
+    if (index == 0 && asked_for("lost")) {
+        return 15; /* GPU is lost */
+    }
+    *device = handle(index);
+    return 0;
+}
+
+static int put(char *text, unsigned int length, const char *value)
+{
+    if (length < strlen(value) + 1) {
+        return 7; /* insufficient size */
+    }
+    (void)snprintf(text, length, "%s", value);
+    return 0;
+}
+
+int nvmlDeviceGetUUID(void *device, char *text, unsigned int length)
+{
+    return put(text, length, ((const struct device *)device)->uuid);
+}
+
+int nvmlDeviceGetName(void *device, char *text, unsigned int length)
+{
+    return put(text, length, ((const struct device *)device)->name);
+}
+
+#ifndef FAKE_WITHOUT_MEMORY
+int nvmlDeviceGetMemoryInfo(void *device, memory *out)
+{
+    *out = (memory){.total = ((const struct device *)device)->total};
+    return 0;
+}
+#endif
+
+#ifndef FAKE_WITHOUT_MIG
+int nvmlDeviceGetMigMode(void *device, unsigned int *current, unsigned int *pending)
+{
+    if (device != handle(1)) {
+        return 3; /* not supported */
+    }
+    *current = 1;
+    *pending = 1;
+    return 0;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned int *count)
+{
+    *count = device == handle(1) ? 7 : 0;
+    return 0;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void **mig)
+{
+    if (device != handle(1) || (index != 0 && index != 2)) {
+        return 6; /* not found */
+    }
+    *mig = handle(index == 0 ? 2 : 3);
+    return 0;
+}
+#endif
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, void *infos)
+{
+    const char *busy = getenv("FAKE_NVML_BUSY");
+    if (asked_for("silent")) {
+        return 4; /* no permission */
+    }
+    if (busy == NULL || strcmp(busy, ((const struct device *)device)->uuid) != 0) {
+        *count = 0;
+        return 0;
+    }
+    if (infos == NULL || *count < 1) {
+        *count = 1;
+        return 7;
+    }
+    return 999; /* nobody here asks for more than the number */
+}

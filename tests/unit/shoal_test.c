@@ -1,0 +1,442 @@
+/* libshoal against a fake daemon (tests/unit/fake_daemon.h), also one that goes away in the middle, and without one. */
+#include "train/shoal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/pack.h"
+#include "tests/unit/fake_daemon.h"
+#include "train/hparams.h"
+
+#define HPARAMS "{\"learning_rate\": 0.25, \"hidden\": [64, 32], \"batch_size\": 128.0, \"note\": \"caf\\u00e9\", " \
+                "\"optimizer\": {\"momentum\": 1}, \"none\": null}"
+
+static const char *const loss_name[] = {"loss"};
+
+static struct shoal *open_worker(struct fake_daemon *daemon)
+{
+    char error[SHOAL_ERROR_BYTES] = "";
+    struct shoal *shoal;
+    fake_daemon_environment(daemon, 0);
+    int result = shoal_open(&shoal, error);
+    assert_string_equal(error, "");
+    assert_int_equal(result, 0);
+    return shoal;
+}
+
+static void report(struct shoal *shoal, uint64_t step)
+{
+    double value = (double)step / 2;
+    assert_int_equal(shoal_report(shoal, "training", step, loss_name, &value, 1), 0);
+}
+
+/* Calls of a training loop until the daemon has `field` at a value: what brings libshoal back is being called. */
+static bool train_until(struct shoal *shoal, struct fake_daemon *daemon, const size_t *field, size_t at_least)
+{
+    for (int i = 0; i < 1000; i++) {
+        (void)shoal_should_stop(shoal);
+        (void)pthread_mutex_lock(&daemon->mutex);
+        bool reached = *field >= at_least;
+        (void)pthread_mutex_unlock(&daemon->mutex);
+        if (reached) {
+            return true;
+        }
+        struct timespec step = {.tv_nsec = 10000000};
+        (void)nanosleep(&step, NULL);
+    }
+    return false;
+}
+
+static void test_a_worker_learns_who_it_is(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 77, HPARAMS);
+    struct shoal *shoal = open_worker(&daemon);
+    assert_int_equal(shoal_rank(shoal), 0);
+    assert_int_equal(shoal_size(shoal), 1);
+    assert_int_equal(shoal_trial(shoal), 4);
+    assert_int_equal(shoal_attempt(shoal), 2);
+    assert_int_equal(shoal_generation(shoal), 1);
+    assert_int_equal(shoal_seed(shoal), 77);
+    assert_int_equal(shoal_start_step(shoal), 0);
+    assert_string_equal(shoal_experiment(shoal), "00112233aabbccdd");
+    double number;
+    int64_t whole, list[4];
+    size_t count;
+    char text[16];
+    assert_int_equal(shoal_hparam_double(shoal, "learning_rate", 1, &number), 0);
+    assert_true(number == 0.25);
+    assert_int_equal(shoal_hparam_double(shoal, "optimizer.momentum", 0, &number), 0);
+    assert_true(number == 1.0);
+    assert_int_equal(shoal_hparam_double(shoal, "none", 7, &number), 0);
+    assert_true(number == 7.0);
+    assert_int_equal(shoal_hparam_int(shoal, "batch_size", 1, &whole), 0);
+    assert_int_equal(whole, 128);
+    assert_int_equal(shoal_hparam_int(shoal, "absent", 9, &whole), 0);
+    assert_int_equal(whole, 9);
+    assert_int_equal(shoal_hparam_int(shoal, "learning_rate", 9, &whole), ERR_MALFORMED);
+    assert_non_null(strstr(shoal_error(shoal), "'learning_rate' must be a whole number"));
+    assert_int_equal(shoal_hparam_int_list(shoal, "hidden", NULL, 0, list, 4, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(list[1], 32);
+    assert_int_equal(shoal_hparam_int_list(shoal, "batch_size", NULL, 0, list, 4, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(list[0], 128);
+    assert_int_equal(shoal_hparam_int_list(shoal, "hidden", NULL, 0, list, 1, &count), ERR_FULL);
+    assert_int_equal(shoal_hparam_text(shoal, "note", NULL, text, sizeof text), 0);
+    assert_string_equal(text, "caf\xc3\xa9");
+    assert_int_equal(shoal_hparam_text(shoal, "absent", NULL, text, sizeof text), ERR_NOT_FOUND);
+    shoal_close(&shoal);
+    assert_null(shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_reports_and_checkpoints_reach_the_daemon(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    void *bytes;
+    size_t count;
+    uint64_t step;
+    assert_int_equal(shoal_checkpoint_load(shoal, &bytes, &count, &step), ERR_NOT_FOUND);
+    const char *names[] = {"accuracy", "loss"};
+    const double values[] = {0.75, 1.5};
+    assert_int_equal(shoal_report(shoal, "validation", 12, names, values, 2), 0);
+    assert_int_equal(shoal_progress(shoal, 12), 0);
+    uint8_t state_bytes[100000];
+    for (size_t i = 0; i < sizeof state_bytes; i++) {
+        state_bytes[i] = (uint8_t)(i * 31);
+    }
+    for (uint64_t k = 1; k <= 5; k++) { /* more saves than buffers, of different sizes */
+        assert_int_equal(shoal_checkpoint_save(shoal, k, state_bytes, 20000 * k), 0);
+    }
+    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    assert_int_equal(daemon.report_count, 1);
+    assert_string_equal(daemon.reports[0].group, "validation");
+    assert_int_equal(daemon.reports[0].step, 12);
+    assert_true(daemon.reports[0].accuracy == 0.75 && daemon.reports[0].loss == 1.5);
+    assert_int_equal(daemon.progress_step, 12);
+    assert_int_equal(daemon.save_count, 5);
+    assert_int_equal(shoal_checkpoint_load(shoal, &bytes, &count, &step), 0);
+    assert_int_equal(step, 5);
+    assert_int_equal(count, 100000);
+    assert_memory_equal(bytes, state_bytes, count);
+    free(bytes);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_notices_are_heard(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    assert_false(shoal_should_stop(shoal));
+    fake_daemon_notice(&daemon, "durable", 40);
+    fake_daemon_notice(&daemon, "weather", 0);
+    fake_daemon_notice(&daemon, "stop", 0);
+    assert_true(shoal_should_stop(shoal)); /* what has been sent on a Unix socket is there */
+    assert_int_equal(shoal_durable_step(shoal), 40);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_nothing_is_lost_when_the_daemon_restarts(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    report(shoal, 1);
+    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    daemon.mute_reports = true; /* this one arrives, its answer does not: it must be sent again */
+    report(shoal, 2);
+    assert_true(fake_daemon_wait(&daemon, &daemon.report_count, 2));
+    fake_daemon_break(&daemon);
+    struct timespec from, to;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    for (uint64_t step = 3; step <= 50; step++) {
+        report(shoal, step);
+        assert_int_equal(shoal_progress(shoal, step), 0);
+        assert_false(shoal_should_stop(shoal));
+    }
+    assert_int_equal(shoal_checkpoint_save(shoal, 50, "state of 50", 12), 0);
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_true(to.tv_sec - from.tv_sec <= 1); /* nobody waited for the daemon */
+    daemon.mute_reports = false;
+    fake_daemon_return(&daemon);
+    assert_true(train_until(shoal, &daemon, &daemon.save_count, 1));
+    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    assert_int_equal(daemon.open_count, 2);
+    assert_int_equal(daemon.report_count, 51); /* 1, 2, 2 again, 3 ... 50, in order */
+    for (uint64_t i = 2; i < 51; i++) {
+        assert_int_equal(daemon.reports[i].step, i);
+    }
+    assert_int_equal(daemon.checkpoint_step, 50);
+    assert_string_equal((char *)daemon.checkpoint, "state of 50");
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_away_newer_checkpoints_replace_older_ones(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    fake_daemon_break(&daemon);
+    for (uint64_t step = 10; step <= 80; step += 10) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "state %03u", (unsigned)step);
+        assert_int_equal(shoal_checkpoint_save(shoal, step, text, 10), 0);
+    }
+    fake_daemon_return(&daemon);
+    assert_true(train_until(shoal, &daemon, &daemon.save_count, 2));
+    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    assert_int_equal(daemon.save_count, 2);
+    assert_int_equal(daemon.checkpoint_step, 80);
+    assert_string_equal((char *)daemon.checkpoint, "state 080");
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void *release_later(void *argument)
+{
+    struct fake_daemon *daemon = argument;
+    if (fake_daemon_wait(daemon, &daemon->held_count, 2)) {
+        fake_daemon_release_saves(daemon);
+    }
+    return NULL;
+}
+
+static void test_a_third_save_waits_for_a_buffer(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    daemon.hold_saves = true;
+    assert_int_equal(shoal_checkpoint_save(shoal, 1, "one", 4), 0);
+    assert_int_equal(shoal_checkpoint_save(shoal, 2, "two", 4), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release_later, &daemon), 0);
+    assert_int_equal(shoal_checkpoint_save(shoal, 3, "three", 6), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    assert_int_equal(daemon.save_count, 3);
+    assert_string_equal((char *)daemon.checkpoint, "three");
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_the_queue_is_bounded_and_keeps_the_oldest(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    fake_daemon_break(&daemon);
+    uint64_t step = 0;
+    double value = 1;
+    while (shoal_report(shoal, "training", step, loss_name, &value, 1) == 0) {
+        step++;
+        assert_true(step <= SHOAL_QUEUE_MAX);
+    }
+    assert_int_equal(step, SHOAL_QUEUE_MAX);
+    assert_int_equal(shoal_report(shoal, "training", step, loss_name, &value, 1), ERR_FULL);
+    assert_int_equal(shoal_checkpoint_save(shoal, step, "x", 1), 0); /* there is always room for the saves */
+    fake_daemon_return(&daemon);
+    assert_true(train_until(shoal, &daemon, &daemon.save_count, 1));
+    assert_int_equal(shoal_flush(shoal, 20000), 0);
+    assert_int_equal(daemon.report_count, SHOAL_QUEUE_MAX);
+    assert_int_equal(daemon.reports[SHOAL_QUEUE_MAX - 1].step, SHOAL_QUEUE_MAX - 1);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_refused_worker_says_why(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    daemon.refuse = true;
+    fake_daemon_environment(&daemon, 0);
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    assert_int_equal(shoal_open(&shoal, error), ERR_REFUSED);
+    assert_null(shoal);
+    assert_string_equal(error, "no worker here has this token");
+    (void)setenv("SHOAL_TOKEN", "zz", 1);
+    assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
+    assert_non_null(strstr(error, "SHOAL_TOKEN"));
+    fake_daemon_stop(&daemon);
+}
+
+/* One rank of a group, in a process of its own: the daemon breaks between the collectives. Exit status 0 if all held. */
+static int rank_body(struct fake_daemon *daemon, uint32_t rank)
+{
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    fake_daemon_environment(daemon, rank);
+    if (shoal_open(&shoal, error) != 0) {
+        (void)fprintf(stderr, "rank %u: %s\n", rank, error);
+        return 1;
+    }
+    float values[1001];
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < 1001; i++) {
+            values[i] = (float)(rank + 1) * (float)i;
+        }
+        double value = 0.5;
+        if (shoal_all_reduce_f32(shoal, values, 1001) != 0 || values[1000] != 6000.0f || values[1] != 6.0f ||
+            (rank == 0 && shoal_report(shoal, "training", (uint64_t)round, loss_name, &value, 1) != 0)) {
+            (void)fprintf(stderr, "rank %u round %d: %s\n", rank, round, shoal_error(shoal));
+            return 2;
+        }
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    char text[8] = "";
+    if (rank == 1) {
+        memcpy(text, "hello", 6);
+    }
+    if (shoal_broadcast(shoal, text, sizeof text, 1) != 0 || strcmp(text, "hello") != 0 || shoal_barrier(shoal) != 0 ||
+        shoal_broadcast(shoal, text, 1, 3) != ERR_USAGE) {
+        return 3;
+    }
+    int flushed = shoal_flush(shoal, 15000);
+    shoal_close(&shoal);
+    return flushed == 0 ? 0 : 4;
+}
+
+static void test_collectives_go_on_while_the_daemon_is_away(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 3, 0, "{}");
+    pid_t children[3];
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        children[rank] = fork();
+        assert_true(children[rank] >= 0);
+        if (children[rank] == 0) {
+            _exit(rank_body(&daemon, rank));
+        }
+    }
+    assert_true(fake_daemon_wait(&daemon, &daemon.report_count, 20));
+    fake_daemon_break(&daemon);
+    fake_daemon_return(&daemon);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        int status;
+        assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    uint64_t next = 0; /* every round's report is there; those around the break perhaps twice */
+    for (size_t i = 0; i < daemon.report_count; i++) {
+        assert_true(daemon.reports[i].step <= next);
+        if (daemon.reports[i].step == next) {
+            next++;
+        }
+    }
+    assert_int_equal(next, 200);
+    assert_true(daemon.open_count > 3);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_outside_shoal_a_program_is_a_group_of_one(void **state)
+{
+    (void)state;
+    (void)unsetenv("SHOAL_SOCKET");
+    (void)setenv("SHOAL_HPARAMS", "{\"epochs\": 2.5}", 1);
+    (void)setenv("SHOAL_SEED", "9", 1);
+    char error[SHOAL_ERROR_BYTES];
+    struct shoal *shoal;
+    assert_int_equal(shoal_open(&shoal, error), 0);
+    assert_int_equal(shoal_size(shoal), 1);
+    assert_int_equal(shoal_seed(shoal), 9);
+    double epochs;
+    assert_int_equal(shoal_hparam_double(shoal, "epochs", 1, &epochs), 0);
+    assert_true(epochs == 2.5);
+    float values[2] = {1, 2};
+    assert_int_equal(shoal_all_reduce_f32(shoal, values, 2), 0);
+    assert_true(values[0] == 1.0f && values[1] == 2.0f);
+    assert_int_equal(shoal_barrier(shoal), 0);
+    report(shoal, 1);
+    assert_int_equal(shoal_checkpoint_save(shoal, 1, "x", 1), 0);
+    assert_int_equal(shoal_flush(shoal, 0), 0);
+    assert_false(shoal_should_stop(shoal));
+    shoal_close(&shoal);
+    (void)setenv("SHOAL_HPARAMS", "{\"epochs\": 2.5", 1);
+    assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
+    assert_non_null(strstr(error, "SHOAL_HPARAMS"));
+    (void)setenv("SHOAL_HPARAMS", "{}", 1);
+    (void)setenv("SHOAL_SEED", "-1", 1);
+    assert_int_equal(shoal_open(&shoal, error), ERR_USAGE);
+    (void)unsetenv("SHOAL_HPARAMS");
+    (void)unsetenv("SHOAL_SEED");
+}
+
+static void test_json_is_read_strictly(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",        "[1]",         "{",          "{}x",           "{\"a\"}",      "{\"a\":}",
+                                      "{\"a\":1,}", "{\"a\":tru}", "{\"a\":\"\\q\"}", "{\"a\":\"", "{\"a\":\"\\u12\"}", "{\"a\":[1 2]}",
+                                      "{\"a\":\"\\ud800x\"}", "{1:2}", "{\"a\":--1}", "{\"a\":\"\\"};
+    uint8_t bytes[256];
+    struct pack_writer w;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        pack_writer_init(&w, bytes, sizeof bytes);
+        assert_int_equal(hparams_from_json(bad[i], &w), ERR_MALFORMED);
+    }
+    char deep[200] = "{\"a\":";
+    memset(deep + 5, '[', 100);
+    pack_writer_init(&w, bytes, sizeof bytes);
+    assert_int_equal(hparams_from_json(deep, &w), ERR_MALFORMED);
+    pack_writer_init(&w, bytes, 8);
+    assert_int_equal(hparams_from_json("{\"abc\": 12345678}", &w), ERR_FULL);
+    pack_writer_init(&w, bytes, sizeof bytes);
+    assert_int_equal(hparams_from_json(" { \"a\" : [ -3 , 1e2 , true, \"\\ud83d\\ude00\" ] } ", &w), 0);
+    struct pack_reader value;
+    assert_int_equal(hparams_find(bytes, w.used_bytes, "a", &value), 0);
+    assert_int_equal(pack_read_array(&value), 4);
+    assert_int_equal(pack_read_i64(&value), -3);
+    assert_int_equal(pack_peek(&value), PACK_DOUBLE);
+    assert_true(pack_read_double(&value) == 100.0);
+    assert_true(pack_read_bool(&value));
+    size_t length;
+    const char *text = pack_read_text(&value, &length);
+    assert_int_equal(length, 4);
+    assert_memory_equal(text, "\xf0\x9f\x98\x80", 4);
+    assert_true(pack_at_end(&value));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_worker_learns_who_it_is),
+        cmocka_unit_test(test_reports_and_checkpoints_reach_the_daemon),
+        cmocka_unit_test(test_notices_are_heard),
+        cmocka_unit_test(test_nothing_is_lost_when_the_daemon_restarts),
+        cmocka_unit_test(test_away_newer_checkpoints_replace_older_ones),
+        cmocka_unit_test(test_a_third_save_waits_for_a_buffer),
+        cmocka_unit_test(test_the_queue_is_bounded_and_keeps_the_oldest),
+        cmocka_unit_test(test_a_refused_worker_says_why),
+        cmocka_unit_test(test_collectives_go_on_while_the_daemon_is_away),
+        cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
+        cmocka_unit_test(test_json_is_read_strictly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* Slot discovery: CPU slots of this machine, GPUs through the fake driver library of fake_nvml.c. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/slots.h"
+#include "node/slots_nvml.h"
+
+#define GPU "GPU-11111111-2222-3333-4444-555555555555"
+#define MIG_A "MIG-00000000-1111-2222-3333-444444444444"
+#define MIG_B "MIG-99999999-8888-7777-6666-555555555555"
+
+static const struct slots_options fake = {.nvml_path = FAKE_NVML_PATH};
+static const struct slots_options absent = {.nvml_path = "/nonexistent/libnvidia-ml.so.1"};
+
+static struct slot_info slots[SLOTS_MAX];
+static size_t count;
+static char error[SLOTS_ERROR_BYTES];
+
+static int reset(void **state)
+{
+    (void)state;
+    (void)unsetenv("FAKE_NVML");
+    (void)unsetenv("FAKE_NVML_BUSY");
+    count = 999;
+    memset(error, 'x', sizeof error);
+    return 0;
+}
+
+static void fault(const char *name)
+{
+    assert_int_equal(setenv("FAKE_NVML", name, 1), 0);
+}
+
+static size_t cpus(void)
+{
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    size_t n = (size_t)CPU_COUNT(&set);
+    return n < SLOTS_MAX ? n : SLOTS_MAX;
+}
+
+static void assert_cpu_slots(size_t expected)
+{
+    assert_int_equal(count, expected);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(slots[i].kind, SLOT_CPU);
+        assert_int_equal(slots[i].index, i);
+        assert_memory_equal(slots[i].uuid, "cpu-", 4);
+        assert_string_equal(slots[i].visible, "");
+        assert_true(slots[i].model[0] != '\0');
+        assert_true(slots[i].memory_bytes > 1024 * 1024);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(slots[i].uuid, slots[j].uuid);
+        }
+    }
+}
+
+static void none_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(slots_discover("none", &fake, slots, &count, error), 0);
+    assert_int_equal(count, 0);
+}
+
+static void cpu_counts_are_obeyed_and_uuids_are_stable(void **state)
+{
+    (void)state;
+    assert_int_equal(slots_discover("cpu:3", &fake, slots, &count, error), 0);
+    assert_cpu_slots(3);
+    assert_string_equal(error, "");
+    char first[64];
+    memcpy(first, slots[2].uuid, sizeof first);
+    assert_int_equal(slots_discover("cpu:64", &fake, slots, &count, error), 0);
+    assert_cpu_slots(64);
+    assert_string_equal(slots[2].uuid, first);
+    struct slots_options salted = {.nvml_path = FAKE_NVML_PATH, .salt = "another daemon"};
+    assert_int_equal(slots_discover("cpu:3", &salted, slots, &count, error), 0);
+    assert_string_not_equal(slots[2].uuid, first);
+}
+
+static void other_words_are_refused_with_what_is_allowed(void **state)
+{
+    (void)state;
+    const char *const words[] = {"",      "cpu",   "cpu:",  "cpu:0",  "cpu:65", "cpu:-1", "cpu: 1",
+                                 "cpu:1x", "cpu:100", "gpu:1", "AUTO", "none ",  "cpu:18446744073709551617"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        assert_int_equal(slots_discover(words[i], &fake, slots, &count, error), ERR_USAGE);
+        assert_non_null(strstr(error, "auto, cpu:N with N from 1 to 64, none"));
+        assert_int_equal(count, 999);
+    }
+}
+
+static void auto_without_a_driver_gives_a_slot_per_cpu_and_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(slots_discover("auto", &absent, slots, &count, error), 0);
+    assert_cpu_slots(cpus());
+    assert_non_null(strstr(error, "/nonexistent/libnvidia-ml.so.1"));
+}
+
+static void assert_cuda(size_t i, const char *uuid, const char *model, uint64_t memory_bytes)
+{
+    assert_int_equal(slots[i].kind, SLOT_CUDA);
+    assert_int_equal(slots[i].index, i);
+    assert_string_equal(slots[i].uuid, uuid);
+    assert_string_equal(slots[i].visible, uuid);
+    assert_string_equal(slots[i].model, model);
+    assert_int_equal(slots[i].memory_bytes, memory_bytes);
+}
+
+static void auto_finds_gpus_and_the_devices_of_a_split_one(void **state)
+{
+    (void)state;
+    assert_int_equal(slots_discover("auto", &fake, slots, &count, error), 0);
+    assert_string_equal(error, "");
+    assert_int_equal(count, 3);
+    assert_cuda(0, GPU, "NVIDIA RTX A6000", 51527024640ull);
+    assert_cuda(1, MIG_A, "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20937965568ull);
+    assert_cuda(2, MIG_B, "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20937965568ull);
+}
+
+static void a_driver_older_than_mig_gives_whole_gpus(void **state)
+{
+    (void)state;
+    struct slots_options old = {.nvml_path = FAKE_NVML_WITHOUT_MIG_PATH};
+    assert_int_equal(slots_discover("auto", &old, slots, &count, error), 0);
+    assert_int_equal(count, 2);
+    assert_cuda(1, "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "NVIDIA A100-SXM4-40GB", 42949672960ull);
+}
+
+static void a_library_without_a_function_is_named_and_not_used(void **state)
+{
+    (void)state;
+    struct slots_options broken = {.nvml_path = FAKE_NVML_WITHOUT_MEMORY_PATH};
+    assert_int_equal(slots_discover("auto", &broken, slots, &count, error), 0);
+    assert_cpu_slots(cpus());
+    assert_non_null(strstr(error, "nvmlDeviceGetMemoryInfo"));
+}
+
+static void driver_errors_fall_back_to_cpus_with_a_remark(void **state)
+{
+    (void)state;
+    const struct {
+        const char *fault;
+        const char *remark;
+    } cases[] = {{"init", "NVML error 9"}, {"count", "NVML error 999"}, {"empty", "no GPU"}};
+    for (size_t i = 0; i < 3; i++) {
+        fault(cases[i].fault);
+        assert_int_equal(slots_discover("auto", &fake, slots, &count, error), 0);
+        assert_cpu_slots(cpus());
+        assert_non_null(strstr(error, cases[i].remark));
+    }
+}
+
+static void a_lost_gpu_is_left_out_and_named(void **state)
+{
+    (void)state;
+    fault("lost");
+    assert_int_equal(slots_discover("auto", &fake, slots, &count, error), 0);
+    assert_int_equal(count, 2);
+    assert_cuda(0, MIG_A, "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20937965568ull);
+    assert_non_null(strstr(error, "GPU 0"));
+    assert_non_null(strstr(error, "NVML error 15"));
+}
+
+static void busy_is_seen_per_device(void **state)
+{
+    (void)state;
+    bool busy = true;
+    assert_int_equal(slots_gpu_busy(&fake, GPU, &busy), 0);
+    assert_false(busy);
+    assert_int_equal(setenv("FAKE_NVML_BUSY", MIG_B, 1), 0);
+    assert_int_equal(slots_gpu_busy(&fake, MIG_A, &busy), 0);
+    assert_false(busy);
+    assert_int_equal(slots_gpu_busy(&fake, MIG_B, &busy), 0);
+    assert_true(busy);
+    assert_int_equal(setenv("FAKE_NVML_BUSY", GPU, 1), 0);
+    struct slots_nvml *nvml = NULL;
+    assert_int_equal(slots_nvml_open(FAKE_NVML_PATH, &nvml, error), 0);
+    busy = false;
+    assert_int_equal(slots_nvml_busy(nvml, GPU, &busy), 0);
+    assert_true(busy);
+    slots_nvml_close(&nvml);
+    assert_null(nvml);
+    slots_nvml_close(&nvml);
+}
+
+static void busy_does_not_guess(void **state)
+{
+    (void)state;
+    bool busy = true;
+    assert_int_equal(slots_gpu_busy(&fake, "GPU-unknown", &busy), ERR_NOT_FOUND);
+    assert_int_equal(slots_gpu_busy(&absent, GPU, &busy), ERR_NOT_FOUND);
+    fault("silent");
+    assert_int_equal(slots_gpu_busy(&fake, GPU, &busy), ERR_REFUSED);
+    assert_true(busy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(none_is_none, reset),
+        cmocka_unit_test_setup(cpu_counts_are_obeyed_and_uuids_are_stable, reset),
+        cmocka_unit_test_setup(other_words_are_refused_with_what_is_allowed, reset),
+        cmocka_unit_test_setup(auto_without_a_driver_gives_a_slot_per_cpu_and_says_so, reset),
+        cmocka_unit_test_setup(auto_finds_gpus_and_the_devices_of_a_split_one, reset),
+        cmocka_unit_test_setup(a_driver_older_than_mig_gives_whole_gpus, reset),
+        cmocka_unit_test_setup(a_library_without_a_function_is_named_and_not_used, reset),
+        cmocka_unit_test_setup(driver_errors_fall_back_to_cpus_with_a_remark, reset),
+        cmocka_unit_test_setup(a_lost_gpu_is_left_out_and_named, reset),
+        cmocka_unit_test_setup(busy_is_seen_per_device, reset),
+        cmocka_unit_test_setup(busy_does_not_guess, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

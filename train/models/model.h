@@ -1,0 +1,35 @@
+#ifndef TRAIN_MODELS_MODEL_H
+#define TRAIN_MODELS_MODEL_H
+/* What the trainer (train/trainer.h) asks of a model. The trainer owns the loop, the data, the parameters and their
+ * optimiser; a model is arithmetic on them. All parameters lie in one flat array, and so do the gradients, which makes
+ * them one all-reduce and one checkpoint. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Some samples: inputs [count][features], fp32, row-major; labels [count]. */
+struct model_batch {
+    const float *inputs;
+    const uint8_t *labels;
+    uint32_t count; /* 0 is allowed */
+};
+
+struct model {
+    size_t parameter_count;
+    char shape[128]; /* "784-256-10": goes into the fingerprint of checkpoints, and to people */
+
+    /* Fills parameters[parameter_count] from the seed, with the same bits on every machine. */
+    void (*init)(const struct model *model, uint64_t seed, float *parameters);
+
+    /* Writes gradients[parameter_count], the SUM over the batch's samples (not the mean: ranks have different counts), and
+     * returns the sum of their losses. */
+    double (*gradient)(struct model *model, const float *parameters, const struct model_batch *batch, float *gradients);
+
+    /* Adds the batch's losses and the number of right answers. */
+    void (*evaluate)(struct model *model, const float *parameters, const struct model_batch *batch, double *loss_sum,
+                     uint64_t *correct_count);
+
+    void (*destroy)(struct model *model);
+};
+
+#endif

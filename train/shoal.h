@@ -1,0 +1,124 @@
+#ifndef TRAIN_SHOAL_H
+#define TRAIN_SHOAL_H
+/* libshoal: what a training program in C links to be a worker of a Shoal trial.
+ *
+ *     struct shoal *shoal;
+ *     char error[SHOAL_ERROR_BYTES];
+ *     if (shoal_open(&shoal, error) != 0) { fprintf(stderr, "%s\n", error); return 1; }
+ *     load the checkpoint, if there is one; then for each step:
+ *         compute; shoal_all_reduce_f32(shoal, gradients, count); apply;
+ *         shoal_report(...), shoal_checkpoint_save(...) now and then; leave when shoal_should_stop(shoal)
+ *     shoal_close(&shoal);
+ *
+ * Outside Shoal (no SHOAL_SOCKET in the environment) the same program runs alone: a group of one, hyperparameters from
+ * SHOAL_HPARAMS (JSON) and the seed from SHOAL_SEED where set, reports and checkpoints accepted and dropped.
+ *
+ * The daemon may be restarted while the program trains. Then reports and saves wait in memory (SHOAL_QUEUE_MAX of them)
+ * and libshoal connects again, every 200 ms, from within its calls, and sends what was not answered once more. A call that
+ * could be in the training loop does not wait for a daemon that is away. After 60 s without one, shoal_report,
+ * shoal_progress and shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
+ *
+ * Calls come from one thread. Errors are the negative codes of base/err.h; out-parameters are untouched on failure. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+#define SHOAL_ERROR_BYTES 512
+#define SHOAL_QUEUE_MAX 4096
+#define SHOAL_TIMEOUT_DEFAULT_MS 60000
+
+struct shoal;
+
+/* Connects to the daemon, then forms the group with the other workers of the attempt: waits until all are there.
+ * On failure `error` holds one sentence and *out is NULL. ERR_CLOSED (no daemon), ERR_REFUSED (it knows this worker no
+ * more), ERR_TIMEOUT, ERR_MALFORMED, ERR_MEMORY, ERR_IO. The caller owns *out and closes it with shoal_close. */
+int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
+
+/* Waits up to 5 s for unanswered reports and saves, then frees everything and clears the pointer. NULL is allowed. */
+void shoal_close(struct shoal **shoal);
+
+/* Why the last call on this context failed: one sentence, "" if none did. Valid until the next call. */
+const char *shoal_error(const struct shoal *shoal);
+
+uint32_t shoal_rank(const struct shoal *shoal); /* 0 ... size - 1 */
+uint32_t shoal_size(const struct shoal *shoal);
+uint64_t shoal_generation(const struct shoal *shoal);
+const char *shoal_experiment(const struct shoal *shoal); /* "-" outside Shoal */
+uint32_t shoal_trial(const struct shoal *shoal);         /* index in the experiment */
+uint32_t shoal_attempt(const struct shoal *shoal);       /* from 1; 0 outside Shoal */
+uint64_t shoal_seed(const struct shoal *shoal);          /* of the trial, the same on all ranks */
+uint64_t shoal_start_step(const struct shoal *shoal);    /* of the checkpoint to start from, 0 if none */
+
+/* Hyperparameters. `path` is "name" or "outer.inner". A missing one gives the fallback; another type is ERR_MALFORMED.
+ * shoal_hparams gives the whole packed MessagePack map, valid until close. */
+const uint8_t *shoal_hparams(const struct shoal *shoal, size_t *bytes);
+int shoal_hparam_double(struct shoal *shoal, const char *path, double fallback, double *out);
+int shoal_hparam_int(struct shoal *shoal, const char *path, int64_t fallback, int64_t *out); /* 64.0 is 64 */
+
+/* Copies with a NUL. ERR_FULL when it does not fit `size`. `fallback` may be NULL: then ERR_NOT_FOUND. */
+int shoal_hparam_text(struct shoal *shoal, const char *path, const char *fallback, char *out, size_t size);
+
+/* A list of whole numbers; a single number is a list of one. ERR_FULL above `capacity`. */
+int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *fallback, size_t fallback_count,
+                          int64_t *out, size_t capacity, size_t *count);
+
+/* Collectives: every rank makes the same calls in the same order with the same counts. They wait for the others, at most
+ * SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
+ * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint.
+ * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH.
+ *
+ * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank; on an error the values are
+ * undefined. broadcast: bytes[count] of `root` reach every rank. barrier: returns when all ranks have called it. */
+int shoal_all_reduce_f32(struct shoal *shoal, float *values, size_t count);
+int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
+int shoal_barrier(struct shoal *shoal);
+void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
+
+/* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
+ * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,
+ * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (too large). */
+int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const char *const *names, const double *values,
+                 size_t count);
+
+/* Says how far training is; cheap enough for every step (sent at most every 200 ms). */
+int shoal_progress(struct shoal *shoal, uint64_t step);
+
+/* Saves a checkpoint: copies the bytes and returns; the daemon stores and replicates them while training goes on. There
+ * are two buffers. When the daemon still reads both, this waits for one, at most 50 s (ERR_TIMEOUT: not saved). When
+ * the daemon is away and both wait for it, the newer checkpoint replaces the newer of the two. Also ERR_MEMORY, ERR_CLOSED,
+ * ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error says why). */
+int shoal_checkpoint_save(struct shoal *shoal, uint64_t step, const void *bytes, size_t count);
+
+/* The same without the copy: begin gives count bytes to fill, commit hands them over. Nothing else is called between. */
+int shoal_checkpoint_begin(struct shoal *shoal, size_t count, void **bytes);
+int shoal_checkpoint_commit(struct shoal *shoal, uint64_t step);
+
+/* Waits until the daemon has answered all reports and saves. 0, ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (it refused one;
+ * said once). Call it before leaving after shoal_should_stop. */
+int shoal_flush(struct shoal *shoal, int timeout_ms);
+
+/* The checkpoint to start from. ERR_NOT_FOUND when there is none. The caller frees *bytes with free(). Also ERR_CLOSED,
+ * ERR_TIMEOUT (50 s), ERR_MEMORY, ERR_CORRUPT (shorter than announced), ERR_MALFORMED. */
+int shoal_checkpoint_load(struct shoal *shoal, void **bytes, size_t *count, uint64_t *step);
+
+/* True once the daemon has asked this trial to save and leave (pause, cancel, preempt, leave). Ranks may learn it at
+ * different steps: decide together, for example by an all-reduced flag. */
+bool shoal_should_stop(struct shoal *shoal);
+
+/* The step of the newest checkpoint that the daemon has confirmed as durable; 0 if none. */
+uint64_t shoal_durable_step(const struct shoal *shoal);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,491 @@
+#include "train/trainer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "train/trainer_data.h"
+#include "train/trainer_state.h"
+
+#define EVALUATE_COUNT 250 /* samples in one evaluation batch */
+#define PRINT_S 5.0
+#define LEAVE_MS 45000 /* for the daemon to take the last checkpoint */
+
+struct trainer {
+    struct shoal *shoal;
+    const struct trainer_options *options;
+    struct trainer_data data;
+    struct model *model;
+    struct trainer_state state;
+    float *reduced;  /* [parameter_count + 2]: gradients, loss, ranks that were asked to stop */
+    float *inputs;   /* [batch][features] */
+    uint8_t *labels; /* [batch] */
+    uint8_t fingerprint[TRAINER_FINGERPRINT_BYTES];
+    uint32_t rank, size;
+    uint64_t steps_per_epoch, step_count;
+    uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
+    uint64_t saved_step;
+    int step_log_fd;
+    double printed_at_s;
+    uint64_t printed_step;
+    char *error; /* the caller's */
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct trainer *t, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(t->error, TRAINER_ERROR_BYTES, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static int fail_shoal(struct trainer *t, int code)
+{
+    return fail(t, code, "step %llu: %s", (unsigned long long)t->state.step, shoal_error(t->shoal));
+}
+
+static double clock_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- set-up ---- */
+
+static int take_memory(struct trainer *t)
+{
+    uint32_t share = t->options->batch_size / t->size + 1;
+    uint32_t batch = share > EVALUATE_COUNT ? share : EVALUATE_COUNT;
+    struct mlp_options shape = {
+        .inputs = t->data.features,
+        .classes = TRAINER_CLASSES,
+        .hidden_count = t->options->hidden_count,
+        .batch_count_max = batch,
+    };
+    memcpy(shape.hidden, t->options->hidden, sizeof shape.hidden);
+    int error = mlp_new(&t->model, &shape);
+    if (error != 0) {
+        return fail(t, error, "cannot make a model of %u hidden layers: %s", shape.hidden_count, err_text(error));
+    }
+    size_t count = t->model->parameter_count;
+    t->state.parameter_count = count;
+    t->state.parameters = malloc(count * sizeof(float));
+    t->state.velocities = calloc(count, sizeof(float));
+    t->reduced = malloc((count + 2) * sizeof(float));
+    t->inputs = malloc((size_t)batch * t->data.features * sizeof(float));
+    t->labels = malloc(batch);
+    if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
+        t->labels == NULL) {
+        return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
+    }
+    return 0;
+}
+
+/* What must be the same for a checkpoint to be continued. Not the epochs, so that a run can be made longer, and not the
+ * ranks, so that another group can take over. */
+static void make_fingerprint(struct trainer *t)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text, "mlp %s batch %u rate %.17g momentum %.17g seed %llu samples %u", t->model->shape,
+                   t->options->batch_size, t->options->learning_rate, t->options->momentum,
+                   (unsigned long long)shoal_seed(t->shoal), t->data.train.count);
+    (void)crypto_generichash(t->fingerprint, sizeof t->fingerprint, (const uint8_t *)text, strlen(text), NULL, 0);
+}
+
+/* Rank 0 asks its daemon, the others hear it from rank 0: two daemons could know different checkpoints. */
+static int resume(struct trainer *t)
+{
+    void *bytes = NULL;
+    size_t count = 0;
+    uint64_t step = 0;
+    uint8_t head[16] = {0}; /* whether rank 0 failed, then the checkpoint's length, 0 if there is none */
+    int error = 0;
+    if (t->rank == 0) {
+        error = shoal_checkpoint_load(t->shoal, &bytes, &count, &step);
+        if (error == ERR_NOT_FOUND) {
+            error = 0;
+        }
+        bytes_put_u64(head, error != 0);
+        bytes_put_u64(head + 8, count);
+        if (error != 0) {
+            (void)fail(t, error, "cannot load the checkpoint: %s", shoal_error(t->shoal));
+        }
+    }
+    int sent = shoal_broadcast(t->shoal, head, sizeof head, 0);
+    if (sent != 0) {
+        error = fail_shoal(t, sent);
+    } else if (t->rank != 0) {
+        count = bytes_get_u64(head + 8);
+        if (bytes_get_u64(head) != 0) {
+            error = fail(t, ERR_CLOSED, "rank 0 could not load the checkpoint");
+        } else if (count > SIZE_MAX / 4 || (count > 0 && (bytes = malloc(count)) == NULL)) {
+            error = fail(t, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
+        }
+    }
+    if (error == 0 && count > 0) {
+        error = shoal_broadcast(t->shoal, bytes, count, 0);
+        const char *why;
+        if (error != 0) {
+            (void)fail_shoal(t, error);
+        } else if ((error = trainer_state_decode(&t->state, t->fingerprint, bytes, count, &why)) != 0) {
+            (void)fail(t, error, "the checkpoint %s: it cannot be continued", why);
+        }
+    }
+    free(bytes);
+    return error;
+}
+
+/* ---- one step ---- */
+
+static void log_step(struct trainer *t)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    char line[256];
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu\n",
+                          (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
+                          shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
+                          (unsigned long long)t->state.step);
+    /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
+    (void)!write(t->step_log_fd, line, (size_t)length);
+}
+
+/* Computes, reduces and applies the next step; *stop says whether any rank was asked to stop. */
+static int train_step(struct trainer *t, bool *stop)
+{
+    uint64_t epoch = t->state.step / t->steps_per_epoch;
+    if (t->shuffled_epoch != epoch + 1) {
+        trainer_data_shuffle(&t->data, shoal_seed(t->shoal), epoch);
+        t->shuffled_epoch = epoch + 1;
+    }
+    uint32_t first = (uint32_t)(t->state.step % t->steps_per_epoch) * t->options->batch_size;
+    uint32_t left = t->data.train.count - first;
+    uint32_t batch_count = left < t->options->batch_size ? left : t->options->batch_size;
+    uint32_t start, count;
+    trainer_data_share(batch_count, t->rank, t->size, &start, &count);
+    trainer_data_gather(&t->data, &t->data.train, t->data.order, first + start, count, t->inputs, t->labels);
+    struct model_batch batch = {t->inputs, t->labels, count};
+    size_t parameter_count = t->state.parameter_count;
+    double loss = t->model->gradient(t->model, t->state.parameters, &batch, t->reduced);
+    t->reduced[parameter_count] = (float)loss;
+    t->reduced[parameter_count + 1] = shoal_should_stop(t->shoal) ? 1.0f : 0.0f;
+    int error = shoal_all_reduce_f32(t->shoal, t->reduced, parameter_count + 2);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    float momentum = (float)t->options->momentum, rate = (float)t->options->learning_rate;
+    float scale = 1.0f / (float)batch_count;
+    float *restrict parameters = t->state.parameters, *restrict velocities = t->state.velocities;
+    const float *restrict gradients = t->reduced;
+    for (size_t i = 0; i < parameter_count; i++) {
+        velocities[i] = momentum * velocities[i] + gradients[i] * scale;
+        parameters[i] -= rate * velocities[i];
+    }
+    t->state.loss_sum += (double)t->reduced[parameter_count] / batch_count;
+    t->state.loss_count++;
+    t->state.step++;
+    *stop = t->reduced[parameter_count + 1] > 0.0f;
+    return 0;
+}
+
+/* ---- what rank 0 tells ---- */
+
+/* A diverged run has a loss that is no number; such a value is left out, since nobody could order trials by it. */
+static int report(struct trainer *t, const char *group, const char *const *names, const double *values, size_t count)
+{
+    const char *kept_names[4];
+    double kept[4];
+    size_t kept_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(values[i])) {
+            kept_names[kept_count] = names[i];
+            kept[kept_count++] = values[i];
+        }
+    }
+    if (t->rank != 0 || kept_count == 0) {
+        return 0;
+    }
+    int error = shoal_report(t->shoal, group, t->state.step, kept_names, kept, kept_count);
+    if (error == ERR_FULL) {
+        (void)fprintf(stderr, "step %llu: a report is lost: %s\n", (unsigned long long)t->state.step, shoal_error(t->shoal));
+        return 0;
+    }
+    return error == 0 ? 0 : fail_shoal(t, error);
+}
+
+static int report_training(struct trainer *t)
+{
+    const char *names[] = {"loss"};
+    double values[] = {t->state.loss_sum / (double)t->state.loss_count};
+    t->state.loss_sum = 0;
+    t->state.loss_count = 0;
+    double now_s = clock_s();
+    if (t->rank == 0 && now_s - t->printed_at_s >= PRINT_S) {
+        uint64_t steps = t->state.step - t->printed_step;
+        (void)printf("epoch %.2f of %g, step %llu of %llu: loss %.4f, %.0f samples/s\n",
+                     (double)t->state.step / (double)t->steps_per_epoch, t->options->epochs,
+                     (unsigned long long)t->state.step, (unsigned long long)t->step_count, values[0],
+                     (double)steps * t->options->batch_size / (now_s - t->printed_at_s));
+        (void)fflush(stdout);
+        t->printed_at_s = now_s;
+        t->printed_step = t->state.step;
+    }
+    return report(t, "training", names, values, 1);
+}
+
+static int evaluate(struct trainer *t, const struct trainer_set *set, double *accuracy, double *loss)
+{
+    uint32_t start, count;
+    trainer_data_share(set->count, t->rank, t->size, &start, &count);
+    double loss_sum = 0;
+    uint64_t correct_count = 0;
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = count - done < EVALUATE_COUNT ? count - done : EVALUATE_COUNT;
+        trainer_data_gather(&t->data, set, NULL, start + done, part, t->inputs, t->labels);
+        struct model_batch batch = {t->inputs, t->labels, part};
+        t->model->evaluate(t->model, t->state.parameters, &batch, &loss_sum, &correct_count);
+        done += part;
+    }
+    float sums[2] = {(float)correct_count, (float)loss_sum}; /* counts are exact in fp32 up to 2^24 */
+    int error = shoal_all_reduce_f32(t->shoal, sums, 2);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    *accuracy = (double)sums[0] / set->count;
+    *loss = (double)sums[1] / set->count;
+    return 0;
+}
+
+static int validate(struct trainer *t)
+{
+    double values[2];
+    int error = evaluate(t, &t->data.validation, &values[0], &values[1]);
+    if (error != 0) {
+        return error;
+    }
+    if (t->rank == 0) {
+        (void)printf("epoch %.2f of %g, step %llu: validation accuracy %.4f, loss %.4f\n",
+                     (double)t->state.step / (double)t->steps_per_epoch, t->options->epochs,
+                     (unsigned long long)t->state.step, values[0], values[1]);
+        (void)fflush(stdout);
+    }
+    const char *names[] = {"accuracy", "loss"};
+    return report(t, "validation", names, values, 2);
+}
+
+static int test(struct trainer *t)
+{
+    double accuracy, loss;
+    int error = evaluate(t, &t->data.test, &accuracy, &loss);
+    if (error != 0) {
+        return error;
+    }
+    if (t->rank == 0) {
+        (void)printf("test accuracy %.4f\n", accuracy);
+        (void)fflush(stdout);
+    }
+    const char *names[] = {"accuracy"};
+    return report(t, "test", names, &accuracy, 1);
+}
+
+/* The state is the same on all ranks; rank 0 hands it over. A checkpoint that the daemon does not take (its disk is full,
+ * it is slow) costs progress only if something else fails too, so training goes on and says so. */
+static int save(struct trainer *t)
+{
+    if (t->rank != 0 || t->saved_step == t->state.step) {
+        return 0;
+    }
+    void *room;
+    int error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
+    if (error == 0) {
+        trainer_state_encode(&t->state, t->fingerprint, room);
+        error = shoal_checkpoint_commit(t->shoal, t->state.step);
+    }
+    if (error == 0) {
+        t->saved_step = t->state.step;
+        return 0;
+    }
+    if (error == ERR_CLOSED) {
+        return fail_shoal(t, error);
+    }
+    (void)fprintf(stderr, "step %llu: the checkpoint is not saved: %s\n", (unsigned long long)t->state.step,
+                  shoal_error(t->shoal));
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static int train(struct trainer *t, bool *stopped)
+{
+    bool stop = false;
+    int error = 0;
+    while (error == 0 && t->state.step < t->step_count && !stop) {
+        error = train_step(t, &stop);
+        if (error != 0) {
+            break;
+        }
+        if (t->step_log_fd >= 0) {
+            log_step(t);
+        }
+        bool last = t->state.step == t->step_count;
+        if (t->state.step % t->options->report_every == 0 || last) {
+            error = report_training(t);
+        }
+        if (error == 0 && (t->state.step % t->options->checkpoint_every == 0 || last || stop)) {
+            error = save(t);
+        }
+        if (error == 0 && t->state.step % t->steps_per_epoch == 0 && !last) {
+            error = validate(t);
+        }
+        if (error == 0 && t->rank == 0) {
+            error = shoal_progress(t->shoal, t->state.step);
+            if (error != 0) {
+                (void)fail_shoal(t, error);
+            }
+        }
+    }
+    *stopped = stop && t->state.step < t->step_count;
+    return error;
+}
+
+static int write_final_hash(struct trainer *t)
+{
+    uint8_t hash[32];
+    char hex[65], line[160];
+    (void)crypto_generichash(hash, sizeof hash, (const uint8_t *)t->state.parameters,
+                             t->state.parameter_count * sizeof(float), NULL, 0);
+    bytes_to_hex(hex, hash, sizeof hash);
+    int length = snprintf(line, sizeof line, "%u %u %u %s\n", shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank, hex);
+    int fd = open(t->options->final_hash, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    bool written = fd >= 0 && write(fd, line, (size_t)length) == length;
+    int reason = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return written ? 0 : fail(t, ERR_IO, "cannot write %s (SHOAL_FINAL_HASH): %s", t->options->final_hash, strerror(reason));
+}
+
+static int finish(struct trainer *t, bool stopped)
+{
+    int error = 0;
+    if (!stopped) {
+        error = validate(t);
+        if (error == 0) {
+            error = test(t);
+        }
+    }
+    if (error == 0 && !stopped && t->options->final_hash != NULL) {
+        error = write_final_hash(t);
+    }
+    if (error != 0 || t->rank != 0) {
+        return error;
+    }
+    error = shoal_flush(t->shoal, LEAVE_MS);
+    if (error == ERR_REFUSED && !stopped) {
+        (void)fprintf(stderr, "the daemon refused a report or a checkpoint: %s\n", shoal_error(t->shoal));
+        return 0;
+    }
+    if (error == 0 && stopped && t->saved_step != t->state.step) {
+        return fail(t, ERR_REFUSED, "asked to stop at step %llu, but its checkpoint is not saved",
+                    (unsigned long long)t->state.step);
+    }
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    if (stopped) {
+        (void)printf("asked to stop: step %llu is saved\n", (unsigned long long)t->state.step);
+    }
+    return 0;
+}
+
+static int set_up(struct trainer *t)
+{
+    char text[IDX_ERROR_BYTES];
+    int error = trainer_data_open(&t->data, t->options->data_dir, text);
+    if (error != 0) {
+        return fail(t, error, "%s", text);
+    }
+    if (t->options->batch_size > t->data.train.count) {
+        return fail(t, ERR_USAGE, "hyperparameter 'batch_size' is %u; there are %u training samples", t->options->batch_size,
+                    t->data.train.count);
+    }
+    t->steps_per_epoch = (t->data.train.count + t->options->batch_size - 1) / t->options->batch_size;
+    t->step_count = (uint64_t)ceil(t->options->epochs * (double)t->steps_per_epoch);
+    error = take_memory(t);
+    if (error != 0) {
+        return error;
+    }
+    make_fingerprint(t);
+    if (t->options->step_log != NULL) {
+        t->step_log_fd = open(t->options->step_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (t->step_log_fd < 0) {
+            return fail(t, ERR_IO, "cannot open %s (SHOAL_STEP_LOG): %s", t->options->step_log, strerror(errno));
+        }
+    }
+    t->model->init(t->model, shoal_seed(t->shoal), t->state.parameters);
+    return resume(t);
+}
+
+static void tear_down(struct trainer *t)
+{
+    if (t->model != NULL) {
+        t->model->destroy(t->model);
+    }
+    if (t->step_log_fd >= 0) {
+        (void)close(t->step_log_fd);
+    }
+    free(t->state.parameters);
+    free(t->state.velocities);
+    free(t->reduced);
+    free(t->inputs);
+    free(t->labels);
+    trainer_data_close(&t->data);
+}
+
+int trainer_run(struct shoal *shoal, const struct trainer_options *options, char error[TRAINER_ERROR_BYTES])
+{
+    struct trainer t = {
+        .shoal = shoal,
+        .options = options,
+        .rank = shoal_rank(shoal),
+        .size = shoal_size(shoal),
+        .step_log_fd = -1,
+        .error = error,
+    };
+    int result = set_up(&t);
+    if (result == 0) {
+        t.saved_step = t.state.step;
+        t.printed_at_s = clock_s();
+        t.printed_step = t.state.step;
+        if (t.rank == 0) {
+            (void)printf("mlp %s (%zu parameters), %u samples, batch %u, %u ranks, steps %llu to %llu\n", t.model->shape,
+                         t.model->parameter_count, t.data.train.count, options->batch_size, t.size,
+                         (unsigned long long)t.state.step, (unsigned long long)t.step_count);
+            (void)fflush(stdout);
+        }
+        /* The attempt before may have ended between the checkpoint of an epoch's end and its validation. */
+        if (t.state.step > 0 && t.state.step < t.step_count && t.state.step % t.steps_per_epoch == 0) {
+            result = validate(&t);
+        }
+        bool stopped = false;
+        if (result == 0) {
+            result = train(&t, &stopped);
+        }
+        if (result == 0) {
+            result = finish(&t, stopped);
+        }
+    }
+    tear_down(&t);
+    return result;
+}
