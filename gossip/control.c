@@ -24,8 +24,8 @@
 #define CONNECT_MS 1000
 #define RECONNECT_MS 100
 #define RECONNECT_MS_MAX 1000
-/* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large), and
- * says so to nobody. A peer that could not be sent to for this long gets a new socket. */
+/* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
+ * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
 #define BAD_PER_CALL 64 /* messages thrown away in one control_receive */
 #define ROUTING_ID_BYTES 256
@@ -127,7 +127,7 @@ static int address_parse(const char *text, struct sockaddr_storage *out, socklen
 {
     char host[HOST_BYTES], port_text[8];
     uint16_t port;
-    if (!address_split(text, host, &port) || port == 0) {
+    if (!address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) { /* glibc takes "*" for any host */
         return ERR_USAGE;
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
@@ -167,7 +167,8 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
     char host[HOST_BYTES], port_text[8];
     uint16_t port;
     if (!address_split(text, host, &port) || port == 0) {
-        (void)snprintf(error, 256, "The address \"%.80s\" is not HOST:PORT; write for example 10.0.0.5:7410 or [fd00::5]:7410.",
+        (void)snprintf(error, 256,
+                       "The address \"%.80s\" is not HOST:PORT; write for example 10.0.0.5:7410 or [fd00::5]:7410.",
                        text);
         return ERR_USAGE;
     }
@@ -211,28 +212,30 @@ static bool set_common(void *socket, const uint8_t curve_public[32], const uint8
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, curve_secret, 32) == 0;
 }
 
-/* libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is set.
- * Builds that lack the option are safe too: such connections have no User-Id, and zap_identify refuses what they say. */
+/* libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is
+ * set. Builds that lack the option are safe too: such connections have no User-Id, and zap_identify refuses what they
+ * say. */
 static bool set_router(void *socket, const struct keys *keys)
 {
     static const char domain[] = ZAP_DOMAIN_CONTROL;
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);
     return set_common(socket, keys->curve_public, keys->curve_secret) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
            set_int(socket, ZMQ_RCVHWM, CONTROL_QUEUE) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
-           set_int(socket, ZMQ_BACKLOG, 256) &&
-           zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
+           set_int(socket, ZMQ_BACKLOG, 256) && zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
 }
 
-/* Heartbeats go out from DEALERs only: their TTL makes the ROUTER at the other end notice a dead link as well, for half of
- * the traffic. */
+/* Heartbeats go out from DEALERs only: their TTL makes the ROUTER at the other end notice a dead link as well, for half
+ * of the traffic. */
 static bool set_dealer(void *socket, const char *address, const uint8_t server_public[32])
 {
     char endpoint[CONTROL_ADDRESS_BYTES + 8];
     (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
     return set_int(socket, ZMQ_RCVHWM, 1) && set_int(socket, ZMQ_IPV6, address[0] == '[') &&
            set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
-           set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) && set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
-           set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) && set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_DEAD_MS) &&
+           set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
+           set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
+           set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
+           set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_DEAD_MS) &&
            set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_DEAD_MS) &&
            zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server_public, 32) == 0 && zmq_connect(socket, endpoint) == 0;
 }
@@ -241,7 +244,8 @@ static void *dealer_open(void *context, const uint8_t curve_public[32], const ui
                          const char *address, const uint8_t server_public[32])
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
-    if (socket != NULL && !(set_common(socket, curve_public, curve_secret) && set_dealer(socket, address, server_public))) {
+    if (socket != NULL &&
+        !(set_common(socket, curve_public, curve_secret) && set_dealer(socket, address, server_public))) {
         (void)set_int(socket, ZMQ_LINGER, 0);
         (void)zmq_close(socket);
         return NULL;
@@ -274,7 +278,8 @@ static int router_bind(void *socket, const char *listen)
     if ((any || wide) && set_int(socket, ZMQ_IPV6, 1) && zmq_bind(socket, endpoint) == 0) {
         return 0;
     }
-    if (wide || (any && zmq_errno() == EADDRINUSE) || !set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, endpoint) != 0) {
+    if (wide || (any && zmq_errno() == EADDRINUSE) || !set_int(socket, ZMQ_IPV6, 0) ||
+        zmq_bind(socket, endpoint) != 0) {
         return zmq_errno() == EADDRINUSE ? ERR_EXISTS : ERR_IO;
     }
     return 0;
@@ -343,11 +348,15 @@ int control_open(const struct control_options *options, struct control **out, ch
         return 0;
     }
     if (result == ERR_USAGE) {
-        (void)snprintf(error, 256, "Cannot listen on \"%.80s\": it is not a numeric HOST:PORT, such as 10.0.0.5:7410, [::]:7410 or *:7410.",
-                       options->listen);
+        (void)snprintf(
+            error, 256,
+            "Cannot listen on \"%.80s\": it is not a numeric HOST:PORT, such as 10.0.0.5:7410, [::]:7410 or *:7410.",
+            options->listen);
     } else if (result == ERR_EXISTS) {
-        (void)snprintf(error, 256, "Cannot listen on %.80s: another program has that port; stop it or choose another with --listen.",
-                       options->listen);
+        (void)snprintf(
+            error, 256,
+            "Cannot listen on %.80s: another program has that port; stop it or choose another with --listen.",
+            options->listen);
     } else {
         (void)snprintf(error, 256, "Cannot listen on %.80s: %.100s.", options->listen, zmq_strerror(zmq_errno()));
     }
@@ -445,7 +454,9 @@ static void check_finish(struct check *check, enum control_link link)
 /* Nobody at the address, or no way to it, is silence: only the host's own refusal proves that its daemon is gone. */
 static enum control_link link_of(int connect_errno)
 {
-    return connect_errno == 0 ? CONTROL_LINK_OPEN : connect_errno == ECONNREFUSED ? CONTROL_LINK_REFUSED : CONTROL_LINK_SILENT;
+    return connect_errno == 0              ? CONTROL_LINK_OPEN
+           : connect_errno == ECONNREFUSED ? CONTROL_LINK_REFUSED
+                                           : CONTROL_LINK_SILENT;
 }
 
 static void check_move(struct check *check, uint64_t now_ms)
@@ -539,8 +550,8 @@ static bool incoming_accept(struct control *control, zmq_msg_t *routing_id, unsi
         return false;
     }
     struct control_incoming incoming = {.bytes = zmq_msg_data(&control->message), .count = count};
-    if (zap_identify(control->zap, zmq_msg_gets(&control->message, "User-Id"), zmq_msg_get(&control->message, ZMQ_SRCFD),
-                     &incoming.from) != 0) {
+    if (zap_identify(control->zap, zmq_msg_gets(&control->message, "User-Id"),
+                     zmq_msg_get(&control->message, ZMQ_SRCFD), &incoming.from) != 0) {
         return false;
     }
     const char *host = zmq_msg_gets(&control->message, "Peer-Address");
@@ -582,8 +593,8 @@ static struct peer *peer_slot(struct control *control, node_id node)
 
 static void peer_renew(struct control *control, struct peer *peer)
 {
-    void *socket = dealer_open(control->context, control->curve_public, control->curve_secret, peer->address,
-                               peer->curve_public);
+    void *socket =
+        dealer_open(control->context, control->curve_public, control->curve_secret, peer->address, peer->curve_public);
     if (socket != NULL) {
         (void)zmq_close(peer->socket);
         peer->socket = socket;
@@ -655,7 +666,8 @@ int control_peer(struct control *control, node_id node, const uint8_t sign_publi
         return ERR_USAGE;
     }
     struct peer *peer = peer_slot(control, node);
-    if (peer->socket != NULL && strcmp(peer->address, address) == 0 && memcmp(peer->curve_public, curve_public, 32) == 0) {
+    if (peer->socket != NULL && strcmp(peer->address, address) == 0 &&
+        memcmp(peer->curve_public, curve_public, 32) == 0) {
         return 0;
     }
     if (peer->socket == NULL && control->peer_count == CONTROL_PEERS_MAX) {
@@ -815,8 +827,10 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
     }
     struct join_answer decoded;
     if ((size_t)count > capacity || join_answer_decode(buffer, (size_t)count, &decoded) != 0) {
-        (void)snprintf(error, 256, "The member at %s answered something that this version of shoal does not understand; use the "
-                                   "version that it runs.", door->address);
+        (void)snprintf(error, 256,
+                       "The member at %s answered something that this version of shoal does not understand; use the "
+                       "version that it runs.",
+                       door->address);
         return ERR_MALFORMED;
     }
     if (decoded.code != 0) {
@@ -865,7 +879,8 @@ int control_join(void *context, const struct token *token, const struct keys *ke
     joining.request_bytes = join_request_encode(keys, token->mesh, invite_key, name, joining.request);
     joining_open(&joining, context, token, invite_key);
     if (joining.count == 0) {
-        (void)snprintf(error, 256, "The token names no address that could be tried; ask for a new one with shoal invite.");
+        (void)snprintf(error, 256,
+                       "The token names no address that could be tried; ask for a new one with shoal invite.");
         return ERR_MALFORMED;
     }
     uint64_t now_ms = clock_ms(), end_ms = now_ms + timeout_ms, next_ask_ms = now_ms;
@@ -883,10 +898,11 @@ int control_join(void *context, const struct token *token, const struct keys *ke
     }
     if (result == ERR_AGAIN) {
         result = ERR_TIMEOUT;
-        (void)snprintf(error, 256, asked_once ? "No member answered the request to join within %llu s; try again, or ask for a "
-                                                "new token."
-                                              : "No member let us in within %llu s: none of the %zu addresses in the token "
-                                                "can be reached from here, or the token was revoked.",
+        (void)snprintf(error, 256,
+                       asked_once ? "No member answered the request to join within %llu s; try again, or ask for a "
+                                    "new token."
+                                  : "No member let us in within %llu s: none of the %zu addresses in the token "
+                                    "can be reached from here, or the token was revoked.",
                        (unsigned long long)(timeout_ms / 1000), joining.count);
     } else if (result == ERR_IO) {
         (void)snprintf(error, 256, "Waiting for members failed: %.100s.", zmq_strerror(zmq_errno()));

@@ -1,17 +1,17 @@
 #ifndef GOSSIP_CONTROL_H
 #define GOSSIP_CONTROL_H
-/* The control sockets of a node: one ROUTER that peers connect to and one DEALER per peer that this node connects with, all
- * CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq, not a thread: the one protocol thread
- * uses it, and every call but control_address_resolve and control_join returns at once.
+/* The control sockets of a node: one ROUTER that peers connect to and one DEALER per peer that this node connects with,
+ * all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq, not a thread: the one
+ * protocol thread uses it, and every call but control_address_resolve and control_join returns at once.
  *
- * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected; they
- * are never delivered late, because a queue dies with its connection. Of one sender they arrive in order.
+ * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
+ * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order.
  *
- * A peer without a key costs a socket for at most 2 s (the handshake). Known weakness: a member that means harm may open
- * many connections; each holds at most CONTROL_QUEUE messages of 64 KiB.
+ * A peer without a key costs a socket for at most 2 s (the handshake). Known weakness: a member that means harm may
+ * open many connections; each holds at most CONTROL_QUEUE messages of 64 KiB.
  *
- * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved once, at
- * configuration time, by control_address_resolve, because a name server must not stall the mesh. */
+ * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved
+ * once, at configuration time, by control_address_resolve, because a name server must not stall the mesh. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,9 +26,9 @@
 #define CONTROL_ADDRESS_BYTES 64
 #define CONTROL_PEERS_MAX 1024
 #define CONTROL_QUEUE 64
-#define CONTROL_CLIENTS_MAX 64     /* joiners that wait for an answer; the oldest is forgotten */
-#define CONTROL_CLIENT_MS 60000    /* ... or after this */
-#define CONTROL_CHECKS_MAX 64      /* link checks under way */
+#define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; the oldest is forgotten */
+#define CONTROL_CLIENT_MS 60000 /* ... or after this */
+#define CONTROL_CHECKS_MAX 64   /* link checks under way */
 #define CONTROL_CHECK_MS 800
 #define CONTROL_POLL_MAX (3 + CONTROL_CHECKS_MAX)
 
@@ -56,24 +56,25 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 /* When control_process wants to be called at the latest; UINT64_MAX: no wish. */
 uint64_t control_next_ms(const struct control *control);
 
-/* Answers handshakes (zap_process too), counts failures, moves link checks on. Call after each poll, whatever was ready. */
+/* Answers handshakes (zap_process too), counts failures, moves link checks on. Call after each poll, whatever was
+ * ready. */
 void control_process(struct control *control);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 struct control_incoming {
     struct zap_identity from;
-    uint64_t client;      /* INVITE: for control_reply; MEMBER: 0 */
+    uint64_t client;                  /* INVITE: for control_reply; MEMBER: 0 */
     char host[CONTROL_ADDRESS_BYTES]; /* numeric, of the other end of the connection; empty if unknown */
-    const uint8_t *bytes; /* valid until the next call of control_receive */
-    size_t count;         /* at most MESSAGE_BYTES_MAX */
+    const uint8_t *bytes;             /* valid until the next call of control_receive */
+    size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
 /* The next message; ERR_AGAIN when none waits (or after a number of bad ones: poll again). */
 int control_receive(struct control *control, struct control_incoming *out);
 
-/* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer than
- * MESSAGE_BYTES_MAX. */
+/* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer
+ * than MESSAGE_BYTES_MAX. */
 int control_send(struct control *control, node_id to, const uint8_t *bytes, size_t count);
 
 /* Answers a joiner. ERR_NOT_FOUND: forgotten; ERR_AGAIN: gone or full. */
@@ -81,24 +82,25 @@ int control_reply(struct control *control, uint64_t client, const uint8_t *bytes
 
 /* ---- peers and keys ---------------------------------------------------------------------------------------------- */
 
-/* Keeps a connection to this peer, at this address from now on. ERR_USAGE (the address is not numeric, the key no point),
- * ERR_FULL, ERR_IO (no socket left). */
+/* Keeps a connection to this peer, at this address from now on. ERR_USAGE (the address is not numeric, the key no
+ * point), ERR_FULL, ERR_IO (no socket left). */
 int control_peer(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);
 
 /* Ends it; what was queued is dropped. Unknown nodes are ignored. */
 void control_peer_remove(struct control *control, node_id node);
 
-/* Admits a key at the door, or with `gone` no longer, which also shuts its open connections. A member's is its Ed25519 public
- * key, an invite's its CURVE public key. ERR_MALFORMED (no point), ERR_FULL, ERR_NOT_FOUND (gone, but was not there). */
+/* Admits a key at the door, or with `gone` no longer, which also shuts its open connections. A member's is its Ed25519
+ * public key, an invite's its CURVE public key. ERR_MALFORMED (no point), ERR_FULL, ERR_NOT_FOUND (gone, but was not
+ * there). */
 int control_admit(struct control *control, const uint8_t public_key[32], bool invite, bool gone);
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
 enum control_link { CONTROL_LINK_REFUSED, CONTROL_LINK_OPEN, CONTROL_LINK_SILENT };
 
-/* libzmq does not report a refused connection, so this tries one of its own: does the peer's host answer, and does anybody
- * listen? The answer comes within CONTROL_CHECK_MS, through control_check_next. `node` only comes back with it. ERR_USAGE
- * (address), ERR_FULL, ERR_IO. */
+/* libzmq does not report a refused connection, so this tries one of its own: does the peer's host answer, and does
+ * anybody listen? The answer comes within CONTROL_CHECK_MS, through control_check_next. `node` only comes back with it.
+ * ERR_USAGE (address), ERR_FULL, ERR_IO. */
 int control_check_link(struct control *control, node_id node, const char *address);
 
 /* An answer; ERR_AGAIN when there is none. */
@@ -128,8 +130,8 @@ int control_address_check(const char *address);
 int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256]);
 
 /* The joiner's side: asks the members that the token names, one after the other, to vouch for `keys`, and waits for an
- * answer with code 0; `*answer` points into `buffer` of at least MESSAGE_BYTES_MAX bytes. Blocks for at most `timeout_ms`.
- * Needs no control. ERR_REFUSED (a member said no; its sentence), ERR_TIMEOUT, ERR_MALFORMED, ERR_IO. */
+ * answer with code 0; `*answer` points into `buffer` of at least MESSAGE_BYTES_MAX bytes. Blocks for at most
+ * `timeout_ms`. Needs no control. ERR_REFUSED (a member said no; its sentence), ERR_TIMEOUT, ERR_MALFORMED, ERR_IO. */
 int control_join(void *context, const struct token *token, const struct keys *keys, const char *name,
                  uint64_t timeout_ms, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256]);
 

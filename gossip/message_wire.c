@@ -1,5 +1,5 @@
-/* Messages between nodes as bytes (docs/wire.md, "Messages between nodes"): a version byte, a kind byte, then MessagePack
- * values in a fixed order without names, since a ping and its answer are most of what an idle mesh says. */
+/* Messages between nodes as bytes (docs/wire.md, "Messages between nodes"): a version byte, a kind byte, then
+ * MessagePack values in a fixed order without names, since a ping and its answer are most of what an idle mesh says. */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -8,8 +8,8 @@
 #include "gossip/message.h"
 
 #define HEAD_BYTES 2
-#define RANKS_MAX 64          /* node/facts.h: FACT_MEMBERS_MAX; gossip/ may not include it */
-#define CODE_LOWEST (-255)    /* errors of base/err.h, with room for those of later versions */
+#define RANKS_MAX 64       /* node/facts.h: FACT_MEMBERS_MAX; gossip/ may not include it */
+#define CODE_LOWEST (-255) /* errors of base/err.h, with room for those of later versions */
 
 static bool kind_has_lease(enum message_kind kind)
 {

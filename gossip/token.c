@@ -134,8 +134,8 @@ static bool squeeze(const char *text, char out[TOKEN_TEXT_BYTES])
 
 static int decode_text(const char *text, uint8_t bytes[TOKEN_BYTES_MAX], size_t *count, char error[256])
 {
-    static const char garbled[] =
-        "The token is garbled: a character was lost, added or changed; copy it again, or ask for a new one with shoal invite.";
+    static const char garbled[] = "The token is garbled: a character was lost, added or changed; copy it again, or ask "
+                                  "for a new one with shoal invite.";
     static const char cut[] = "The token is cut short: its end is missing; copy all of it.";
     size_t length = strlen(text);
     uint8_t head[TOKEN_HEAD_BYTES];
@@ -166,9 +166,8 @@ static int decode_text(const char *text, uint8_t bytes[TOKEN_BYTES_MAX], size_t 
         return refuse(error, ERR_CORRUPT, garbled);
     }
     token_sum(bytes, announced - TOKEN_SUM_BYTES, sum);
-    return memcmp(sum, bytes + announced - TOKEN_SUM_BYTES, TOKEN_SUM_BYTES) == 0
-               ? 0
-               : refuse(error, ERR_CORRUPT, garbled);
+    return memcmp(sum, bytes + announced - TOKEN_SUM_BYTES, TOKEN_SUM_BYTES) == 0 ? 0
+                                                                                  : refuse(error, ERR_CORRUPT, garbled);
 }
 
 int token_read(const char *text, uint64_t wall_s, struct token *out, char error[256])
@@ -177,16 +176,17 @@ int token_read(const char *text, uint64_t wall_s, struct token *out, char error[
     size_t prefix = strlen(TOKEN_PREFIX);
     bool fits = squeeze(text, squeezed);
     if (!fits || strncmp(squeezed, TOKEN_PREFIX, prefix) != 0) {
-        return refuse(error, ERR_USAGE, "This is not an invite token: tokens begin with " TOKEN_PREFIX
-                                        " and come from shoal invite.");
+        return refuse(error, ERR_USAGE,
+                      "This is not an invite token: tokens begin with " TOKEN_PREFIX " and come from shoal invite.");
     }
     uint8_t bytes[TOKEN_BYTES_MAX];
     size_t count = 0;
     int result = decode_text(squeezed + prefix, bytes, &count, error);
     struct token token;
     if (result == 0 && !read_body(bytes + TOKEN_HEAD_BYTES, count - TOKEN_HEAD_BYTES - TOKEN_SUM_BYTES, &token)) {
-        result = refuse(error, ERR_CORRUPT, "The token is whole but its content makes no sense; ask for a new one with "
-                                            "shoal invite.");
+        result = refuse(error, ERR_CORRUPT,
+                        "The token is whole but its content makes no sense; ask for a new one with "
+                        "shoal invite.");
     }
     if (result == 0 && wall_s >= token.expires_s) {
         (void)snprintf(error, 256, "The token expired %llu minutes ago; ask a member for a new one with shoal invite.",

@@ -1,7 +1,7 @@
 #ifndef GOSSIP_TOKEN_H
 #define GOSSIP_TOKEN_H
-/* How one joins: the invite token, a text that a member hands to a human, and the two messages of joining (docs/wire.md,
- * "Invite token", "Join"). A shell: libsodium, no I/O. */
+/* How one joins: the invite token, a text that a member hands to a human, and the two messages of joining
+ * (docs/wire.md, "Invite token", "Join"). A shell: libsodium, no I/O. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,15 +17,15 @@
 
 /* Somebody who will answer a join. */
 struct token_member {
-    uint8_t sign_public[32]; /* Ed25519 */
-    uint32_t address_count;  /* 1 ... TOKEN_ADDRESSES_MAX */
+    uint8_t sign_public[32];                                  /* Ed25519 */
+    uint32_t address_count;                                   /* 1 ... TOKEN_ADDRESSES_MAX */
     char addresses[TOKEN_ADDRESSES_MAX][TOKEN_ADDRESS_BYTES]; /* numeric HOST:PORT of the control socket */
 };
 
 struct token {
     mesh_id mesh;
-    uint8_t secret[32];  /* CURVE; its public half is the key of the invite record */
-    uint64_t expires_s;  /* wall time */
+    uint8_t secret[32];    /* CURVE; its public half is the key of the invite record */
+    uint64_t expires_s;    /* wall time */
     uint32_t member_count; /* 1 ... TOKEN_MEMBERS_MAX */
     struct token_member members[TOKEN_MEMBERS_MAX];
 };
@@ -37,8 +37,8 @@ void token_invite_key(const struct token *token, uint8_t out[32]);
 /* Writes the text; returns its length. Whoever reads it can join: it never goes to a log. */
 size_t token_write(const struct token *token, char out[TOKEN_TEXT_BYTES]);
 
-/* Reads one; white space in it is skipped, as it comes with copying. `error` is one sentence: ERR_USAGE not a token at all,
- * ERR_CLOSED cut short, ERR_CORRUPT garbled, ERR_VERSION of another version, ERR_STALE expired (by `wall_s`). */
+/* Reads one; white space in it is skipped, as it comes with copying. `error` is one sentence: ERR_USAGE not a token at
+ * all, ERR_CLOSED cut short, ERR_CORRUPT garbled, ERR_VERSION of another version, ERR_STALE expired (by `wall_s`). */
 int token_read(const char *text, uint64_t wall_s, struct token *out, char error[256]);
 
 /* ---- the messages of joining ------------------------------------------------------------------------------------- */
@@ -47,7 +47,8 @@ int token_read(const char *text, uint64_t wall_s, struct token *out, char error[
 #define JOIN_TEXT_BYTES 256
 #define JOIN_REQUEST_BYTES_MAX 256
 
-/* "Vouch for my key." Signed with it, over the mesh and the invite too, so that nobody can have another's key admitted. */
+/* "Vouch for my key." Signed with it, over the mesh and the invite too, so that nobody can have another's key admitted.
+ */
 struct join_request {
     uint8_t sign_public[32];
     char name[JOIN_NAME_BYTES];

@@ -1,18 +1,18 @@
 /* The User-Id of a member is its node id in hex, that of an invite "invite:" and its CURVE public key in hex.
  *
- * libzmq asks once, at the handshake, so an evicted key's open connections go on delivering. Therefore each key remembers
- * the descriptors of its last connections (ZMQ_SRCFD). A descriptor may have been closed and given to another connection
- * meanwhile, so before it is shut its two ends are compared with those remembered. At worst, two daemons behind one address,
- * somebody else's connection is shut, which its owner opens again within a second. */
+ * libzmq asks once, at the handshake, so an evicted key's open connections go on delivering. Therefore each key
+ * remembers the descriptors of its last connections (ZMQ_SRCFD). A descriptor may have been closed and given to another
+ * connection meanwhile, so before it is shut its two ends are compared with those remembered. At worst, two daemons
+ * behind one address, somebody else's connection is shut, which its owner opens again within a second. */
 
 #include "gossip/zap.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <zmq.h>
 

@@ -37,8 +37,8 @@ struct zap_statistics {
     uint64_t cut;       /* connections shut because their key had gone */
 };
 
-/* Binds inproc://zeromq.zap.01 in the libzmq context `context`, which must outlive it; do this before any socket with a ZAP
- * domain is bound. ERR_EXISTS if the context has a handler, ERR_MEMORY, ERR_IO. */
+/* Binds inproc://zeromq.zap.01 in the libzmq context `context`, which must outlive it; do this before any socket with a
+ * ZAP domain is bound. ERR_EXISTS if the context has a handler, ERR_MEMORY, ERR_IO. */
 int zap_open(void *context, struct zap **out, char error[256]);
 void zap_close(struct zap **zap);
 
@@ -55,8 +55,9 @@ int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
 /* Admits it no longer and shuts the connections over which it was last heard. ERR_NOT_FOUND. */
 int zap_evict(struct zap *zap, const uint8_t curve_public[32]);
 
-/* For every message from a socket with a ZAP domain: who sent it? `user_id` is the message's "User-Id" (NULL is allowed)
- * and `fd` its ZMQ_SRCFD (-1 if unknown). ERR_AUTH if that key is admitted no longer; its connection is shut then. */
+/* For every message from a socket with a ZAP domain: who sent it? `user_id` is the message's "User-Id" (NULL is
+ * allowed) and `fd` its ZMQ_SRCFD (-1 if unknown). ERR_AUTH if that key is admitted no longer; its connection is shut
+ * then. */
 int zap_identify(struct zap *zap, const char *user_id, int fd, struct zap_identity *out);
 
 void zap_statistics(struct zap *zap, struct zap_statistics *out);

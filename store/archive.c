@@ -2,8 +2,8 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -292,10 +292,11 @@ static int list_link(struct listing *listing, int dir_fd, const char *name, char
     } else {
         target[length] = '\0';
         if (!link_stays_inside(path, target)) {
-            rc = report_fail(listing->report, ERR_REFUSED,
-                             "the symbolic link %s/%s leads out of the directory (to %s) and would be broken elsewhere: "
-                             "put a copy in its place, or name it in .gitignore",
-                             listing->root, path, target);
+            rc =
+                report_fail(listing->report, ERR_REFUSED,
+                            "the symbolic link %s/%s leads out of the directory (to %s) and would be broken elsewhere: "
+                            "put a copy in its place, or name it in .gitignore",
+                            listing->root, path, target);
         }
     }
     if (rc != 0) {

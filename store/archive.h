@@ -9,8 +9,8 @@
  * global one are not. `.git` is never packed. Symbolic links are kept as links if they cannot lead out: relative, and
  * ".." only at the beginning and not above the directory. Hard links become two files. */
 
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define ARCHIVE_BYTES_MAX (512ull << 20) /* sum of the files' sizes, by default */
 #define ARCHIVE_ENTRIES_MAX 100000u
@@ -25,9 +25,9 @@ int archive_pack(const char *dir, int fd, uint64_t bytes_max, char *error, size_
  * archive may come from anyone: nothing outside of `dir` is touched, nothing that exists is overwritten, no link is
  * followed. `bytes_max` as above. On failure `error` has one sentence and `dir` a part of the entries.
  * ERR_MALFORMED: not a tar archive, or cut short
- * within an entry (between two, only the hash of the whole would tell). ERR_REFUSED: an absolute path, "..", a link that leads out, or
- * another kind of entry than directory, file and symbolic link. ERR_EXISTS: a path that is there already. ERR_FULL:
- * larger than bytes_max. ERR_NO_SPACE, ERR_IO, ERR_MEMORY. */
+ * within an entry (between two, only the hash of the whole would tell). ERR_REFUSED: an absolute path, "..", a link
+ * that leads out, or another kind of entry than directory, file and symbolic link. ERR_EXISTS: a path that is there
+ * already. ERR_FULL: larger than bytes_max. ERR_NO_SPACE, ERR_IO, ERR_MEMORY. */
 int archive_unpack(int fd, const char *dir, uint64_t bytes_max, char *error, size_t error_size);
 
 #endif

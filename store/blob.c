@@ -147,8 +147,7 @@ int blob_decode(const uint8_t *bytes, size_t count, struct blob_chunk *chunks, u
         chunks[i].bytes = (uint32_t)pack_read_u64(&parts.sizes);
         memcpy(chunks[i].hash.bytes, parts.hashes + (size_t)i * HASH_BYTES, HASH_BYTES);
     }
-    *out = (struct blob_manifest){
-        .chunks = chunks, .chunk_count = parts.chunk_count, .total_bytes = parts.total_bytes};
+    *out = (struct blob_manifest){.chunks = chunks, .chunk_count = parts.chunk_count, .total_bytes = parts.total_bytes};
     return 0;
 }
 
@@ -220,7 +219,7 @@ int blob_fetch_add_holder(struct blob_fetch *fetch, node_id node)
         fetch->holders[h].gone = false;
         fetch->holders[h].strikes = 0;
         for (uint32_t i = 0; i < fetch->manifest->chunk_count; i++) {
-            fetch->slots[i].refused &= (uint16_t)~(1u << h);
+            fetch->slots[i].refused &= (uint16_t) ~(1u << h);
         }
         return 0;
     }
@@ -290,8 +289,8 @@ int blob_fetch_next(struct blob_fetch *fetch, struct blob_ask *out)
     uint32_t best = fetch->holder_count;
     for (uint32_t h = 0; h < fetch->holder_count; h++) {
         bool can = !fetch->holders[h].gone && (slot->refused & (1u << h)) == 0;
-        if (can && (best == fetch->holder_count ||
-                    holder_before(&fetch->holders[h], &fetch->holders[best], &chunk->hash))) {
+        if (can &&
+            (best == fetch->holder_count || holder_before(&fetch->holders[h], &fetch->holders[best], &chunk->hash))) {
             best = h;
         }
     }

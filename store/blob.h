@@ -126,7 +126,8 @@ enum blob_answer { BLOB_ANSWER_STORED, BLOB_ANSWER_FAILED, BLOB_ANSWER_CORRUPT }
 void blob_fetch_init(struct blob_fetch *fetch, const struct blob_manifest *manifest, struct blob_fetch_slot *slots,
                      uint32_t in_flight_max);
 
-/* Chunk `index` is stored here already (or came from elsewhere, also while it is asked for). ERR_USAGE: no such index. */
+/* Chunk `index` is stored here already (or came from elsewhere, also while it is asked for). ERR_USAGE: no such index.
+ */
 int blob_fetch_present(struct blob_fetch *fetch, uint32_t index);
 
 /* Another node to ask. Adding a known one forgives its failures. ERR_FULL at BLOB_HOLDERS_MAX. */

@@ -159,7 +159,8 @@ static int batch_fill(struct batch *batch, size_t batch_bytes, int fd, const str
 static int store_pieces(struct chunks *chunks, int fd, const struct blob_cut *cut, struct blob_manifest *manifest,
                         char *error, size_t error_size)
 {
-    size_t batch_bytes = cut->total_bytes < CHUNKS_TRANSACTION_BYTES ? (size_t)cut->total_bytes : CHUNKS_TRANSACTION_BYTES;
+    size_t batch_bytes =
+        cut->total_bytes < CHUNKS_TRANSACTION_BYTES ? (size_t)cut->total_bytes : CHUNKS_TRANSACTION_BYTES;
     size_t batch_items = batch_bytes / cut->chunk_bytes + 1;
     struct batch batches[2] = {{0}};
     struct writer writer;

@@ -18,7 +18,8 @@ struct chunks_item {
     size_t count;
 };
 
-/* Stores what is not there yet in one transaction, without hashing: the caller has. At most CHUNKS_TRANSACTION_BYTES. */
+/* Stores what is not there yet in one transaction, without hashing: the caller has. At most CHUNKS_TRANSACTION_BYTES.
+ */
 int chunks_put_items(struct chunks *chunks, const struct chunks_item *items, size_t item_count);
 
 #endif

@@ -44,7 +44,8 @@ int chunks_get(struct chunks *chunks, hash256 hash, void *buffer, size_t capacit
 /* True if a chunk with that name is stored; its bytes are not looked at. */
 bool chunks_has(struct chunks *chunks, hash256 hash);
 
-/* ERR_NOT_FOUND, ERR_NO_SPACE, ERR_IO. Chunks are shared between blobs: it is the caller who knows that none needs it. */
+/* ERR_NOT_FOUND, ERR_NO_SPACE, ERR_IO. Chunks are shared between blobs: it is the caller who knows that none needs it.
+ */
 int chunks_delete(struct chunks *chunks, hash256 hash);
 
 /* Calls back for every stored chunk in the order of the hashes; other than 0 ends the walk and is returned. */
@@ -106,8 +107,8 @@ struct series_entry {
 
 /* Stores an entry; if that sequence number is there already it does nothing and returns 0. ERR_USAGE (sizes),
  * ERR_NO_SPACE, ERR_IO. Waits for the disk: many entries are better put with series_append_batch. */
-int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t sequence,
-                  const void *bytes, size_t count);
+int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t sequence, const void *bytes,
+                  size_t count);
 
 /* The same for many, in as few transactions as the 16 MiB allow; on failure a beginning of them may be stored. */
 int series_append_batch(struct chunks *chunks, const struct series_entry *entries, size_t entry_count);

@@ -25,11 +25,12 @@ const char *data_dir_network_name(long f_type)
         unsigned magic;
         const char *name;
     } kinds[] = {
-        {0x6969, "NFS"},          {0x517b, "SMB"},          {0xfe534d42u, "SMB"},     {0xff534d42u, "CIFS"},
-        {0x564c, "NCP"},          {0x5346414f, "AFS"},      {0x6b414653, "AFS"},      {0x73757245, "Coda"},
-        {0x0bd00bd0, "Lustre"},   {0x47504653, "GPFS"},     {0x00c36400, "CephFS"},   {0x01021997, "9P"},
-        {0x19830326, "BeeGFS"},   {0x7461636f, "OCFS2"},    {0x01161970, "GFS2"},     {0xaad7aaeau, "PanFS"},
-        {0x786f4256, "vboxsf"},   {0xbacbacbcu, "VMware shared folder"},
+        {0x6969, "NFS"},        {0x517b, "SMB"},        {0xfe534d42u, "SMB"},
+        {0xff534d42u, "CIFS"},  {0x564c, "NCP"},        {0x5346414f, "AFS"},
+        {0x6b414653, "AFS"},    {0x73757245, "Coda"},   {0x0bd00bd0, "Lustre"},
+        {0x47504653, "GPFS"},   {0x00c36400, "CephFS"}, {0x01021997, "9P"},
+        {0x19830326, "BeeGFS"}, {0x7461636f, "OCFS2"},  {0x01161970, "GFS2"},
+        {0xaad7aaeau, "PanFS"}, {0x786f4256, "vboxsf"}, {0xbacbacbcu, "VMware shared folder"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if ((unsigned)f_type == kinds[i].magic) {
@@ -41,8 +42,8 @@ const char *data_dir_network_name(long f_type)
 
 const char *data_dir_network_name_fuse(const char *mount_type)
 {
-    static const char *const kinds[] = {"sshfs", "glusterfs", "ceph",  "cephfs",  "s3fs",   "goofys",   "gcsfuse",
-                                        "rclone", "davfs",    "davfs2", "curlftpfs", "juicefs", "smbnetfs", "moosefs"};
+    static const char *const kinds[] = {"sshfs",  "glusterfs", "ceph",   "cephfs",    "s3fs",    "goofys",   "gcsfuse",
+                                        "rclone", "davfs",     "davfs2", "curlftpfs", "juicefs", "smbnetfs", "moosefs"};
     if (strncmp(mount_type, "fuse.", 5) != 0) {
         return NULL;
     }
@@ -136,8 +137,8 @@ static int check_and_close_to_others(const char *path, int dir_fd, char *error, 
         snprintf(error, error_size, "cannot look at the data directory %s: %s", path, strerror(errno));
         return ERR_IO;
     }
-    const char *network = (unsigned)fs.f_type == FUSE_MAGIC ? fuse_network_name(info.st_dev)
-                                                            : data_dir_network_name((long)fs.f_type);
+    const char *network =
+        (unsigned)fs.f_type == FUSE_MAGIC ? fuse_network_name(info.st_dev) : data_dir_network_name((long)fs.f_type);
     if (network != NULL) {
         snprintf(error, error_size,
                  "the data directory %s is on a network file system (%s), where a database is not safe: give a path on "
@@ -188,10 +189,11 @@ static int lock_take(const char *path, int dir_fd, int *lock_fd, char *error, si
             snprintf(error, error_size, "cannot lock the file %s/lock: %s", path, strerror(reason));
             return ERR_IO;
         }
-        snprintf(error, error_size,
-                 "the data directory %s is in use by another daemon (pid %ld): stop that one, or give another directory "
-                 "with --dir",
-                 path, pid);
+        snprintf(
+            error, error_size,
+            "the data directory %s is in use by another daemon (pid %ld): stop that one, or give another directory "
+            "with --dir",
+            path, pid);
         return ERR_EXISTS;
     }
     /* Always as many bytes, over the old ones: that needs no new space on a full disk. The number is for people; a

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Creates `path` (mode 0700, with its parents) if it is not there, and takes DIR/lock for this process; `*lock_fd` holds
- * it until the caller closes it or ends. Nobody else reads DIR/lock but for the number in it, the holder's pid.
+/* Creates `path` (mode 0700, with its parents) if it is not there, and takes DIR/lock for this process; `*lock_fd`
+ * holds it until the caller closes it or ends. Nobody else reads DIR/lock but for the number in it, the holder's pid.
  * On failure `error` has one sentence. ERR_REFUSED: on a network file system, not ours, open to other users and not
  * empty. ERR_EXISTS: another daemon holds it. ERR_IO, ERR_NO_SPACE, ERR_USAGE (path too long). */
 int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size);

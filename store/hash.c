@@ -2,7 +2,8 @@
 
 #include <sodium.h>
 
-_Static_assert(sizeof(crypto_generichash_state) <= sizeof(struct hash_stream), "the opaque bytes hold libsodium's state");
+_Static_assert(sizeof(crypto_generichash_state) <= sizeof(struct hash_stream),
+               "the opaque bytes hold libsodium's state");
 _Static_assert(_Alignof(crypto_generichash_state) <= _Alignof(struct hash_stream), "and are aligned for it");
 
 hash256 hash_bytes(const void *bytes, size_t count)

@@ -34,8 +34,7 @@ static int lock_file_reserve(const char *dir)
     return rc;
 }
 
-int lmdb_env_open(const char *dir, size_t map_bytes, unsigned tables, MDB_env **out, char *error,
-                  size_t error_size)
+int lmdb_env_open(const char *dir, size_t map_bytes, unsigned tables, MDB_env **out, char *error, size_t error_size)
 {
     MDB_env *env = NULL;
     int rc = 0;

@@ -10,8 +10,7 @@
  * without MDB_WRITEMAP, read transactions not tied to threads. Space for the lock file is taken before LMDB maps it:
  * writing to a mapped hole on a full disk would be a SIGBUS. 0; otherwise the error with a sentence in `error`.
  * ERR_MEMORY: among others, the map does not fit into the address space. */
-int lmdb_env_open(const char *dir, size_t map_bytes, unsigned tables, MDB_env **out, char *error,
-                  size_t error_size);
+int lmdb_env_open(const char *dir, size_t map_bytes, unsigned tables, MDB_env **out, char *error, size_t error_size);
 
 /* Opens or creates the named table. */
 int lmdb_table_open(MDB_env *env, const char *name, MDB_dbi *out);

@@ -77,8 +77,8 @@ int series_append_batch(struct chunks *chunks, const struct series_entry *entrie
     return 0;
 }
 
-int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t sequence,
-                  const void *bytes, size_t count)
+int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t sequence, const void *bytes,
+                  size_t count)
 {
     struct series_entry entry = {
         .prefix = prefix, .prefix_bytes = prefix_bytes, .sequence = sequence, .bytes = bytes, .count = count};

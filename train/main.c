@@ -28,6 +28,7 @@ static const char help[] =
     "Hyperparameters (of the experiment; alone: a JSON object in $SHOAL_HPARAMS) and their defaults:\n"
     "  hidden            units of the hidden layer, or a list for several layers   256\n"
     "  learning_rate     of SGD                                                    0.03\n"
+    "  learning_rate_decay  how much of it is gone at the last step, 0 to 1        0\n"
     "  momentum          of SGD                                                    0.9\n"
     "  batch_size        samples per step of the whole group                       128\n"
     "  epochs            passes over the training samples, a fraction is allowed   3\n"

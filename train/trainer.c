@@ -92,14 +92,16 @@ static int take_memory(struct trainer *t)
     return 0;
 }
 
-/* What must be the same for a checkpoint to be continued. Not the epochs, so that a run can be made longer, and not the
- * ranks, so that another group can take over. */
+/* What must be the same for a checkpoint to be continued. Not the ranks, so that another group can take over; and not the
+ * steps, so that a run can be made longer, unless the learning rate depends on them. */
 static void make_fingerprint(struct trainer *t)
 {
     char text[512];
-    (void)snprintf(text, sizeof text, "mlp %s batch %u rate %.17g momentum %.17g seed %llu samples %u", t->model->shape,
+    (void)snprintf(text, sizeof text, "mlp %s batch %u rate %.17g momentum %.17g seed %llu samples %u decay %.17g over %llu",
+                   t->model->shape,
                    t->options->batch_size, t->options->learning_rate, t->options->momentum,
-                   (unsigned long long)shoal_seed(t->shoal), t->data.train.count);
+                   (unsigned long long)shoal_seed(t->shoal), t->data.train.count, t->options->learning_rate_decay,
+                   t->options->learning_rate_decay > 0 ? (unsigned long long)t->step_count : 0);
     (void)crypto_generichash(t->fingerprint, sizeof t->fingerprint, (const uint8_t *)text, strlen(text), NULL, 0);
 }
 
@@ -184,7 +186,9 @@ static int train_step(struct trainer *t, bool *stop)
     if (error != 0) {
         return fail_shoal(t, error);
     }
-    float momentum = (float)t->options->momentum, rate = (float)t->options->learning_rate;
+    double done = (double)t->state.step / (double)t->step_count;
+    float rate = (float)(t->options->learning_rate * (1.0 - t->options->learning_rate_decay * done));
+    float momentum = (float)t->options->momentum;
     float scale = 1.0f / (float)batch_count;
     float *restrict parameters = t->state.parameters, *restrict velocities = t->state.velocities;
     const float *restrict gradients = t->reduced;

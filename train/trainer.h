@@ -22,6 +22,7 @@ struct trainer_options {
     uint32_t hidden[MLP_HIDDEN_MAX];
     uint32_t hidden_count;
     double learning_rate, momentum, epochs;
+    double learning_rate_decay; /* the part of the rate that is gone at the last step, falling evenly */
     uint32_t batch_size; /* of the whole group */
     uint32_t checkpoint_every, report_every; /* steps */
     const char *step_log;   /* a file, or NULL: one line per step and rank */

@@ -10,7 +10,7 @@
 #define DATA_DIR_DEFAULT "/usr/share/datasets/fashion-mnist"
 
 static const char *const known_names[] = {"hidden",          "learning_rate", "momentum", "batch_size", "epochs",
-                                          "checkpoint_every", "report_every", "data_dir"};
+                                          "checkpoint_every", "report_every", "data_dir",      "learning_rate_decay"};
 
 static int read_number(struct shoal *shoal, const char *name, double fallback, double low, double high, const char *range,
                        double *out, char *error)
@@ -103,6 +103,9 @@ int trainer_options_read(struct shoal *shoal, const char *data_dir, struct train
     int result = read_hidden(shoal, out, error);
     if (result == 0) {
         result = read_number(shoal, "learning_rate", 0.03, 1e-9, 100, "a number from 1e-9 to 100", &out->learning_rate, error);
+    }
+    if (result == 0) {
+        result = read_number(shoal, "learning_rate_decay", 0, 0, 1, "a number from 0 to 1", &out->learning_rate_decay, error);
     }
     if (result == 0) {
         result = read_number(shoal, "momentum", 0.9, 0, 0.9999, "a number from 0 to 0.9999", &out->momentum, error);

@@ -122,7 +122,7 @@ static void draw_experiment(struct plan *plan, struct random *random, uint32_t i
     uint64_t trial_ms = sim_log_between(random, 10000, 60000);
     experiment->step_ms = (uint32_t)sim_log_between(random, 250, 2000);
     experiment->steps = (uint32_t)(trial_ms / experiment->step_ms) + 1;
-    experiment->save_every = (uint32_t)sim_between(random, 2, experiment->steps / 2 + 2);
+    experiment->save_every = (uint32_t)sim_between(random, 2000 / experiment->step_ms + 1, experiment->steps / 2 + 4);
     experiment->max_restarts = sim_chance(random, 700) ? 5 : (uint32_t)random_below(random, 4);
     experiment->fails_at_once = plan->has[FAULT_ENTRYPOINT] && index == 0;
     experiment->fails_fast = sim_chance(random, 300);

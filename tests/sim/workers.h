@@ -16,6 +16,7 @@
 
 #define WORKERS_GROUPS_MAX 64
 #define WORKERS_BLOBS_MAX 8192
+#define WORKERS_ECHO_STATUS 2 /* of a rank that ends because another did */
 #define WORKERS_KEEP_MS LEASE_MS
 #define WORKERS_FETCH_MS 10000 /* after which a blob that nobody reachable holds is given up */
 

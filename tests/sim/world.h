@@ -83,6 +83,7 @@ struct sim_node {
     struct disk disk;
     struct worker_process processes[PLAN_SLOTS_MAX];
     struct worker_report reports[PLAN_SLOTS_MAX];
+    hash256 prepared[PLAN_SLOTS_MAX]; /* the checkpoint in the directory that was prepared last */
 };
 
 struct sim_memory; /* what seeds of one process share, so that nothing is allocated between them */
@@ -148,7 +149,10 @@ void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_re
 
 struct sim_event *sim_push(struct sim *sim, uint64_t at_ms, enum sim_event_kind kind, int node);
 void *sim_payload(struct sim *sim, struct sim_event *event, uint32_t bytes); /* zeroed, freed after dispatch */
-void sim_again(struct sim *sim, const struct sim_event *event, uint64_t at_ms); /* from its dispatch: later, once more */
+void sim_again(struct sim *sim, struct sim_event *event, uint64_t at_ms); /* from its dispatch: later, once more */
+
+/* Ends a pause now: what was put off to its end comes at once. */
+void sim_wake(struct sim *sim, int node);
 
 /* One step of a node's core; its effects are performed. Not from within effects. */
 void sim_step(struct sim *sim, int node, struct node_event *event);

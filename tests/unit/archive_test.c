@@ -1,11 +1,11 @@
 /* .gitignore rules, packing and unpacking. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,9 @@ static void ignore_follows_gits_documentation(void **state)
         {"a", "x/y/a", false, IGNORE_EXCLUDED},
         {"a", "ab", false, IGNORE_UNDECIDED},
         {"a\r\nb\r\n", "a", false, IGNORE_EXCLUDED},
-        {"\xef\xbb\xbf" "a", "a", false, IGNORE_EXCLUDED},
+        {"\xef\xbb\xbf"
+         "a",
+         "a", false, IGNORE_EXCLUDED},
         /* Spaces at the end. */
         {"a   ", "a", false, IGNORE_EXCLUDED},
         {"a\\ ", "a ", false, IGNORE_EXCLUDED},
@@ -191,11 +193,11 @@ static void ignore_takes_bounded_time(void **state)
 }
 
 /* The tree that random rules are compared on; directories end in '/'. */
-static const char *const tree[] = {
-    "a",     "b",      "ab",      "abc",     "a.b",   "-",        "]",       "x y",       "d/",        "d/a",
-    "d/b",   "d/ab",   "d/d/",    "d/d/a",   "d/d/b", "d/d/e/",   "d/d/e/a", "d/d/e/b",   "e/",        "e/a",
-    "e/d/",  "e/d/a",  "e/d/ab",  "e/a.b",   "e/e/",  "e/e/e/",   "e/e/e/a", "e/e/e/e",   "ae/",       "ae/b",
-    "ae/d/", "ae/d/a", "ae/d/-",  "ae/d/x y"};
+static const char *const tree[] = {"a",     "b",      "ab",      "abc",     "a.b",    "-",       "]",
+                                   "x y",   "d/",     "d/a",     "d/b",     "d/ab",   "d/d/",    "d/d/a",
+                                   "d/d/b", "d/d/e/", "d/d/e/a", "d/d/e/b", "e/",     "e/a",     "e/d/",
+                                   "e/d/a", "e/d/ab", "e/a.b",   "e/e/",    "e/e/e/", "e/e/e/a", "e/e/e/e",
+                                   "ae/",   "ae/b",   "ae/d/",   "ae/d/a",  "ae/d/-", "ae/d/x y"};
 #define TREE_COUNT (sizeof tree / sizeof tree[0])
 
 /* Whether `files`, of the root and of d/, exclude the path by a rule of its own; the file in d/ has a say below it. */
@@ -219,8 +221,9 @@ static bool tree_excludes(const struct ignore_file files[2], const char *path, b
 
 static size_t random_rules(struct random *random, char *out)
 {
-    static const char *const parts[] = {"a", "b", "ab", "d", "e", "*", "**", "?", "/", "/", "/", "!", "[ab]", "[!a]",
-                                        "\\", " ", ".", "\n", "\n", "\n", "***", "[a-", "]", "-", "[]-]", "#", "[[:alpha:]]", "[", ":"};
+    static const char *const parts[] = {"a",   "b",   "ab",   "d",    "e",    "*", "**",          "?",  "/",  "/",
+                                        "/",   "!",   "[ab]", "[!a]", "\\",   " ", ".",           "\n", "\n", "\n",
+                                        "***", "[a-", "]",    "-",    "[]-]", "#", "[[:alpha:]]", "[",  ":"};
     size_t used = 0;
     uint64_t count = 1 + random_below(random, 16);
     for (uint64_t i = 0; i < count; i++) {
@@ -311,8 +314,8 @@ static void random_rules_agree_with_git(void **state)
             excluded_count += git_excludes;
             if (tree_excludes(files, path, is_directory) != git_excludes) {
                 fail_msg("round %d, path %s: git %s it. Rules:\n%.*s--- in d/:\n%.*s", round, path,
-                         git_excludes ? "excludes" : "takes", (int)files[0].text_bytes, outer,
-                         (int)files[1].text_bytes, inner);
+                         git_excludes ? "excludes" : "takes", (int)files[0].text_bytes, outer, (int)files[1].text_bytes,
+                         inner);
             }
         }
     }
@@ -389,10 +392,10 @@ static void equal_directories_give_equal_bytes(void **state)
 static void gitignore_is_obeyed(void **state)
 {
     struct place *place = *state;
-    script(place,
-           "mkdir -p in/.git in/data/raw in/src/cache in/build && cd in && touch .git/config a.log keep.log "
-           "data/raw/x data/y src/main.c src/a.log src/cache/c build/o && "
-           "printf '*.log\\n!keep.log\\n/data/raw/\\nbuild/\\n' >.gitignore && printf 'cache\\n!a.log\\n' >src/.gitignore");
+    script(place, "mkdir -p in/.git in/data/raw in/src/cache in/build && cd in && touch .git/config a.log keep.log "
+                  "data/raw/x data/y src/main.c src/a.log src/cache/c build/o && "
+                  "printf '*.log\\n!keep.log\\n/data/raw/\\nbuild/\\n' >.gitignore && printf 'cache\\n!a.log\\n' "
+                  ">src/.gitignore");
     int rc;
     int fd = pack(place, "in", 0, &rc);
     assert_int_equal(rc, 0);
@@ -407,7 +410,8 @@ static void what_cannot_travel_is_refused_by_name(void **state)
     struct place *place = *state;
     int rc;
     script(place, "mkdir -p abs up pipe deep/d chain && ln -s /etc/passwd abs/secret && ln -s ../x up/out && "
-                  "mkfifo pipe/fifo && ln -s ../../x deep/d/out && mkdir chain/d && ln -s .. chain/d/x && ln -s x/../y chain/d/z");
+                  "mkfifo pipe/fifo && ln -s ../../x deep/d/out && mkdir chain/d && ln -s .. chain/d/x && ln -s x/../y "
+                  "chain/d/z");
     close(pack(place, "abs", 0, &rc));
     assert_int_equal(rc, ERR_REFUSED);
     assert_non_null(strstr(place->error, "abs/secret"));
@@ -573,8 +577,8 @@ static void damaged_archives_are_refused(void **state)
         for (uint64_t i = 1 + random_below(&random, 3); i > 0; i--) {
             uint8_t byte = (uint8_t)random_u64(&random);
             /* Headers: the first, or one of those behind the file's content. */
-            uint64_t at = random_below(&random, 2) == 0 ? random_below(&random, 512)
-                                                        : size - 1 - random_below(&random, 4096);
+            uint64_t at =
+                random_below(&random, 2) == 0 ? random_below(&random, 512) : size - 1 - random_below(&random, 4096);
             /* A header with a wrong checksum is refused at once: mend it, so that the rest is looked at. */
             assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
             if (at < 512) {

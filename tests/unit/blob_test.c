@@ -294,8 +294,7 @@ static void fetch_spreads_over_holders_within_the_bound(void **state)
         }
         assert_int_equal(rc, ERR_AGAIN);
         assert_true(queued > 0);
-        assert_int_equal(
-            blob_fetch_answer(&world.fetch, queue[0].piece.index, queue[0].holder, BLOB_ANSWER_STORED), 0);
+        assert_int_equal(blob_fetch_answer(&world.fetch, queue[0].piece.index, queue[0].holder, BLOB_ANSWER_STORED), 0);
         memmove(queue, queue + 1, --queued * sizeof *queue);
     }
     assert_true(blob_fetch_done(&world.fetch));
@@ -436,12 +435,11 @@ static void placement_prefers_living_nodes_with_room(void **state)
     (void)state;
     struct placement_candidate candidates[8];
     for (uint8_t i = 0; i < 8; i++) {
-        candidates[i] = (struct placement_candidate){
-            .node = node_of((uint8_t)(i + 1)), .free_bytes = 10ull << 30, .alive = true};
+        candidates[i] =
+            (struct placement_candidate){.node = node_of((uint8_t)(i + 1)), .free_bytes = 10ull << 30, .alive = true};
     }
     hash256 hash = hash_bytes("blob", 4);
-    struct placement_options options = {
-        .key = hash.bytes, .key_bytes = HASH_BYTES, .blob_bytes = 1 << 20, .copies = 3};
+    struct placement_options options = {.key = hash.bytes, .key_bytes = HASH_BYTES, .blob_bytes = 1 << 20, .copies = 3};
     node_id chosen[PLACEMENT_COPIES_MAX];
     uint32_t count;
     assert_int_equal(placement_choose(&options, candidates, 8, chosen, &count), 0);
@@ -490,8 +488,8 @@ static void placement_spreads_blobs(void **state)
     struct placement_candidate candidates[5];
     unsigned load[6] = {0};
     for (uint8_t i = 0; i < 5; i++) {
-        candidates[i] = (struct placement_candidate){
-            .node = node_of((uint8_t)(i + 1)), .free_bytes = 10ull << 30, .alive = true};
+        candidates[i] =
+            (struct placement_candidate){.node = node_of((uint8_t)(i + 1)), .free_bytes = 10ull << 30, .alive = true};
     }
     for (uint32_t blob = 0; blob < 1000; blob++) {
         hash256 hash = hash_bytes(&blob, sizeof blob);

@@ -1,13 +1,13 @@
 /* The chunks environment: chunks, blobs, series; damage, a full disk, threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,9 +158,9 @@ static void chunk_round_trip(void **state)
     size_t count;
     assert_int_equal(chunks_put(place->chunks, hash, bytes, 101), ERR_CORRUPT);
     assert_int_equal(chunks_put(place->chunks, hash_bytes(bytes, 0), bytes, 0), ERR_USAGE);
-    assert_int_equal(chunks_put(place->chunks, hash_bytes(bytes, BLOB_CHUNK_BYTES_MAX + 1), bytes,
-                                BLOB_CHUNK_BYTES_MAX + 1),
-                     ERR_USAGE);
+    assert_int_equal(
+        chunks_put(place->chunks, hash_bytes(bytes, BLOB_CHUNK_BYTES_MAX + 1), bytes, BLOB_CHUNK_BYTES_MAX + 1),
+        ERR_USAGE);
     assert_int_equal(chunks_delete(place->chunks, hash), 0);
     assert_int_equal(chunks_delete(place->chunks, hash), ERR_NOT_FOUND);
     assert_int_equal(chunks_get(place->chunks, hash, back, BLOB_CHUNK_BYTES_MAX, &count), ERR_NOT_FOUND);
@@ -188,8 +188,7 @@ static void blob_round_trip(void **state)
         hash256 name;
         hash256 again;
         assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, sizes[i], 0, &name, place->error, ERROR_BYTES), 0);
-        assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, sizes[i], 0, &again, place->error, ERROR_BYTES),
-                         0);
+        assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, sizes[i], 0, &again, place->error, ERROR_BYTES), 0);
         assert_true(hash256_equal(name, again));
         struct blob_manifest manifest;
         assert_int_equal(chunks_manifest_get(place->chunks, name, &manifest), 0);
@@ -258,12 +257,11 @@ static void odd_chunk_sizes_fill_transactions(void **state)
         close(out);
     }
     hash256 name;
-    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size, BLOB_CHUNK_BYTES_MAX + 1, &name, place->error,
-                                             ERROR_BYTES),
-                     ERR_USAGE);
+    assert_int_equal(
+        chunks_put_blob_from_fd(place->chunks, fd, size, BLOB_CHUNK_BYTES_MAX + 1, &name, place->error, ERROR_BYTES),
+        ERR_USAGE);
     /* Fewer bytes than promised. */
-    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size + 1, 0, &name, place->error, ERROR_BYTES),
-                     ERR_IO);
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, size + 1, 0, &name, place->error, ERROR_BYTES), ERR_IO);
     assert_non_null(strstr(place->error, "it ends before"));
     close(fd);
     free(bytes);
@@ -287,8 +285,7 @@ static void flipped_byte_is_found_and_can_be_mended(void **state)
     assert_int_equal(chunks_get(place->chunks, second, buffer, BLOB_CHUNK_BYTES_MAX, &count), ERR_CORRUPT);
     hash256 blamed = {{0}};
     int out = memfd_create("out", MFD_CLOEXEC);
-    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES),
-                     ERR_CORRUPT);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES), ERR_CORRUPT);
     assert_true(hash256_equal(blamed, second));
     assert_non_null(strstr(place->error, "number 1 of the blob"));
     memset(&blamed, 0, sizeof blamed);
@@ -313,8 +310,7 @@ static void flipped_byte_is_found_and_can_be_mended(void **state)
     /* The manifest itself. */
     damage(place, name, 9);
     memset(&blamed, 0, sizeof blamed);
-    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES),
-                     ERR_CORRUPT);
+    assert_int_equal(chunks_read_blob_to_fd(place->chunks, name, out, &blamed, place->error, ERROR_BYTES), ERR_CORRUPT);
     assert_true(hash256_equal(blamed, name));
     assert_int_equal(chunks_blob_missing(place->chunks, name, missing, 4, &missing_count), ERR_CORRUPT);
     assert_int_equal(chunks_delete(place->chunks, name), 0);
@@ -353,16 +349,15 @@ static void full_disk_is_an_answer_and_deleting_makes_room(void **state)
     /* A blob does not fit either, says so, and leaves no manifest. */
     int fd = memfd_of(bytes, CHUNK * CHUNKS);
     hash256 name = {{0}};
-    assert_int_equal(
-        chunks_put_blob_from_fd(place->chunks, fd, CHUNK * CHUNKS, 0, &name, place->error, ERROR_BYTES), ERR_NO_SPACE);
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, CHUNK * CHUNKS, 0, &name, place->error, ERROR_BYTES),
+                     ERR_NO_SPACE);
     assert_true(hash256_is_none(name));
     assert_non_null(strstr(place->error, "the disk is full"));
     close(fd);
     for (int life = 0; life < 2; life++) {
         for (int i = 0; i < stored; i++) {
             size_t count;
-            assert_int_equal(
-                chunks_get(place->chunks, hash_bytes(bytes + i * CHUNK, CHUNK), back, CHUNK, &count), 0);
+            assert_int_equal(chunks_get(place->chunks, hash_bytes(bytes + i * CHUNK, CHUNK), back, CHUNK, &count), 0);
         }
         chunks_close(&place->chunks);
         place_open(place);

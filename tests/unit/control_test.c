@@ -48,7 +48,8 @@ static void side_open_at(struct side *side, const char *listen)
     side->context = zmq_ctx_new();
     assert_non_null(side->context);
     assert_int_equal(zap_open(side->context, &side->zap, error), 0);
-    struct control_options options = {.context = side->context, .zap = side->zap, .keys = &side->keys, .listen = listen};
+    struct control_options options = {
+        .context = side->context, .zap = side->zap, .keys = &side->keys, .listen = listen};
     if (control_open(&options, &side->control, error) != 0) {
         fail_msg("%s", error);
     }
@@ -250,7 +251,8 @@ static void many_peers_come_and_go(void **state)
         control_peer_remove(a.control, nodes[i]);
     }
     for (uint8_t i = 0; i < 40; i++) {
-        assert_int_equal(control_send(a.control, nodes[i], (const uint8_t *)"x", 1), i % 2 == 0 ? ERR_NOT_FOUND : ERR_AGAIN);
+        assert_int_equal(control_send(a.control, nodes[i], (const uint8_t *)"x", 1),
+                         i % 2 == 0 ? ERR_NOT_FOUND : ERR_AGAIN);
     }
     side_close(&a);
 }
@@ -258,8 +260,9 @@ static void many_peers_come_and_go(void **state)
 static void bad_addresses_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", ":80", "::1:80",
-                                      "[::1]", "[]:1", "localhost:80", "127.0.0.1:8x", "127.0.0.1:000000000080", "*:80"};
+    static const char *const bad[] = {
+        "",       ":",     "127.0.0.1", "127.0.0.1:",   "127.0.0.1:0",  "127.0.0.1:65536",        ":80",
+        "::1:80", "[::1]", "[]:1",      "localhost:80", "127.0.0.1:8x", "127.0.0.1:000000000080", "*:80"};
     struct side a;
     side_open(&a);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -289,7 +292,8 @@ static void bad_addresses_are_refused(void **state)
 static int stranger_connect(const struct side *side)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                              .sin_port = htons(control_port(side->control))};
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
@@ -428,9 +432,10 @@ static void a_member_that_misbehaves_is_bounded(void **state)
     assert_int_equal(zmq_send(rogue, "1", 1, ZMQ_SNDMORE), 1); /* too many frames */
     assert_int_equal(zmq_send(rogue, "2", 1, 0), 1);
     assert_int_equal(zmq_send(rogue, huge, MESSAGE_BYTES_MAX + 1, 0), MESSAGE_BYTES_MAX + 1); /* a little too large */
-    assert_int_equal(zmq_send(rogue, huge, sizeof huge, 0), sizeof huge);                   /* far too large */
+    assert_int_equal(zmq_send(rogue, huge, sizeof huge, 0), sizeof huge);                     /* far too large */
     struct control_statistics counts = {0};
-    for (uint64_t end_ms = now_ms() + PATIENCE_MS; (counts.malformed == 0 || counts.oversized == 0) && now_ms() < end_ms;) {
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS;
+         (counts.malformed == 0 || counts.oversized == 0) && now_ms() < end_ms;) {
         side_turn(&b, 20);
         struct control_incoming in;
         assert_int_equal(control_receive(b.control, &in), ERR_AGAIN);
@@ -518,7 +523,8 @@ static bool joiner_done(struct joiner *joiner)
     return done;
 }
 
-/* Serves a's door while somebody joins with `joiner->token`, answering with `answer`; returns the number of requests. */
+/* Serves a's door while somebody joins with `joiner->token`, answering with `answer`; returns the number of requests.
+ */
 static int serve_join(struct side *a, struct joiner *joiner, const struct join_answer *answer)
 {
     pthread_t thread;

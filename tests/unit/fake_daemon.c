@@ -176,10 +176,6 @@ static void serve_report(struct fake_daemon *d, struct fake_client *c, uint64_t 
     r->accuracy = metric(&metrics, "accuracy");
     CHECK(!group.failed && !step.failed && !metrics.failed);
     d->report_count++;
-    if (d->stop_at_step > 0 && r->step >= d->stop_at_step && !d->stop_sent) {
-        d->stop_sent = true;
-        send_notice(d, "stop", 0);
-    }
     if (id != 0 && !d->mute_reports) {
         uint8_t bytes[64];
         struct pack_writer w;
@@ -447,7 +443,6 @@ void fake_daemon_next_attempt(struct fake_daemon *d, uint32_t size)
     (void)pthread_mutex_lock(&d->mutex);
     d->size = size;
     memset(d->present, 0, sizeof d->present);
-    d->stop_at_step = 0;
     (void)pthread_mutex_unlock(&d->mutex);
 }
 

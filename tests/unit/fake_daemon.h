@@ -49,7 +49,6 @@ struct fake_daemon {
     bool hold_saves;          /* read them, answer later: when this is cleared */
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
-    uint64_t stop_at_step;    /* send the stop notice at the first training report of this step or later; 0 never */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
@@ -58,7 +57,6 @@ struct fake_daemon {
     uint64_t held_ids[8];
     int held_fds[8]; /* of clients */
     size_t held_count;
-    bool stop_sent;
 
     uint16_t ports[FAKE_RANKS_MAX];
     bool present[FAKE_RANKS_MAX];

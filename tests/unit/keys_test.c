@@ -119,7 +119,8 @@ static void a_key_file_that_others_may_read_is_refused(void **state)
 static void damaged_key_files_are_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "\n", "00", "zz00000000000000000000000000000000000000000000000000000000000000\n",
+    static const char *const texts[] = {"", "\n", "00",
+                                        "zz00000000000000000000000000000000000000000000000000000000000000\n",
                                         "000000000000000000000000000000000000000000000000000000000000000000\n"};
     char dir[64], error[256];
     dir_make(dir);
@@ -145,8 +146,13 @@ static void keys_need_a_directory(void **state)
 static size_t record_make(uint8_t *envelope, size_t capacity, node_id writer)
 {
     static const uint8_t body[100] = "what it says";
-    struct record record = {.kind = 9, .writer = writer, .version = {.boot = 3, .seq = 4}, .key = (const uint8_t *)"key",
-                            .key_bytes = 3, .body = body, .body_bytes = sizeof body};
+    struct record record = {.kind = 9,
+                            .writer = writer,
+                            .version = {.boot = 3, .seq = 4},
+                            .key = (const uint8_t *)"key",
+                            .key_bytes = 3,
+                            .body = body,
+                            .body_bytes = sizeof body};
     size_t count = record_encode(&record, envelope, capacity);
     assert_true(count > 0);
     return count;

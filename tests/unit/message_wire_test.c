@@ -259,8 +259,8 @@ static void a_bare_ping_is_small(void **state)
 {
     (void)state;
     struct message message = {.kind = MESSAGE_SWIM, .boot = UINT64_MAX, .hash = {{UINT64_MAX, UINT64_MAX}}};
-    message.u.swim = (struct swim_message){.kind = SWIM_PING, .sequence = UINT32_MAX,
-                                           .incarnation = SWIM_INCARNATION_MAX - 1};
+    message.u.swim =
+        (struct swim_message){.kind = SWIM_PING, .sequence = UINT32_MAX, .incarnation = SWIM_INCARNATION_MAX - 1};
     size_t count = message_encode(&message, wire, sizeof wire);
     assert_in_range(count, 1, 59);
 }

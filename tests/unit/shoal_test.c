@@ -33,6 +33,23 @@ static struct shoal *open_worker(struct fake_daemon *daemon)
     return shoal;
 }
 
+/* Until all is answered; then what the daemon's thread has written may be read here. */
+static void flush(struct shoal *shoal, struct fake_daemon *daemon)
+{
+    int result = shoal_flush(shoal, 20000);
+    assert_string_equal(result != 0 ? shoal_error(shoal) : "", "");
+    assert_int_equal(result, 0);
+    (void)pthread_mutex_lock(&daemon->mutex);
+    (void)pthread_mutex_unlock(&daemon->mutex);
+}
+
+static void set_flag(struct fake_daemon *daemon, bool *flag, bool value)
+{
+    (void)pthread_mutex_lock(&daemon->mutex);
+    *flag = value;
+    (void)pthread_mutex_unlock(&daemon->mutex);
+}
+
 static void report(struct shoal *shoal, uint64_t step)
 {
     double value = (double)step / 2;
@@ -44,11 +61,13 @@ static bool train_until(struct shoal *shoal, struct fake_daemon *daemon, const s
 {
     for (int i = 0; i < 1000; i++) {
         (void)shoal_should_stop(shoal);
-        (void)pthread_mutex_lock(&daemon->mutex);
-        bool reached = *field >= at_least;
-        (void)pthread_mutex_unlock(&daemon->mutex);
-        if (reached) {
-            return true;
+        /* Not lock: the daemon holds the mutex while it answers, and may wait for this thread to take its answers. */
+        if (pthread_mutex_trylock(&daemon->mutex) == 0) {
+            bool reached = *field >= at_least;
+            (void)pthread_mutex_unlock(&daemon->mutex);
+            if (reached) {
+                return true;
+            }
         }
         struct timespec step = {.tv_nsec = 10000000};
         (void)nanosleep(&step, NULL);
@@ -122,7 +141,7 @@ static void test_reports_and_checkpoints_reach_the_daemon(void **state)
     for (uint64_t k = 1; k <= 5; k++) { /* more saves than buffers, of different sizes */
         assert_int_equal(shoal_checkpoint_save(shoal, k, state_bytes, 20000 * k), 0);
     }
-    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    flush(shoal, &daemon);
     assert_int_equal(daemon.report_count, 1);
     assert_string_equal(daemon.reports[0].group, "validation");
     assert_int_equal(daemon.reports[0].step, 12);
@@ -161,8 +180,8 @@ static void test_nothing_is_lost_when_the_daemon_restarts(void **state)
     fake_daemon_start(&daemon, 1, 0, "{}");
     struct shoal *shoal = open_worker(&daemon);
     report(shoal, 1);
-    assert_int_equal(shoal_flush(shoal, 10000), 0);
-    daemon.mute_reports = true; /* this one arrives, its answer does not: it must be sent again */
+    flush(shoal, &daemon);
+    set_flag(&daemon, &daemon.mute_reports, true); /* this one arrives, its answer does not: it must be sent again */
     report(shoal, 2);
     assert_true(fake_daemon_wait(&daemon, &daemon.report_count, 2));
     fake_daemon_break(&daemon);
@@ -176,10 +195,10 @@ static void test_nothing_is_lost_when_the_daemon_restarts(void **state)
     assert_int_equal(shoal_checkpoint_save(shoal, 50, "state of 50", 12), 0);
     (void)clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(to.tv_sec - from.tv_sec <= 1); /* nobody waited for the daemon */
-    daemon.mute_reports = false;
+    set_flag(&daemon, &daemon.mute_reports, false);
     fake_daemon_return(&daemon);
     assert_true(train_until(shoal, &daemon, &daemon.save_count, 1));
-    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    flush(shoal, &daemon);
     assert_int_equal(daemon.open_count, 2);
     assert_int_equal(daemon.report_count, 51); /* 1, 2, 2 again, 3 ... 50, in order */
     for (uint64_t i = 2; i < 51; i++) {
@@ -205,7 +224,7 @@ static void test_away_newer_checkpoints_replace_older_ones(void **state)
     }
     fake_daemon_return(&daemon);
     assert_true(train_until(shoal, &daemon, &daemon.save_count, 2));
-    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    flush(shoal, &daemon);
     assert_int_equal(daemon.save_count, 2);
     assert_int_equal(daemon.checkpoint_step, 80);
     assert_string_equal((char *)daemon.checkpoint, "state 080");
@@ -228,14 +247,14 @@ static void test_a_third_save_waits_for_a_buffer(void **state)
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, 1, 0, "{}");
     struct shoal *shoal = open_worker(&daemon);
-    daemon.hold_saves = true;
+    set_flag(&daemon, &daemon.hold_saves, true);
     assert_int_equal(shoal_checkpoint_save(shoal, 1, "one", 4), 0);
     assert_int_equal(shoal_checkpoint_save(shoal, 2, "two", 4), 0);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, release_later, &daemon), 0);
     assert_int_equal(shoal_checkpoint_save(shoal, 3, "three", 6), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(shoal_flush(shoal, 10000), 0);
+    flush(shoal, &daemon);
     assert_int_equal(daemon.save_count, 3);
     assert_string_equal((char *)daemon.checkpoint, "three");
     shoal_close(&shoal);
@@ -260,7 +279,7 @@ static void test_the_queue_is_bounded_and_keeps_the_oldest(void **state)
     assert_int_equal(shoal_checkpoint_save(shoal, step, "x", 1), 0); /* there is always room for the saves */
     fake_daemon_return(&daemon);
     assert_true(train_until(shoal, &daemon, &daemon.save_count, 1));
-    assert_int_equal(shoal_flush(shoal, 20000), 0);
+    flush(shoal, &daemon);
     assert_int_equal(daemon.report_count, SHOAL_QUEUE_MAX);
     assert_int_equal(daemon.reports[SHOAL_QUEUE_MAX - 1].step, SHOAL_QUEUE_MAX - 1);
     shoal_close(&shoal);
@@ -272,7 +291,7 @@ static void test_a_refused_worker_says_why(void **state)
     (void)state;
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, 1, 0, "{}");
-    daemon.refuse = true;
+    set_flag(&daemon, &daemon.refuse, true);
     fake_daemon_environment(&daemon, 0);
     char error[SHOAL_ERROR_BYTES];
     struct shoal *shoal;
@@ -344,6 +363,8 @@ static void test_collectives_go_on_while_the_daemon_is_away(void **state)
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), 0);
     }
+    (void)pthread_mutex_lock(&daemon.mutex); /* they flushed: the daemon has it all */
+    (void)pthread_mutex_unlock(&daemon.mutex);
     uint64_t next = 0; /* every round's report is there; those around the break perhaps twice */
     for (size_t i = 0; i < daemon.report_count; i++) {
         assert_true(daemon.reports[i].step <= next);

@@ -1,11 +1,11 @@
 /* The state environment and the data directory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,12 +380,12 @@ static void network_file_systems_are_known(void **state)
     assert_string_equal(data_dir_network_name(0x517b), "SMB");
     assert_string_equal(data_dir_network_name(0x0bd00bd0), "Lustre");
     assert_string_equal(data_dir_network_name(0x01021997), "9P");
-    assert_null(data_dir_network_name(0xef53));              /* ext4 */
-    assert_null(data_dir_network_name(0x58465342));          /* xfs */
-    assert_null(data_dir_network_name((long)0x9123683eu));   /* btrfs */
-    assert_null(data_dir_network_name(0x01021994));          /* tmpfs */
-    assert_null(data_dir_network_name(0x794c7630));          /* overlayfs */
-    assert_null(data_dir_network_name(0x65735546));          /* FUSE: its mount type says */
+    assert_null(data_dir_network_name(0xef53));            /* ext4 */
+    assert_null(data_dir_network_name(0x58465342));        /* xfs */
+    assert_null(data_dir_network_name((long)0x9123683eu)); /* btrfs */
+    assert_null(data_dir_network_name(0x01021994));        /* tmpfs */
+    assert_null(data_dir_network_name(0x794c7630));        /* overlayfs */
+    assert_null(data_dir_network_name(0x65735546));        /* FUSE: its mount type says */
     assert_string_equal(data_dir_network_name_fuse("fuse.sshfs"), "sshfs");
     assert_string_equal(data_dir_network_name_fuse("fuse.glusterfs"), "glusterfs");
     assert_null(data_dir_network_name_fuse("fuseblk"));

@@ -28,8 +28,8 @@ static struct token sample(uint32_t members, uint32_t addresses)
         memcpy(token.members[i].sign_public, keys.sign_public, 32);
         token.members[i].address_count = addresses;
         for (uint32_t a = 0; a < addresses; a++) {
-            (void)snprintf(token.members[i].addresses[a], TOKEN_ADDRESS_BYTES, "[fd00:1234:5678:9abc:def0:1234:5678:%u]:%u",
-                           i, 7410 + a);
+            (void)snprintf(token.members[i].addresses[a], TOKEN_ADDRESS_BYTES,
+                           "[fd00:1234:5678:9abc:def0:1234:5678:%u]:%u", i, 7410 + a);
         }
     }
     return token;
@@ -70,12 +70,9 @@ static void white_space_from_copying_does_not_matter(void **state)
 {
     (void)state;
     struct token token = sample(2, 1), read;
-    char text[TOKEN_TEXT_BYTES], spaced[2 * TOKEN_TEXT_BYTES] = "  \n", error[256];
+    char text[TOKEN_TEXT_BYTES], spaced[2 * TOKEN_TEXT_BYTES], error[256];
     (void)token_write(&token, text);
-    strncat(spaced, text, 70);
-    strcat(spaced, "\r\n ");
-    strcat(spaced, text + 70);
-    strcat(spaced, "\n");
+    (void)snprintf(spaced, sizeof spaced, "  \n%.70s\r\n %s\n", text, text + 70);
     assert_int_equal(token_read(spaced, 0, &read, error), 0);
     assert_memory_equal(&token, &read, sizeof token);
 }

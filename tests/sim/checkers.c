@@ -1,0 +1,789 @@
+#include "tests/sim/checkers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "node/core_state.h"
+#include "tests/sim/users.h"
+#include "tests/sim/world.h"
+
+#define TOKENS_MAX 512   /* the latest of each node */
+#define TOKENS_TRIED 24  /* of them are tried again every time */
+#define ATTEMPTS_MAX 128 /* of one trial */
+#define SETTLE_MS 5500   /* "within 5 s", and one commit */
+#define CLAIMS_MAX 4     /* of one experiment without faults */
+#define ELECT_MS 45000   /* a node on an old disk that hears nobody waits 30 s before it coordinates */
+
+const char *const checkers_premise_names[PREMISE_COUNT] = {
+    [PREMISE_1_WORKER_ACCEPTED] = "1: a live worker's token is accepted",
+    [PREMISE_1_ADOPTED] = "1: a daemon came back and found a worker",
+    [PREMISE_1_ZOMBIE] = "1: a slot was taken back while its process still lived",
+    [PREMISE_2_REVOKED] = "2: a revoked token was tried",
+    [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
+    [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
+    [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
+    [PREMISE_3_LOST_ONE] = "3: a holder of an acknowledged submit was lost for ever",
+    [PREMISE_4_RESULT_SPREAD] = "4: at the heal a result was on some nodes only",
+    [PREMISE_4_RESULT_KEPT] = "4: a node was asked for a result that it knew",
+    [PREMISE_5_SAME_STATE] = "5: heal and quiet on two or more nodes",
+    [PREMISE_7_RESTART] = "7: a disk was read back",
+    [PREMISE_7_STORED] = "7: a node said that it stored a record",
+    [PREMISE_8_FINISHED] = "8: an experiment was live at the heal",
+    [PREMISE_8_ALONE] = "8: ... and one node was left",
+    [PREMISE_9_ONCE] = "9: an attempt of a trial without other attempts",
+    [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
+    [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
+    [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",
+    [PREMISE_12_ONE_COORDINATOR] = "12: stable long enough, with a live experiment",
+};
+
+const char *checkers_invariant_text(int number)
+{
+    static const char *const texts[] = {
+        [1] = "at most one live worker per slot holds a valid token, zombies counted",
+        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart",
+        [3] = "a submit or cancel acknowledged as stored on k nodes survives the loss of any k-1",
+        [4] = "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
+        [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
+        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
+        [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
+        [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
+        [11] = "a checkpoint called durable is on the disks that the record names, and restores the step that it says",
+        [12] = "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
+               "hand-overs without faults are bounded",
+        [15] = "the same seed gives the same trace",
+    };
+    return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
+}
+
+struct token {
+    lease_token token;
+    uint32_t slot;
+    attempt_id attempt;
+    bool is_revoked;
+};
+
+struct trial {
+    uint32_t attempt_count, failure_count;
+    attempt_id attempts[ATTEMPTS_MAX];
+    bool has_run[ATTEMPTS_MAX]; /* a worker was started */
+    attempt_id failed_last;
+};
+
+struct checkers {
+    uint64_t premises[PREMISE_COUNT];
+    uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
+    struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
+    struct election_claim answered[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];
+    struct election_claim leased[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* in this life */
+    attempt_id slot_attempt[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
+    uint32_t results[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* bits: trials known as completed, in this life */
+    struct trial trials[PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
+    uint32_t claims[PLAN_EXPERIMENTS_MAX];
+    bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
+    uint64_t last_own_ms;
+    const uint8_t *sent_bytes; /* walked already */
+    uint64_t sent_step;
+};
+
+struct checkers *checkers_new(void)
+{
+    return calloc(1, sizeof(struct checkers));
+}
+
+void checkers_destroy(struct checkers **checkers)
+{
+    free(*checkers);
+    *checkers = NULL;
+}
+
+void checkers_reset(struct checkers *checkers)
+{
+    memset(checkers, 0, sizeof *checkers);
+}
+
+const uint64_t *checkers_premises(const struct checkers *checkers)
+{
+    return checkers->premises;
+}
+
+static void met(struct sim *sim, enum checkers_premise premise)
+{
+    sim->checkers->premises[premise]++;
+}
+
+static int experiment_index(const struct sim *sim, experiment_id id)
+{
+    for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
+        if (experiment_id_equal(sim->plan.experiments[i].id, id)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static bool in_core(const struct sim *sim, int node)
+{
+    return (sim->plan.core >> node & 1) != 0;
+}
+
+/* ---- 1 and 2: tokens ------------------------------------------------------------------------------------------------ */
+
+void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect)
+{
+    struct checkers *checkers = sim->checkers;
+    uint32_t slot = effect->u.worker.slot;
+    if (sim->nodes[node].processes[slot].is_alive) {
+        sim_fail(sim, 1, "n%d starts trial %u in slot %u, where the process of trial %u still lives", node,
+                 effect->u.worker.attempt.trial, slot, sim->nodes[node].processes[slot].attempt.trial);
+        return;
+    }
+    lease_token token = effect->u.worker.token;
+    if (lease_token_is_none(token)) {
+        sim_fail(sim, 2, "n%d starts a worker in slot %u without a token", node, slot);
+        return;
+    }
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        uint32_t count = checkers->token_count[other] < TOKENS_MAX ? checkers->token_count[other] : TOKENS_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+            if (lease_token_equal(checkers->tokens[other][i].token, token)) {
+                sim_fail(sim, 2, "n%d gives out a token that n%d has given out before", node, other);
+                return;
+            }
+        }
+    }
+    int experiment = experiment_index(sim, effect->u.worker.attempt.experiment);
+    for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
+        struct trial *trial = &checkers->trials[experiment][t];
+        for (uint32_t i = 0; i < trial->attempt_count; i++) {
+            trial->has_run[i] |= attempt_id_equal(&trial->attempts[i], &effect->u.worker.attempt);
+        }
+    }
+    checkers->tokens[node][checkers->token_count[node]++ % TOKENS_MAX] =
+        (struct token){.token = token, .slot = slot, .attempt = effect->u.worker.attempt};
+}
+
+void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt)
+{
+    struct checkers *checkers = sim->checkers;
+    for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
+        struct token *token = &checkers->tokens[node][(checkers->token_count[node] - 1 - i) % TOKENS_MAX];
+        if (token->slot == slot && attempt_id_equal(&token->attempt, attempt) && !token->is_revoked) {
+            token->is_revoked = true;
+            if (sim->nodes[node].processes[slot].is_alive) {
+                met(sim, PREMISE_1_ZOMBIE);
+            }
+        }
+    }
+}
+
+void checkers_tokens(struct sim *sim, int node)
+{
+    struct checkers *checkers = sim->checkers;
+    const struct node_core *core = sim->nodes[node].core;
+    if (core == NULL) {
+        return;
+    }
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        const struct worker_process *process = &sim->nodes[node].processes[slot];
+        int found = process->is_alive ? node_core_find_token(core, process->token) : -1;
+        if (found >= 0 && found != (int)slot) {
+            sim_fail(sim, 1, "n%d takes the worker of slot %u for that of slot %d", node, slot, found);
+        }
+        if (found >= 0) {
+            met(sim, PREMISE_1_WORKER_ACCEPTED);
+        }
+    }
+    for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
+        const struct token *token = &checkers->tokens[node][(checkers->token_count[node] - 1 - i) % TOKENS_MAX];
+        const struct worker_process *process = &sim->nodes[node].processes[token->slot];
+        bool is_running = process->is_alive && lease_token_equal(process->token, token->token);
+        if (!token->is_revoked && is_running && node_core_find_token(core, token->token) < 0) {
+            sim_fail(sim, 2, "n%d refuses the token of the worker in slot %u, though nothing ended its lease", node,
+                     token->slot);
+        }
+        if (!token->is_revoked) {
+            continue;
+        }
+        met(sim, PREMISE_2_REVOKED);
+        if (node_core_find_token(core, token->token) >= 0) {
+            sim_fail(sim, 2, "n%d accepts the token of trial %u attempt %u in slot %u, which was revoked", node,
+                     token->attempt.trial, token->attempt.number, token->slot);
+        }
+    }
+}
+
+static const struct disk_entry *slot_on_disk(struct sim *sim, int node, uint32_t slot)
+{
+    struct fact_key key = fact_key_slot(slot);
+    return disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[node].id, FACT_SLOT, key.bytes, key.count));
+}
+
+/* A daemon is back. Tokens of workers that it found are valid again, if its disk did not say already that the lease was
+ * over; all others never. */
+static void tokens_after_boot(struct sim *sim, int node)
+{
+    struct checkers *checkers = sim->checkers;
+    for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
+        struct token *token = &checkers->tokens[node][(checkers->token_count[node] - 1 - i) % TOKENS_MAX];
+        const struct worker_process *process = &sim->nodes[node].processes[token->slot];
+        const struct worker_report *note = &sim->nodes[node].reports[token->slot];
+        bool is_same = lease_token_equal(process->token, token->token);
+        if (is_same && (process->is_alive || note->is_waiting)) {
+            struct record record;
+            struct fact_slot fact;
+            const struct disk_entry *entry = slot_on_disk(sim, node, token->slot);
+            bool is_leased = entry != NULL && entry->is_stored &&
+                             record_decode(entry->bytes, entry->byte_count, &record) == 0 &&
+                             fact_slot_read(&record, &fact) == 0 && fact.state == LEASE_LEASED &&
+                             attempt_id_equal(&fact.attempt, &token->attempt);
+            met(sim, PREMISE_1_ADOPTED);
+            token->is_revoked = token->is_revoked && !is_leased;
+        } else if (!token->is_revoked) {
+            met(sim, PREMISE_2_NOT_FOUND);
+            token->is_revoked = true;
+        }
+    }
+    checkers_tokens(sim, node);
+}
+
+/* ---- 4: results ----------------------------------------------------------------------------------------------------- */
+
+static void learn_result(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_verdict fact;
+    attempt_id attempt;
+    if (fact_verdict_read(record, &fact) != 0 || fact_key_read_attempt(record, &attempt) != 0 ||
+        fact.reason != FACT_COMPLETED) {
+        return;
+    }
+    int experiment = experiment_index(sim, attempt.experiment);
+    if (experiment >= 0 && attempt.trial < PLAN_TRIALS_MAX) {
+        sim->checkers->results[node][experiment] |= 1u << attempt.trial;
+    }
+}
+
+static void check_results(struct sim *sim, int node, const uint32_t wanted[PLAN_EXPERIMENTS_MAX], const char *why)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        if (wanted[e] == 0) {
+            continue;
+        }
+        const struct view_experiment *experiment = view_find_experiment(&core->view, sim->plan.experiments[e].id);
+        for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
+            if ((wanted[e] >> t & 1) == 0) {
+                continue;
+            }
+            met(sim, PREMISE_4_RESULT_KEPT);
+            if (experiment == NULL || view_trial_state(experiment, t) != VIEW_TRIAL_COMPLETED) {
+                sim_fail(sim, 4, "n%d does not show trial %u of experiment %u as completed: %s", node, t, e, why);
+            }
+        }
+    }
+}
+
+/* ---- 9 and 11, 12: what records say --------------------------------------------------------------------------------- */
+
+static void on_attempt(struct sim *sim, int node, const struct record *record)
+{
+    attempt_id attempt;
+    int experiment;
+    if (fact_key_read_attempt(record, &attempt) != 0 || (experiment = experiment_index(sim, attempt.experiment)) < 0 ||
+        attempt.trial >= PLAN_TRIALS_MAX) {
+        sim_fail(sim, 9, "n%d assigns something that is no trial", node);
+        return;
+    }
+    struct trial *trial = &sim->checkers->trials[experiment][attempt.trial];
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        if (attempt_id_equal(&trial->attempts[i], &attempt)) {
+            return; /* written once more */
+        }
+    }
+    met(sim, trial->attempt_count == 0 ? PREMISE_9_ONCE : PREMISE_9_REPEATED);
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        const struct view_attempt *other = view_find_attempt(&sim->nodes[node].core->view, &trial->attempts[i]);
+        const struct view_verdict *verdict = other != NULL ? view_attempt_verdict(other) : NULL;
+        if (verdict == NULL && !plan_isolates(&sim->plan)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u though attempt %u has not ended", node, attempt.number,
+                     attempt.trial, trial->attempts[i].number);
+        }
+        if (verdict != NULL && verdict->reason == FACT_COMPLETED) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u, which it knows to be completed", node, attempt.number,
+                     attempt.trial);
+        }
+    }
+    if (trial->attempt_count < ATTEMPTS_MAX) {
+        trial->attempts[trial->attempt_count++] = attempt;
+    }
+}
+
+static void on_verdict(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_verdict fact;
+    attempt_id attempt;
+    int experiment;
+    if (fact_verdict_read(record, &fact) != 0 || fact_key_read_attempt(record, &attempt) != 0 ||
+        (experiment = experiment_index(sim, attempt.experiment)) < 0) {
+        return;
+    }
+    const struct plan_experiment *plan = &sim->plan.experiments[experiment];
+    bool has_run = false; /* a gang that never started anything is nobody's fault */
+    const struct trial *trial = &sim->checkers->trials[experiment][attempt.trial % PLAN_TRIALS_MAX];
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        has_run |= trial->has_run[i] && attempt_id_equal(&trial->attempts[i], &attempt);
+    }
+    bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
+    if (sim->plan.fault_count == 0 && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
+        sim_fail(sim, 9, "without any fault n%d calls attempt %u of trial %u %s: %s", node, attempt.number, attempt.trial,
+                 fact_reason_name(fact.reason), fact.why);
+    } else if (fact.reason == FACT_FAILED && !may_fail) {
+        sim_fail(sim, 9, "n%d says that trial %u failed though no program did: %s", node, attempt.trial, fact.why);
+    }
+}
+
+static void on_manifest(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_manifest fact;
+    if (fact_manifest_read(record, &fact) != 0 || !fact.durable) {
+        return;
+    }
+    met(sim, PREMISE_11_DURABLE);
+    const struct worker_blob *blob = workers_blob(sim, fact.blob);
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        int holder = sim_find_node(sim, fact.holders[i]);
+        if (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0) {
+            sim_fail(sim, 11, "n%d calls a checkpoint durable on n%d, which does not have it", node, holder);
+        }
+    }
+}
+
+static void obey(struct sim *sim, int node, const attempt_id *attempt,
+                 struct election_claim highest[PLAN_EXPERIMENTS_MAX])
+{
+    int experiment = experiment_index(sim, attempt->experiment);
+    if (experiment < 0) {
+        return;
+    }
+    struct election_claim claim = {attempt->term, attempt->coordinator};
+    struct election_claim *held = &highest[experiment];
+    if (!node_id_is_none(held->node) && !node_id_equal(held->node, claim.node)) {
+        met(sim, PREMISE_12_OBEYED);
+    }
+    if (!node_id_is_none(held->node) && election_claim_compare(claim, *held) < 0) {
+        sim_fail(sim, 12, "n%d obeys term %llu of n%d for experiment %d after term %llu of n%d", node,
+                 (unsigned long long)claim.term, sim_find_node(sim, claim.node), experiment,
+                 (unsigned long long)held->term, sim_find_node(sim, held->node));
+        return;
+    }
+    *held = claim;
+}
+
+static void on_slot(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_slot fact;
+    uint32_t slot;
+    if (fact_slot_read(record, &fact) != 0 || fact_key_read_slot(record, &slot) != 0 || slot >= PLAN_SLOTS_MAX) {
+        return;
+    }
+    attempt_id *last = &sim->checkers->slot_attempt[node][slot];
+    if (fact.state == LEASE_LEASED && !attempt_id_equal(last, &fact.attempt)) {
+        obey(sim, node, &fact.attempt, sim->checkers->leased[node]);
+    }
+    *last = fact.attempt;
+}
+
+static void on_claim(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_claim fact;
+    experiment_id id;
+    int experiment;
+    if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0 || fact.released ||
+        (experiment = experiment_index(sim, id)) < 0) {
+        return;
+    }
+    /* While the mesh comes up, nodes disagree for a moment about who has been up for long enough to be first. */
+    if (++sim->checkers->claims[experiment] > CLAIMS_MAX && sim->plan.fault_count == 0) {
+        sim_fail(sim, 12, "without any fault n%d makes claim %u of experiment %d", node,
+                 sim->checkers->claims[experiment], experiment);
+    }
+}
+
+void checkers_on_record(struct sim *sim, int node, const struct record *record, struct record_version seen, bool own)
+{
+    if (record_version_compare(record->version, seen) < 0) {
+        sim_fail(sim, 7, "n%d takes an older version of a record of kind %u than it had", node, (unsigned)record->kind);
+    }
+    if (record->kind == FACT_VERDICT) {
+        learn_result(sim, node, record);
+    }
+    if (!own) {
+        return;
+    }
+    sim->checkers->last_own_ms = sim->now_ms;
+    switch (record->kind) {
+    case FACT_ATTEMPT:
+        on_attempt(sim, node, record);
+        break;
+    case FACT_VERDICT:
+        on_verdict(sim, node, record);
+        break;
+    case FACT_MANIFEST:
+        on_manifest(sim, node, record);
+        break;
+    case FACT_SLOT:
+        on_slot(sim, node, record);
+        break;
+    case FACT_CLAIM:
+        on_claim(sim, node, record);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- 7: what is said to others is on the disk first ----------------------------------------------------------------- */
+
+static bool is_on_disk(struct sim *sim, int node, record_ident ident, struct record_version version)
+{
+    const struct disk_entry *entry = disk_find(&sim->nodes[node].disk, ident);
+    return entry != NULL && entry->is_stored && record_version_compare(entry->version, version) >= 0;
+}
+
+static void check_sent_records(struct sim *sim, int node, const struct message *message)
+{
+    struct checkers *checkers = sim->checkers;
+    if (checkers->sent_bytes == message->bytes && checkers->sent_step == sim->steps) {
+        return; /* the same bytes to the next peer */
+    }
+    checkers->sent_bytes = message->bytes;
+    checkers->sent_step = sim->steps;
+    for (size_t offset = 0, length; offset < message->byte_count; offset += length) {
+        struct record record;
+        if (record_length(message->bytes + offset, message->byte_count - offset, &length) != 0 ||
+            record_decode(message->bytes + offset, length, &record) != 0) {
+            sim_fail(sim, 7, "n%d sends records that do not decode", node);
+            return;
+        }
+        if (node_id_equal(record.writer, sim->nodes[node].id) &&
+            !is_on_disk(sim, node, record_ident_of(record.writer, record.kind, record.key, record.key_bytes),
+                        record.version)) {
+            sim_fail(sim, 7, "n%d sends its own record of kind %u before it is on its disk", node, (unsigned)record.kind);
+        }
+    }
+}
+
+void checkers_on_send(struct sim *sim, int node, const struct node_effect *effect)
+{
+    const struct message *message = &effect->u.send.message;
+    switch (message->kind) {
+    case MESSAGE_STORED:
+        met(sim, PREMISE_7_STORED);
+        if (!is_on_disk(sim, node, message->u.stored.ident, message->u.stored.version)) {
+            sim_fail(sim, 7, "n%d says that it stored a record that is not on its disk", node);
+        }
+        break;
+    case MESSAGE_RECORDS:
+        check_sent_records(sim, node, message);
+        break;
+    case MESSAGE_RESERVE_ANSWER:
+    case MESSAGE_CONFIRM_ANSWER:
+        if (message->u.lease.code == 0) {
+            obey(sim, node, &message->u.lease.attempt, sim->checkers->answered[node]);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void check_state(struct sim *sim, int node, bool from_disk)
+{
+    const struct disk *disk = &sim->nodes[node].disk;
+    const struct node_core *core = sim->nodes[node].core;
+    for (uint32_t i = 0; i < disk->capacity; i++) {
+        const struct disk_entry *entry = &disk->entries[i];
+        if (!entry->is_used || entry->is_fence || entry->seen.boot == 0) {
+            continue;
+        }
+        struct record_version least = from_disk ? entry->version : entry->seen;
+        const struct records_entry *held = records_find(&core->records, entry->ident);
+        if (held == NULL || record_version_compare(held->record.version, least) < 0) {
+            sim_fail(sim, 7, "n%d %s a record of kind %u that it had", node, held == NULL ? "forgot" : "went back in",
+                     (unsigned)entry->kind);
+            return;
+        }
+        if (from_disk && entry->kind == FACT_VERDICT) {
+            learn_result(sim, node, &held->record);
+        }
+    }
+}
+
+/* ---- the daemon comes and goes -------------------------------------------------------------------------------------- */
+
+void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed)
+{
+    (void)node;
+    int experiment = experiment_index(sim, process->attempt.experiment);
+    bool is_own_failure = !is_killed && code != 0 && code != WORKERS_ECHO_STATUS;
+    if (experiment < 0 || !is_own_failure) {
+        return;
+    }
+    struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
+    if (!attempt_id_equal(&trial->failed_last, &process->attempt)) {
+        trial->failed_last = process->attempt;
+        trial->failure_count++;
+    }
+}
+
+void checkers_on_down(struct sim *sim, int node)
+{
+    memset(sim->checkers->results[node], 0, sizeof sim->checkers->results[node]);
+    memset(sim->checkers->leased[node], 0, sizeof sim->checkers->leased[node]);
+}
+
+void checkers_on_boot(struct sim *sim, int node)
+{
+    if (sim->nodes[node].life > 1) {
+        met(sim, PREMISE_7_RESTART);
+    }
+    check_state(sim, node, true);
+    tokens_after_boot(sim, node);
+}
+
+/* ---- 3: promises ---------------------------------------------------------------------------------------------------- */
+
+static bool disk_holds(struct sim *sim, int node, uint32_t experiment, bool cancel)
+{
+    struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
+    for (uint32_t writer = 0; writer < sim->plan.node_count; writer++) {
+        uint16_t kind = cancel ? FACT_CONTROL : FACT_EXPERIMENT;
+        const struct disk_entry *entry =
+            disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[writer].id, kind, key.bytes, key.count));
+        struct record record;
+        struct fact_control control;
+        if (entry == NULL || !entry->is_stored || record_decode(entry->bytes, entry->byte_count, &record) != 0) {
+            continue;
+        }
+        if (!cancel || (fact_control_read(&record, &control) == 0 && control.cancelled)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, bool cancel)
+{
+    uint32_t disks = 0;
+    for (uint32_t node = 0; node < sim->plan.node_count; node++) {
+        disks |= disk_holds(sim, (int)node, experiment, cancel) ? 1u << node : 0;
+    }
+    return disks;
+}
+
+void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel)
+{
+    if (promise->stored_on >= 2) {
+        met(sim, cancel ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
+    }
+    uint32_t disks = (uint32_t)__builtin_popcount(promise->disks);
+    if (promise->stored_on < 1 || disks < promise->stored_on) {
+        sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
+                 cancel ? "cancel" : "submit", experiment, promise->stored_on, disks);
+    }
+}
+
+static void check_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel)
+{
+    if (!promise->is_acknowledged || (promise->disks & sim->plan.core) == 0) {
+        return;
+    }
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    if ((promise->disks & ~sim->plan.core) != 0) {
+        met(sim, PREMISE_3_LOST_ONE);
+    }
+    if (seen == NULL || (cancel ? !view_experiment_cancelled(seen) : !seen->known)) {
+        sim_fail(sim, 3, "n%d does not know of the %s of experiment %u, acknowledged as stored on %u nodes", node,
+                 cancel ? "cancel" : "submit", experiment, promise->stored_on);
+    }
+}
+
+/* ---- the heal and after --------------------------------------------------------------------------------------------- */
+
+void checkers_on_heal(struct sim *sim)
+{
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        uint32_t any = 0, all = UINT32_MAX;
+        sim->checkers->was_live[e] = true;
+        for (int node = 0; node < (int)sim->plan.node_count; node++) {
+            if (!in_core(sim, node) || sim->nodes[node].core == NULL) {
+                continue;
+            }
+            any |= sim->checkers->results[node][e];
+            all &= sim->checkers->results[node][e];
+            const struct view_experiment *seen =
+                view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[e].id);
+            if (seen != NULL && seen->known && !view_experiment_live(seen)) {
+                sim->checkers->was_live[e] = false;
+            }
+        }
+        if ((any & ~all) != 0) {
+            met(sim, PREMISE_4_RESULT_SPREAD);
+        }
+    }
+}
+
+static void check_same_state(struct sim *sim)
+{
+    uint64_t since_ms = sim->checkers->last_own_ms > sim->unstable_until_ms ? sim->checkers->last_own_ms
+                                                                            : sim->unstable_until_ms;
+    if (!sim->healed || __builtin_popcount(sim->plan.core) < 2 || sim->now_ms < since_ms + SETTLE_MS) {
+        return;
+    }
+    int first = -1;
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (!in_core(sim, node)) {
+            continue;
+        }
+        CHECK(sim->nodes[node].core != NULL);
+        if (first < 0) {
+            first = node;
+        } else if (!records_hash_equal(sim->nodes[first].core->records.hash, sim->nodes[node].core->records.hash)) {
+            sim_fail(sim, 5, "n%d holds %u records, n%d %u, and they differ; nothing was written for %llu ms", first,
+                     sim->nodes[first].core->records.count, node, sim->nodes[node].core->records.count,
+                     (unsigned long long)(sim->now_ms - since_ms));
+        }
+    }
+    met(sim, PREMISE_5_SAME_STATE);
+}
+
+static void describe_elections(const struct sim *sim, uint32_t experiment, char *out, size_t size)
+{
+    static const char *const states[] = {"follows", "asks", "waits", "leads"};
+    size_t used = 0;
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        const struct node_core *core = sim->nodes[node].core;
+        const struct core_coordination *coordination =
+            core != NULL ? core_find_coordination(core, sim->plan.experiments[experiment].id) : NULL;
+        if (coordination != NULL) {
+            const struct election *election = &coordination->election;
+            used += format_text(out + used, size - used, " n%d %s (term %llu of n%d);", node, states[election->state],
+                                (unsigned long long)election->highest.term, sim_find_node(sim, election->highest.node));
+        }
+    }
+}
+
+static void check_one_coordinator(struct sim *sim)
+{
+    if (sim->now_ms < sim->unstable_until_ms + ELECT_MS) {
+        return;
+    }
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        const struct users_promise *promise = &sim->users->experiments[e].submitted;
+        if (!promise->is_acknowledged || sim->now_ms < promise->at_ms + ELECT_MS) {
+            continue;
+        }
+        uint32_t leaders = 0, live = 0, up = 0;
+        for (int node = 0; node < (int)sim->plan.node_count; node++) {
+            const struct node_core *core = sim->nodes[node].core;
+            if (core == NULL) {
+                continue;
+            }
+            const struct core_coordination *coordination =
+                core_find_coordination(core, sim->plan.experiments[e].id);
+            const struct view_experiment *seen = view_find_experiment(&core->view, sim->plan.experiments[e].id);
+            up++;
+            live += seen != NULL && seen->known && view_experiment_live(seen);
+            leaders += coordination != NULL && coordination->election.state == ELECTION_LEADING;
+        }
+        if (live < up || up == 0) {
+            continue; /* over for some already */
+        }
+        met(sim, PREMISE_12_ONE_COORDINATOR);
+        if (leaders != 1) {
+            char who[SIM_TEXT_BYTES / 2];
+            describe_elections(sim, e, who, sizeof who);
+            sim_fail(sim, 12, "experiment %u has %u coordinators %llu ms after the last fault:%s", e, leaders,
+                     (unsigned long long)(sim->now_ms - sim->unstable_until_ms), who);
+        }
+    }
+}
+
+void checkers_second(struct sim *sim)
+{
+    bool is_tenth = (sim->now_ms / 1000) % 10 == 0;
+    for (int node = 0; node < (int)sim->plan.node_count && !sim->failed; node++) {
+        if (sim->nodes[node].core == NULL) {
+            continue;
+        }
+        checkers_tokens(sim, node);
+        if (is_tenth) {
+            check_state(sim, node, false);
+            check_results(sim, node, sim->checkers->results[node], "it knew it before");
+        }
+    }
+    check_same_state(sim);
+    check_one_coordinator(sim);
+}
+
+/* ---- 8 and the rest of 3 and 4: the end ----------------------------------------------------------------------------- */
+
+static void check_finished(struct sim *sim, int node, uint32_t e)
+{
+    const struct plan_experiment *plan = &sim->plan.experiments[e];
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, plan->id);
+    const struct worker_blob *code = workers_blob(sim, plan->code);
+    if (!sim->users->experiments[e].submitted.is_acknowledged) {
+        sim_fail(sim, 8, "nobody ever took experiment %u", e);
+        return;
+    }
+    bool is_runnable = code != NULL && (code->holders & sim->plan.core) != 0 && seen != NULL && seen->known;
+    if (!is_runnable) {
+        return; /* lost with those who alone had it: 3 says how many there had to be */
+    }
+    if (sim->checkers->was_live[e]) {
+        met(sim, PREMISE_8_FINISHED);
+        if (__builtin_popcount(sim->plan.core) == 1) {
+            met(sim, PREMISE_8_ALONE);
+        }
+    }
+    enum view_experiment_state state = view_experiment_state(seen);
+    if (view_experiment_live(seen)) {
+        sim_fail(sim, 8, "on n%d experiment %u is still %s, %llu s after the heal", node, e,
+                 view_experiment_state_name(state), (unsigned long long)((sim->now_ms - sim->healed_ms) / 1000));
+        return;
+    }
+    bool had_reason = false;
+    for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
+        had_reason |= sim->checkers->trials[e][t].failure_count > plan->max_restarts;
+    }
+    if (state == VIEW_FAILED && !had_reason) {
+        sim_fail(sim, 8, "on n%d experiment %u failed, though no trial's program failed more than %u times", node, e,
+                 plan->max_restarts);
+    }
+}
+
+void checkers_end(struct sim *sim)
+{
+    uint32_t results[PLAN_EXPERIMENTS_MAX] = {0};
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        for (uint32_t e = 0; in_core(sim, node) && e < sim->plan.experiment_count; e++) {
+            results[e] |= sim->checkers->results[node][e];
+        }
+    }
+    for (int node = 0; node < (int)sim->plan.node_count && !sim->failed; node++) {
+        if (!in_core(sim, node)) {
+            continue;
+        }
+        CHECK(sim->nodes[node].core != NULL);
+        check_state(sim, node, false);
+        check_results(sim, node, results, "another node has its result");
+        for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+            check_promise(sim, node, e, &sim->users->experiments[e].submitted, false);
+            check_promise(sim, node, e, &sim->users->experiments[e].cancelled, true);
+            check_finished(sim, node, e);
+        }
+    }
+}

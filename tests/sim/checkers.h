@@ -1,0 +1,74 @@
+#ifndef TESTS_SIM_CHECKERS_H
+#define TESTS_SIM_CHECKERS_H
+/* The invariants of DESIGN 13 that hold from the start: 1, 2, 3, 4, 5, 7, 8, 9 and 12, and the part of 11 that a
+ * checkpoint called durable is where the record says. Some are checked where an effect could break them, the others once
+ * a virtual second, or at the end. Each counts how often it had something to check: a run of many seeds in which a
+ * premise never occurred has shown nothing, and fails. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/core.h"
+#include "tests/sim/plan.h"
+#include "tests/sim/workers.h"
+
+struct sim;
+struct users_promise;
+
+enum checkers_premise {
+    PREMISE_1_WORKER_ACCEPTED,    /* a live worker's token was accepted */
+    PREMISE_1_ADOPTED,            /* ... by a daemon that had adopted it */
+    PREMISE_1_ZOMBIE,             /* a slot was taken back while its process still lived */
+    PREMISE_2_REVOKED,            /* a revoked token was tried */
+    PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
+    PREMISE_3_SUBMIT_ON_TWO,      /* acknowledged as stored on two or more */
+    PREMISE_3_CANCEL_ON_TWO,
+    PREMISE_3_LOST_ONE,
+    PREMISE_4_RESULT_SPREAD,      /* a result had to reach a node that did not have it at the heal */
+    PREMISE_4_RESULT_KEPT,        /* a node looked whether it still knew a result */
+    PREMISE_5_SAME_STATE,         /* quiet after the heal, two or more nodes */
+    PREMISE_7_RESTART,            /* a disk with records was read back */
+    PREMISE_7_STORED,             /* a node said that it had stored a record */
+    PREMISE_8_FINISHED,           /* an experiment that was live at the heal */
+    PREMISE_8_ALONE,              /* ... on a core of one node */
+    PREMISE_9_ONCE,               /* an attempt that nothing but a verdict may repeat */
+    PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
+    PREMISE_11_DURABLE,           /* a manifest that says durable */
+    PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */
+    PREMISE_12_ONE_COORDINATOR,   /* stable for long enough with a live experiment */
+    PREMISE_COUNT
+};
+
+extern const char *const checkers_premise_names[PREMISE_COUNT];
+
+/* "At most one live worker per slot holds a valid token, zombies counted." */
+const char *checkers_invariant_text(int number);
+
+struct checkers *checkers_new(void);
+void checkers_destroy(struct checkers **checkers);
+void checkers_reset(struct checkers *checkers);
+const uint64_t *checkers_premises(const struct checkers *checkers);
+
+/* Where something could break. */
+struct record;
+struct record_version;
+void checkers_on_record(struct sim *sim, int node, const struct record *record, struct record_version seen, bool own);
+void checkers_on_send(struct sim *sim, int node, const struct node_effect *effect);
+void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect);
+void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
+void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
+void checkers_on_down(struct sim *sim, int node);
+void checkers_on_boot(struct sim *sim, int node); /* after START */
+void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel);
+void checkers_on_heal(struct sim *sim);
+
+/* After a node's step, if tokens may have changed in it. */
+void checkers_tokens(struct sim *sim, int node);
+
+void checkers_second(struct sim *sim);
+void checkers_end(struct sim *sim);
+
+/* The disks, bits, that hold the experiment's record, or one that cancels it. */
+uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, bool cancel);
+
+#endif

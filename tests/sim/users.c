@@ -1,0 +1,157 @@
+#include "tests/sim/users.h"
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/core_state.h"
+#include "tests/sim/checkers.h"
+#include "tests/sim/world.h"
+
+static void push_act(struct sim *sim, uint64_t at_ms, uint32_t experiment, enum node_request_kind kind)
+{
+    struct sim_event *event = sim_push(sim, at_ms, SIM_USER, 0);
+    event->arg = (uint8_t)experiment;
+    event->slot = (uint8_t)kind;
+}
+
+void users_init(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
+        const struct plan_experiment *experiment = &sim->plan.experiments[i];
+        push_act(sim, experiment->submit_ms, i, NODE_REQUEST_SUBMIT);
+        if (experiment->cancel_ms != 0) {
+            push_act(sim, experiment->cancel_ms, i, NODE_REQUEST_CANCEL);
+        }
+        if (experiment->pause_ms != 0) {
+            push_act(sim, experiment->pause_ms, i, NODE_REQUEST_PAUSE);
+            push_act(sim, experiment->resume_ms, i, NODE_REQUEST_RESUME);
+        }
+    }
+}
+
+void users_heal(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
+        if (sim->plan.experiments[i].pause_ms != 0) {
+            push_act(sim, sim->now_ms + 15000, i, NODE_REQUEST_RESUME);
+        }
+    }
+}
+
+static int pick_node(struct sim *sim)
+{
+    struct random *random = &sim->random[STREAM_USERS];
+    for (int tries = 0; tries < 20; tries++) {
+        int node = (int)random_below(random, sim->plan.node_count);
+        if (sim_runs(sim, node)) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+static bool is_over(const struct sim *sim, int node, uint32_t experiment)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    return seen != NULL && seen->known && !view_experiment_live(seen);
+}
+
+static bool is_paused(const struct sim *sim, int node, uint32_t experiment)
+{
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
+    return seen != NULL && view_experiment_paused(seen);
+}
+
+void users_act(struct sim *sim, struct sim_event *event)
+{
+    uint32_t index = event->arg;
+    const struct plan_experiment *experiment = &sim->plan.experiments[index];
+    struct users *users = sim->users;
+    enum node_request_kind kind = (enum node_request_kind)event->slot;
+    if (kind == NODE_REQUEST_SUBMIT && users->experiments[index].submitted.is_acknowledged) {
+        return;
+    }
+    if (kind == NODE_REQUEST_PAUSE && sim->healed) {
+        return; /* too late: nobody would resume it */
+    }
+    int node = pick_node(sim);
+    struct users_request *request = NULL;
+    for (int i = 0; i < USERS_REQUESTS_MAX && request == NULL; i++) {
+        request = users->requests[i].client == 0 ? &users->requests[i] : NULL;
+    }
+    bool is_early = kind != NODE_REQUEST_SUBMIT && !users->experiments[index].submitted.is_acknowledged;
+    if (node < 0 || request == NULL || is_early) {
+        push_act(sim, sim->now_ms + 2000, index, kind);
+        return;
+    }
+    if (kind != NODE_REQUEST_SUBMIT && is_over(sim, node, index)) {
+        return;
+    }
+    if (kind == NODE_REQUEST_RESUME && sim->healed && !is_paused(sim, node, index)) {
+        push_act(sim, sim->now_ms + 15000, index, kind);
+        return;
+    }
+    *request = (struct users_request){++users->clients, (uint8_t)index, (uint8_t)kind, (uint8_t)node};
+    sim_push(sim, sim->now_ms + USERS_PATIENCE_MS, SIM_USER_WAITS, node)->serial = (uint32_t)request->client;
+    struct node_event core_event = {.kind = NODE_EVENT_REQUEST};
+    core_event.u.request.client = request->client;
+    core_event.u.request.kind = kind;
+    core_event.u.request.experiment = experiment->id;
+    if (kind == NODE_REQUEST_SUBMIT) {
+        workers_blob_put(sim, experiment->code, node, true, 0); /* the client has uploaded it */
+        core_event.u.request.code = experiment->code;
+        core_event.u.request.code_bytes = 1000;
+        core_event.u.request.config_text = experiment->code;
+        core_event.bytes = experiment->config;
+        core_event.byte_count = experiment->config_bytes;
+    }
+    SIM_TRACE(sim, node, "USER: request %d about experiment %u", (int)kind, index);
+    sim_step(sim, node, &core_event);
+}
+
+void users_wait_over(struct sim *sim, struct sim_event *event)
+{
+    for (int i = 0; i < USERS_REQUESTS_MAX; i++) {
+        struct users_request *request = &sim->users->requests[i];
+        if (request->client == event->serial) {
+            request->client = 0; /* a late answer is nobody's */
+            push_act(sim, sim->now_ms + 1, request->experiment, (enum node_request_kind)request->kind);
+        }
+    }
+}
+
+void users_reply(struct sim *sim, int node, const struct node_effect *effect)
+{
+    struct users *users = sim->users;
+    struct users_request *request = NULL;
+    for (int i = 0; i < USERS_REQUESTS_MAX && request == NULL; i++) {
+        bool is_it = users->requests[i].client != 0 && users->requests[i].client == effect->u.reply.client;
+        request = is_it ? &users->requests[i] : NULL;
+    }
+    if (request == NULL) {
+        return;
+    }
+    struct users_experiment *experiment = &users->experiments[request->experiment];
+    enum node_request_kind kind = (enum node_request_kind)request->kind;
+    request->client = 0;
+    if (effect->u.reply.code != 0) {
+        push_act(sim, sim->now_ms + 3000, request->experiment, kind);
+        return;
+    }
+    if (kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_CANCEL) {
+        struct users_promise *promise =
+            kind == NODE_REQUEST_SUBMIT ? &experiment->submitted : &experiment->cancelled;
+        promise->is_acknowledged = true;
+        promise->at_ms = sim->now_ms;
+        promise->stored_on = effect->u.reply.stored_on;
+        promise->disks = checkers_disks_with(sim, request->experiment, kind == NODE_REQUEST_CANCEL);
+        checkers_on_promise(sim, node, request->experiment, promise, kind == NODE_REQUEST_CANCEL);
+    } else {
+        experiment->is_paused = kind == NODE_REQUEST_PAUSE;
+        if (kind == NODE_REQUEST_RESUME && sim->healed) {
+            /* A pause that nobody had heard of may come to light, and wins over a resume beside it. */
+            push_act(sim, sim->now_ms + 15000, request->experiment, kind);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+#ifndef TESTS_SIM_USERS_H
+#define TESTS_SIM_USERS_H
+/* People who submit, cancel, pause and resume at whatever node is up, and try again until somebody says that it is done;
+ * and the oracle, which remembers what was acknowledged and on whose disks it was then. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/sim/plan.h"
+
+#define USERS_REQUESTS_MAX 64
+#define USERS_PATIENCE_MS 12000
+
+struct sim;
+struct sim_event;
+struct node_effect;
+
+struct users_promise {
+    bool is_acknowledged;
+    uint64_t at_ms;
+    uint32_t stored_on;
+    uint32_t disks; /* bits: who had it on disk when it was acknowledged */
+};
+
+struct users_experiment {
+    struct users_promise submitted, cancelled;
+    bool is_paused; /* a pause was acknowledged and no resume since */
+};
+
+struct users_request {
+    uint64_t client; /* 0: free */
+    uint8_t experiment, kind, node;
+};
+
+struct users {
+    uint64_t clients;
+    struct users_request requests[USERS_REQUESTS_MAX];
+    struct users_experiment experiments[PLAN_EXPERIMENTS_MAX];
+};
+
+void users_init(struct sim *sim);
+void users_act(struct sim *sim, struct sim_event *event);
+void users_wait_over(struct sim *sim, struct sim_event *event);
+void users_reply(struct sim *sim, int node, const struct node_effect *effect);
+void users_heal(struct sim *sim); /* resumes what they paused */
+
+#endif

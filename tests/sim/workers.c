@@ -1,0 +1,695 @@
+#include "tests/sim/workers.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/pack.h"
+#include "tests/sim/checkers.h"
+#include "tests/sim/world.h"
+
+/* ---- blobs ---------------------------------------------------------------------------------------------------------- */
+
+static struct worker_blob *blob_place(struct sim *sim, hash256 hash)
+{
+    uint32_t i = (uint32_t)bytes_get_u64(hash.bytes) & (WORKERS_BLOBS_MAX - 1);
+    while (!hash256_is_none(sim->workers.blobs[i].hash) && !hash256_equal(sim->workers.blobs[i].hash, hash)) {
+        i = (i + 1) & (WORKERS_BLOBS_MAX - 1);
+    }
+    return &sim->workers.blobs[i];
+}
+
+struct worker_blob *workers_blob(struct sim *sim, hash256 hash)
+{
+    struct worker_blob *blob = blob_place(sim, hash);
+    return hash256_is_none(blob->hash) ? NULL : blob;
+}
+
+void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step)
+{
+    struct worker_blob *blob = blob_place(sim, hash);
+    if (hash256_is_none(blob->hash)) {
+        CHECK(++sim->workers.blob_count < WORKERS_BLOBS_MAX / 2);
+        blob->hash = hash;
+        blob->is_code = is_code;
+        blob->step = step;
+    }
+    blob->holders |= 1u << node;
+}
+
+/* A checkpoint's name follows from what is in it: here, whose it is. */
+static hash256 blob_of(const attempt_id *attempt, uint64_t step)
+{
+    hash256 hash;
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t word = bytes_hash64(attempt->experiment.bytes, sizeof attempt->experiment.bytes, step * 4 + i);
+        word = random_mix(word ^ ((uint64_t)attempt->trial << 32 | attempt->number) ^ random_mix(attempt->term));
+        word ^= bytes_hash64(attempt->coordinator.bytes, sizeof attempt->coordinator.bytes, i);
+        bytes_put_u64(hash.bytes + 8 * i, word);
+    }
+    return hash;
+}
+
+static bool holds(struct sim *sim, hash256 hash, int node)
+{
+    const struct worker_blob *blob = workers_blob(sim, hash);
+    return blob != NULL && (blob->holders >> node & 1) != 0;
+}
+
+/* Here already, or copied from any machine that can be reached and has it. */
+static bool fetch(struct sim *sim, hash256 hash, int node)
+{
+    struct worker_blob *blob = workers_blob(sim, hash);
+    for (int other = 0; blob != NULL && other < (int)sim->plan.node_count; other++) {
+        bool is_there = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
+        if ((blob->holders >> other & 1) != 0 && is_there) {
+            blob->holders |= 1u << node;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- preparing ------------------------------------------------------------------------------------------------------ */
+
+void workers_prepare(struct sim *sim, int node, const struct node_effect *effect)
+{
+    uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1500);
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_PREPARED, node);
+    event->slot = (uint8_t)effect->u.worker.slot;
+    struct workers_prepare *prepare = sim_payload(sim, event, sizeof *prepare);
+    prepare->attempt = effect->u.worker.attempt;
+    prepare->code = effect->u.worker.code;
+    prepare->checkpoint = effect->u.worker.checkpoint;
+    prepare->life = sim->nodes[node].life;
+    prepare->until_ms = sim->now_ms + WORKERS_FETCH_MS;
+}
+
+static void prepared(struct sim *sim, struct sim_event *event)
+{
+    const struct workers_prepare *prepare = event->payload;
+    int node = event->node;
+    if (!sim_daemon_up(sim, node) || sim->nodes[node].life != prepare->life) {
+        return;
+    }
+    bool is_here = fetch(sim, prepare->code, node) &&
+                   (hash256_is_none(prepare->checkpoint) || fetch(sim, prepare->checkpoint, node));
+    if (!is_here && sim->now_ms < prepare->until_ms) {
+        sim_again(sim, event, sim->now_ms + 1000);
+        return;
+    }
+    sim->nodes[node].prepared[event->slot] = prepare->checkpoint;
+    struct node_event core_event = {.kind = NODE_EVENT_PREPARED};
+    core_event.u.worker.slot = event->slot;
+    core_event.u.worker.attempt = prepare->attempt;
+    core_event.u.worker.code = is_here ? 0 : ERR_NOT_FOUND;
+    core_event.u.worker.port = 20000u + event->slot;
+    core_event.u.worker.text = is_here ? NULL : "no node that can be reached has the code or the checkpoint";
+    sim_step(sim, node, &core_event);
+}
+
+/* ---- groups --------------------------------------------------------------------------------------------------------- */
+
+static const struct plan_experiment *experiment_of(struct sim *sim, const attempt_id *attempt, uint32_t *index)
+{
+    for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
+        if (experiment_id_equal(sim->plan.experiments[i].id, attempt->experiment)) {
+            *index = i;
+            return &sim->plan.experiments[i];
+        }
+    }
+    return NULL;
+}
+
+static struct worker_group *group_of(struct sim *sim, const attempt_id *attempt)
+{
+    for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
+        struct worker_group *group = &sim->workers.groups[i];
+        if (group->is_used && attempt_id_equal(&group->attempt, attempt)) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
+static struct worker_group *group_take(struct sim *sim, const attempt_id *attempt, uint32_t size)
+{
+    struct worker_group *group = group_of(sim, attempt);
+    if (group != NULL) {
+        return group;
+    }
+    for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
+        group = &sim->workers.groups[i];
+        if (!group->is_used || group->live == 0) {
+            memset(group, 0, sizeof *group);
+            group->is_used = true;
+            group->serial = ++sim->workers.serial;
+            group->attempt = *attempt;
+            group->size = size;
+            (void)experiment_of(sim, attempt, &group->experiment);
+            return group;
+        }
+    }
+    CHECK(!"more groups than slots");
+    return NULL;
+}
+
+static struct worker_process *rank_process(struct sim *sim, const struct worker_group *group, uint32_t rank)
+{
+    if (!group->ranks[rank].is_set) {
+        return NULL;
+    }
+    struct worker_process *process = &sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot];
+    return process->is_alive && process->serial == group->ranks[rank].serial ? process : NULL;
+}
+
+static bool is_whole(struct sim *sim, const struct worker_group *group)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        const struct worker_process *process = rank_process(sim, group, rank);
+        if (process == NULL || process->generation == 0 || process->is_stopping || process->is_killed) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_step(struct sim *sim, const struct worker_group *group)
+{
+    if (!is_whole(sim, group)) {
+        return false;
+    }
+    for (uint32_t a = 0; a < group->size; a++) {
+        int node = group->ranks[a].node;
+        if (sim_paused(sim, node) && sim->nodes[node].is_suspended) {
+            return false;
+        }
+        for (uint32_t b = a + 1; b < group->size; b++) {
+            if (!network_both_ways(sim, node, group->ranks[b].node)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void push_step(struct sim *sim, const struct worker_group *group)
+{
+    struct sim_event *event = sim_push(sim, sim->now_ms + sim->plan.experiments[group->experiment].step_ms, SIM_STEP, 0);
+    event->serial = group->serial;
+}
+
+void workers_group(struct sim *sim, int node, const struct node_effect *effect)
+{
+    struct worker_process *process = &sim->nodes[node].processes[effect->u.worker.slot];
+    if (!process->is_alive || !attempt_id_equal(&process->attempt, &effect->u.worker.attempt)) {
+        return;
+    }
+    process->generation = effect->u.worker.generation + 1;
+    struct worker_group *group = group_of(sim, &process->attempt);
+    if (group != NULL && !group->is_stepping && is_whole(sim, group)) {
+        group->is_stepping = true;
+        push_step(sim, group);
+    }
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------------ */
+
+static struct sim_event *push_process(struct sim *sim, uint64_t delay_ms, enum sim_event_kind kind, int node, uint32_t slot)
+{
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, kind, node);
+    event->slot = (uint8_t)slot;
+    event->serial = sim->nodes[node].processes[slot].serial;
+    return event;
+}
+
+static struct worker_process *event_process(struct sim *sim, const struct sim_event *event)
+{
+    struct worker_process *process = &sim->nodes[event->node].processes[event->slot];
+    return process->is_alive && process->serial == event->serial ? process : NULL;
+}
+
+void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot, index = 0;
+    const struct plan_experiment *experiment = experiment_of(sim, &effect->u.worker.attempt, &index);
+    CHECK(slot < sim->plan.slots[node] && experiment != NULL);
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    checkers_on_spawn(sim, node, effect);
+    if (process->is_alive) {
+        return; /* a failure; checkers_on_spawn has said so */
+    }
+    if (effect->u.worker.step > 0) {
+        const struct worker_blob *blob = workers_blob(sim, sim->nodes[node].prepared[slot]);
+        if (blob == NULL || blob->step != effect->u.worker.step) {
+            sim_fail(sim, 11, "n%d starts trial %u at step %llu without a checkpoint of that step", node,
+                     effect->u.worker.attempt.trial, (unsigned long long)effect->u.worker.step);
+        }
+    }
+    memset(process, 0, sizeof *process);
+    process->is_alive = true;
+    process->serial = ++sim->workers.serial;
+    process->attempt = effect->u.worker.attempt;
+    process->rank = effect->u.worker.rank;
+    process->size = effect->u.worker.size;
+    process->token = effect->u.worker.token;
+    memcpy(process->group_key, effect->u.worker.group_key, sizeof process->group_key);
+    struct worker_group *group = group_take(sim, &process->attempt, process->size);
+    process->group = (uint32_t)(group - sim->workers.groups);
+    CHECK(process->rank < process->size && process->size == group->size);
+    group->live++;
+    group->ranks[process->rank].is_set = true;
+    group->ranks[process->rank].node = (uint8_t)node;
+    group->ranks[process->rank].slot = (uint8_t)slot;
+    group->ranks[process->rank].serial = process->serial;
+    group->step = effect->u.worker.step;
+    sim->workers.spawned++;
+
+    struct random *random = &sim->random[STREAM_WORKERS];
+    uint64_t start_ms = sim_log_between(random, 50, 1500);
+    if (experiment->fails_at_once) {
+        push_process(sim, start_ms, SIM_EXITS, node, slot)->arg = 1;
+        return;
+    }
+    (void)push_process(sim, start_ms, SIM_LISTENS, node, slot);
+    if (sim->plan.has[FAULT_WORKER_CRASH]) {
+        (void)push_process(sim, sim_wait(random, sim->plan.worker_crash_ms), SIM_CRASHES, node, slot);
+    }
+}
+
+static void fail_mates(struct sim *sim, int node, const struct worker_process *process)
+{
+    const struct worker_group *group = &sim->workers.groups[process->group];
+    if (!sim->plan.experiments[group->experiment].fails_fast || group->is_done) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        const struct worker_process *mate = rank_process(sim, group, rank);
+        int other = group->ranks[rank].node;
+        if (mate != NULL && network_both_ways(sim, node, other)) {
+            uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 10, 2000);
+            push_process(sim, delay_ms, SIM_EXITS, other, group->ranks[rank].slot)->arg = WORKERS_ECHO_STATUS;
+        }
+    }
+}
+
+/* The process and all below it are gone. The daemon, if there is one, hears it; else its keep has left a note. */
+static void process_gone(struct sim *sim, int node, uint32_t slot, int32_t code, bool is_killed, bool is_told)
+{
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    CHECK(process->is_alive);
+    SIM_TRACE(sim, node, "slot %u: the process of trial %u rank %u is gone: %d%s", slot, process->attempt.trial,
+              process->rank, code, is_killed ? ", killed" : "");
+    process->is_alive = false;
+    sim->workers.groups[process->group].live--;
+    checkers_on_gone(sim, node, process, code, is_killed);
+    if (is_told) {
+        struct sim_event *event =
+            sim_push(sim, sim->now_ms + sim_between(&sim->random[STREAM_WORKERS], 1, 30), SIM_EXITED, node);
+        event->slot = (uint8_t)slot;
+        struct workers_exit *told = sim_payload(sim, event, sizeof *told);
+        told->attempt = process->attempt;
+        told->code = code;
+        told->is_killed = is_killed;
+    }
+    fail_mates(sim, node, process);
+}
+
+/* The keep or the daemon ends it: dead for sure after a while, and a zombie takes its time. */
+static void begin_death(struct sim *sim, int node, uint32_t slot, uint64_t grace_ms)
+{
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    struct random *random = &sim->random[STREAM_WORKERS];
+    uint64_t delay_ms = sim_log_between(random, 5, grace_ms + 500);
+    if (sim->plan.has[FAULT_ZOMBIE] && !sim->healed && sim_chance(random, sim->plan.zombie_permille)) {
+        delay_ms = sim_between(random, 3000, 45000);
+    }
+    process->is_killed = true;
+    if (process->dies_ms == 0 || sim->now_ms + delay_ms < process->dies_ms) {
+        process->dies_ms = sim->now_ms + delay_ms;
+        (void)push_process(sim, delay_ms, SIM_DIES, node, slot);
+    }
+}
+
+void workers_kill(struct sim *sim, int node, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
+    CHECK(slot < sim->plan.slots[node]);
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    checkers_on_revoked(sim, node, slot, &effect->u.worker.attempt);
+    if (process->is_alive && attempt_id_equal(&process->attempt, &effect->u.worker.attempt)) {
+        begin_death(sim, node, slot, effect->u.worker.grace_ms);
+        return;
+    }
+    /* Nothing runs there: said at once, unless the word that it ended is on its way; a second word does no harm. */
+    struct sim_event *event = sim_push(sim, sim->now_ms + 5, SIM_EXITED, node);
+    event->slot = (uint8_t)slot;
+    struct workers_exit *told = sim_payload(sim, event, sizeof *told);
+    told->attempt = effect->u.worker.attempt;
+    told->code = -15;
+    told->is_killed = true;
+    told->life = sim->nodes[node].life;
+}
+
+void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
+    CHECK(slot < sim->plan.slots[node]);
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    if (!process->is_alive || process->is_stopping || !attempt_id_equal(&process->attempt, &effect->u.worker.attempt)) {
+        return;
+    }
+    process->is_stopping = true;
+    uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 100, 4000);
+    if (delay_ms > effect->u.worker.grace_ms) {
+        begin_death(sim, node, slot, effect->u.worker.grace_ms);
+    } else {
+        (void)push_process(sim, delay_ms, SIM_STOPPED, node, slot);
+    }
+}
+
+static void push_save(struct sim *sim, const struct worker_group *group)
+{
+    uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1000);
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_CHECKPOINT, group->ranks[0].node);
+    event->slot = group->ranks[0].slot;
+    event->serial = group->ranks[0].serial;
+    struct workers_save *save = sim_payload(sim, event, sizeof *save);
+    save->attempt = group->attempt;
+    save->step = group->step;
+}
+
+static void listens(struct sim *sim, struct sim_event *event)
+{
+    struct worker_process *process = event_process(sim, event);
+    if (process == NULL) {
+        return;
+    }
+    process->is_listening = true;
+    process->port = 30000u + event->slot + (process->serial % 1000) * PLAN_SLOTS_MAX;
+    if (!sim_daemon_up(sim, event->node) ||
+        node_core_find_token(sim->nodes[event->node].core, process->token) != event->slot) {
+        return; /* told by the adoption, or refused */
+    }
+    struct node_event core_event = {.kind = NODE_EVENT_WORKER_LISTENS};
+    core_event.u.worker.slot = event->slot;
+    core_event.u.worker.attempt = process->attempt;
+    core_event.u.worker.port = process->port;
+    sim_step(sim, event->node, &core_event);
+}
+
+static void stopped(struct sim *sim, struct sim_event *event)
+{
+    struct worker_process *process = event_process(sim, event);
+    if (process == NULL) {
+        return;
+    }
+    struct worker_group *group = &sim->workers.groups[process->group];
+    if (process->rank == 0 && group->step > 0 && process->generation > 0) {
+        push_save(sim, group);
+    }
+    process_gone(sim, event->node, event->slot, 0, false, true);
+}
+
+static void report(struct sim *sim, const struct worker_group *group)
+{
+    int node = group->ranks[0].node;
+    const struct worker_process *process = rank_process(sim, group, 0);
+    if (!sim_runs(sim, node) ||
+        node_core_find_token(sim->nodes[node].core, process->token) != group->ranks[0].slot) {
+        return;
+    }
+    uint8_t metrics[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, metrics, sizeof metrics);
+    pack_map(&writer, 1);
+    pack_text(&writer, "validation");
+    pack_map(&writer, 1);
+    pack_text(&writer, "accuracy");
+    pack_double(&writer, 1.0 - 1.0 / (double)(group->step + 1 + group->attempt.trial));
+    CHECK(!writer.failed);
+    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS, .bytes = metrics, .byte_count = (uint32_t)writer.used_bytes};
+    event.u.worker.slot = group->ranks[0].slot;
+    event.u.worker.attempt = group->attempt;
+    event.u.worker.step = group->step;
+    sim_step(sim, node, &event);
+}
+
+static void step(struct sim *sim, struct sim_event *event)
+{
+    struct worker_group *group = NULL;
+    for (uint32_t i = 0; i < WORKERS_GROUPS_MAX && group == NULL; i++) {
+        bool is_it = sim->workers.groups[i].is_used && sim->workers.groups[i].serial == event->serial;
+        group = is_it ? &sim->workers.groups[i] : NULL;
+    }
+    if (group == NULL || group->live == 0) {
+        return;
+    }
+    if (!can_step(sim, group)) {
+        push_step(sim, group);
+        return;
+    }
+    const struct plan_experiment *experiment = &sim->plan.experiments[group->experiment];
+    group->step++;
+    report(sim, group);
+    if (group->step >= experiment->steps) {
+        group->is_done = true;
+        sim->workers.completed_groups++;
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 1, 300);
+            push_process(sim, delay_ms, SIM_EXITS, group->ranks[rank].node, group->ranks[rank].slot)->arg = 0;
+        }
+        return;
+    }
+    if (group->step % experiment->save_every == 0) {
+        push_save(sim, group);
+    }
+    push_step(sim, group);
+}
+
+/* ---- checkpoints ---------------------------------------------------------------------------------------------------- */
+
+static void checkpoint(struct sim *sim, struct sim_event *event)
+{
+    const struct workers_save *save = event->payload;
+    int node = event->node;
+    const struct worker_process *process = event_process(sim, event);
+    if (!sim_daemon_up(sim, node)) {
+        if (process != NULL) {
+            sim_again(sim, event, sim->now_ms + 1000); /* the worker asks again */
+        }
+        return;
+    }
+    if (sim->nodes[node].disk.is_full) {
+        return;
+    }
+    if (process != NULL && node_core_find_token(sim->nodes[node].core, process->token) != event->slot) {
+        return; /* a checkpoint with a token that is no longer valid is refused */
+    }
+    hash256 blob = blob_of(&save->attempt, save->step);
+    workers_blob_put(sim, blob, node, false, save->step);
+    struct node_event core_event = {.kind = NODE_EVENT_CHECKPOINT};
+    core_event.u.blob.slot = event->slot;
+    core_event.u.blob.attempt = save->attempt;
+    core_event.u.blob.step = save->step;
+    core_event.u.blob.blob = blob;
+    core_event.u.blob.bytes = 1000;
+    core_event.u.blob.node = sim->nodes[node].id;
+    core_event.u.blob.ok = true;
+    sim_step(sim, node, &core_event);
+}
+
+void workers_push(struct sim *sim, int node, const struct node_effect *effect)
+{
+    int to = sim_find_node(sim, effect->u.push.to);
+    CHECK(to >= 0);
+    uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1500);
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_PUSHED, node);
+    struct workers_push *push = sim_payload(sim, event, sizeof *push);
+    push->attempt = effect->u.push.attempt;
+    push->blob = effect->u.push.blob;
+    push->step = effect->u.push.step;
+    push->to = (uint8_t)to;
+    push->life = sim->nodes[node].life;
+}
+
+static void pushed(struct sim *sim, struct sim_event *event)
+{
+    struct workers_push *push = event->payload;
+    int node = event->node, to = push->to;
+    if (!sim_daemon_up(sim, node) || sim->nodes[node].life != push->life) {
+        return;
+    }
+    bool is_there = sim_runs(sim, to) && network_both_ways(sim, node, to) && sim->nodes[to].admit[node];
+    bool is_refused = !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
+    if (!is_there && !push->is_failed) {
+        push->is_failed = true; /* told after the connection's patience */
+        sim_again(sim, event, sim->now_ms + 3000);
+        return;
+    }
+    bool ok = is_there && !is_refused && !push->is_failed;
+    if (ok) {
+        workers_blob(sim, push->blob)->holders |= 1u << to;
+    }
+    struct node_event core_event = {.kind = NODE_EVENT_PUSHED};
+    core_event.u.blob.attempt = push->attempt;
+    core_event.u.blob.step = push->step;
+    core_event.u.blob.blob = push->blob;
+    core_event.u.blob.node = sim->nodes[to].id;
+    core_event.u.blob.ok = ok;
+    sim_step(sim, node, &core_event);
+}
+
+/* ---- the daemon comes and goes -------------------------------------------------------------------------------------- */
+
+void workers_daemon_down(struct sim *sim, int node)
+{
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        if (sim->nodes[node].processes[slot].is_alive) {
+            (void)push_process(sim, WORKERS_KEEP_MS, SIM_ORPHANED, node, slot);
+        }
+    }
+}
+
+void workers_host_down(struct sim *sim, int node)
+{
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        if (sim->nodes[node].processes[slot].is_alive) {
+            process_gone(sim, node, slot, -9, true, false);
+        }
+        sim->nodes[node].reports[slot].is_waiting = false; /* the note was not synced */
+    }
+}
+
+void workers_adopt(struct sim *sim, int node)
+{
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        const struct worker_process *process = &sim->nodes[node].processes[slot];
+        const struct worker_report *note = &sim->nodes[node].reports[slot];
+        if (!process->is_alive && !note->is_waiting) {
+            continue;
+        }
+        /* One that has ended and left a note is adopted too, so that its end is heard as what it was. */
+        struct node_event event = {.kind = NODE_EVENT_ADOPT};
+        event.u.adopt.slot = slot;
+        event.u.adopt.attempt = process->attempt;
+        event.u.adopt.rank = (uint16_t)process->rank;
+        event.u.adopt.token = process->token;
+        event.u.adopt.data_port = process->is_listening ? process->port : 0;
+        memcpy(event.u.adopt.group_key, process->group_key, sizeof event.u.adopt.group_key);
+        sim->workers.adopted++;
+        sim_step(sim, node, &event);
+    }
+}
+
+static void tell_exit(struct sim *sim, int node, uint32_t slot, const struct workers_exit *told)
+{
+    struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = told->attempt;
+    event.u.worker.code = told->code;
+    event.u.worker.killed = told->is_killed;
+    event.u.worker.text = told->code == 0 ? "" : "Traceback: it failed";
+    checkers_on_revoked(sim, node, slot, &told->attempt);
+    sim_step(sim, node, &event);
+}
+
+void workers_daemon_up(struct sim *sim, int node)
+{
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        struct worker_report *note = &sim->nodes[node].reports[slot];
+        if (note->is_waiting) {
+            struct workers_exit told = {.attempt = note->attempt, .code = note->code, .is_killed = note->is_killed};
+            note->is_waiting = false;
+            tell_exit(sim, node, slot, &told);
+        }
+    }
+}
+
+static void exited(struct sim *sim, struct sim_event *event)
+{
+    const struct workers_exit *told = event->payload;
+    int node = event->node;
+    if (told->life != 0 && told->life != sim->nodes[node].life) {
+        return;
+    }
+    if (sim_daemon_up(sim, node)) {
+        tell_exit(sim, node, event->slot, told);
+    } else if (sim->nodes[node].host_up) {
+        struct worker_report *note = &sim->nodes[node].reports[event->slot];
+        note->is_waiting = true;
+        note->attempt = told->attempt;
+        note->code = told->code;
+        note->is_killed = told->is_killed;
+    }
+}
+
+static void orphaned(struct sim *sim, struct sim_event *event)
+{
+    struct worker_process *process = event_process(sim, event);
+    bool is_long = !sim_daemon_up(sim, event->node) &&
+                   sim->now_ms - sim->nodes[event->node].down_since_ms >= WORKERS_KEEP_MS;
+    if (process != NULL && is_long) {
+        begin_death(sim, event->node, event->slot, 2000);
+    }
+}
+
+/* ---- events --------------------------------------------------------------------------------------------------------- */
+
+static bool needs_daemon_awake(enum sim_event_kind kind)
+{
+    return kind == SIM_PREPARED || kind == SIM_LISTENS || kind == SIM_EXITED || kind == SIM_CHECKPOINT || kind == SIM_PUSHED;
+}
+
+void workers_event(struct sim *sim, struct sim_event *event)
+{
+    if (event->kind != SIM_STEP && sim_paused(sim, event->node) &&
+        (needs_daemon_awake(event->kind) || sim->nodes[event->node].is_suspended)) {
+        sim_again(sim, event, sim->nodes[event->node].paused_until_ms);
+        return;
+    }
+    switch ((enum sim_event_kind)event->kind) {
+    case SIM_PREPARED:
+        prepared(sim, event);
+        break;
+    case SIM_LISTENS:
+        listens(sim, event);
+        break;
+    case SIM_STOPPED:
+        stopped(sim, event);
+        break;
+    case SIM_DIES:
+        if (event_process(sim, event) != NULL) {
+            process_gone(sim, event->node, event->slot, -9, true,
+                         !sim->nodes[event->node].processes[event->slot].is_lost);
+        }
+        break;
+    case SIM_EXITS:
+        if (event_process(sim, event) != NULL) {
+            process_gone(sim, event->node, event->slot, event->arg, false, true);
+        }
+        break;
+    case SIM_CRASHES:
+        if (event_process(sim, event) != NULL && !sim->healed) {
+            process_gone(sim, event->node, event->slot, -11, false, true);
+        }
+        break;
+    case SIM_ORPHANED:
+        orphaned(sim, event);
+        break;
+    case SIM_EXITED:
+        exited(sim, event);
+        break;
+    case SIM_STEP:
+        step(sim, event);
+        break;
+    case SIM_CHECKPOINT:
+        checkpoint(sim, event);
+        break;
+    case SIM_PUSHED:
+        pushed(sim, event);
+        break;
+    default:
+        CHECK(!"not an event of workers");
+    }
+}

@@ -1,0 +1,594 @@
+/* Facts: what is packed is read back; whatever else arrives is refused or within its bounds. Every record is read from
+ * heap copies of its exact size, so that the address sanitizer sees a read behind the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "gossip/lease.h"
+#include "tests/unit/facts_make.h"
+#include "train/search.h"
+
+#define KIND_FIRST FACT_MEMBER
+#define KIND_LAST FACT_MANIFEST
+
+union any_fact {
+    struct fact_member member;
+    struct fact_node node;
+    struct fact_invite invite;
+    struct fact_slot slot;
+    struct fact_experiment experiment;
+    struct fact_control control;
+    struct fact_claim claim;
+    struct fact_attempt attempt;
+    struct fact_worker worker;
+    struct fact_verdict verdict;
+    struct fact_manifest manifest;
+};
+
+static void random_bytes(struct random *random, void *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ((uint8_t *)out)[i] = (uint8_t)random_u64(random);
+    }
+}
+
+/* Any bytes but NUL, of any length that fits; the rest stays zero. */
+static void random_text(struct random *random, char *out, size_t size)
+{
+    size_t length = random_u64(random) % size;
+    for (size_t i = 0; i < length; i++) {
+        out[i] = (char)(1 + random_u64(random) % 255);
+    }
+}
+
+static uint32_t below(struct random *random, uint32_t bound)
+{
+    return (uint32_t)(random_u64(random) % bound);
+}
+
+/* Small and huge numbers alike. */
+static uint64_t random_number(struct random *random)
+{
+    return random_u64(random) >> below(random, 64);
+}
+
+static attempt_id random_attempt(struct random *random)
+{
+    attempt_id id;
+    memset(&id, 0, sizeof id);
+    random_bytes(random, id.experiment.bytes, sizeof id.experiment.bytes);
+    id.experiment.bytes[0] |= 1;
+    id.trial = below(random, SEARCH_TRIALS_MAX);
+    id.number = 1 + (uint32_t)(random_number(random) >> 33);
+    id.term = random_number(random);
+    random_bytes(random, id.coordinator.bytes, sizeof id.coordinator.bytes);
+    id.coordinator.bytes[0] |= 1;
+    return id;
+}
+
+static uint8_t metrics[FACT_METRICS_BYTES_MAX];
+static uint8_t packed_config[CONFIG_PACKED_BYTES_MAX];
+
+static struct fact_key random_node(struct random *random, struct fact_node *out)
+{
+    random_text(random, out->name, sizeof out->name);
+    random_text(random, out->version, sizeof out->version);
+    out->protocol_min = below(random, 9);
+    out->protocol_max = below(random, UINT32_MAX);
+    out->address_count = below(random, FACT_ADDRESSES_MAX + 1);
+    for (uint32_t i = 0; i < out->address_count; i++) {
+        random_text(random, out->addresses[i], sizeof out->addresses[i]);
+    }
+    out->bulk_port = below(random, 65536);
+    out->left = below(random, 2) == 1;
+    out->slot_count = below(random, FACT_SLOTS_MAX + 1);
+    for (uint32_t i = 0; i < out->slot_count; i++) {
+        random_text(random, out->slots[i].uuid, sizeof out->slots[i].uuid);
+        random_text(random, out->slots[i].model, sizeof out->slots[i].model);
+        out->slots[i].kind = (enum fact_slot_kind)below(random, 2);
+        out->slots[i].memory_bytes = random_number(random);
+    }
+    return fact_key_empty();
+}
+
+static struct fact_key random_worker(struct random *random, const attempt_id *id, struct fact_worker *out)
+{
+    out->state = (enum fact_worker_state)below(random, 3);
+    random_text(random, out->host, sizeof out->host);
+    out->master_port = below(random, 65536);
+    out->data_port = below(random, 65536);
+    out->generation = (uint32_t)random_u64(random);
+    out->step = random_number(random);
+    out->reason = (enum fact_reason)below(random, FACT_REASONS);
+    out->exit_code = (int32_t)below(random, 65536) + INT16_MIN;
+    out->started_s = random_number(random);
+    out->metrics = metrics;
+    out->metrics_bytes = below(random, FACT_METRICS_BYTES_MAX + 1);
+    random_text(random, out->tail, sizeof out->tail);
+    return fact_key_worker(id, below(random, FACT_MEMBERS_MAX));
+}
+
+static struct fact_key random_assignment(struct random *random, const attempt_id *id, struct fact_attempt *out)
+{
+    out->member_count = 1 + below(random, FACT_MEMBERS_MAX);
+    for (uint32_t i = 0; i < out->member_count; i++) {
+        random_bytes(random, out->members[i].node.bytes, NODE_ID_BYTES);
+        out->members[i].slot = below(random, FACT_SLOTS_MAX);
+    }
+    out->start_step = random_number(random);
+    random_bytes(random, out->checkpoint.bytes, HASH_BYTES);
+    out->checkpoint_bytes = random_number(random);
+    return fact_key_attempt(id);
+}
+
+static struct fact_key random_manifest(struct random *random, const attempt_id *id, struct fact_manifest *out)
+{
+    random_bytes(random, out->blob.bytes, HASH_BYTES);
+    out->bytes = random_number(random);
+    out->holder_count = below(random, FACT_HOLDERS_MAX + 1);
+    random_bytes(random, out->holders, out->holder_count * sizeof out->holders[0]);
+    out->durable = below(random, 2) == 1;
+    return fact_key_manifest(id, random_number(random));
+}
+
+static struct fact_key random_fact(struct random *random, enum fact_kind kind, union any_fact *out)
+{
+    attempt_id id = random_attempt(random);
+    memset(out, 0, sizeof *out);
+    random_bytes(random, metrics, sizeof metrics);
+    switch (kind) {
+    case FACT_MEMBER:
+        random_bytes(random, out->member.public_key, sizeof out->member.public_key);
+        random_bytes(random, out->member.nonce, sizeof out->member.nonce);
+        random_text(random, out->member.name, sizeof out->member.name);
+        return fact_key_node_id(node_id_of_key(out->member.public_key));
+    case FACT_NODE:
+        return random_node(random, &out->node);
+    case FACT_INVITE:
+        out->invite = (struct fact_invite){random_number(random), below(random, 2) == 1};
+        return fact_key_public_key(metrics);
+    case FACT_SLOT:
+        out->slot.state = below(random, LEASE_WITHHELD + 1);
+        out->slot.attempt = id;
+        out->slot.rank = below(random, FACT_MEMBERS_MAX);
+        random_bytes(random, out->slot.token_hash, sizeof out->slot.token_hash);
+        return fact_key_slot(below(random, FACT_SLOTS_MAX));
+    case FACT_EXPERIMENT: {
+        struct config config;
+        make_config(&config, 1 + below(random, 1000), below(random, 10));
+        out->experiment.config = packed_config;
+        out->experiment.config_bytes = make_packed_config(&config, packed_config);
+        out->experiment.submitted_s = random_number(random);
+        out->experiment.code_bytes = random_number(random);
+        random_bytes(random, out->experiment.code.bytes, HASH_BYTES);
+        random_bytes(random, out->experiment.config_text.bytes, HASH_BYTES);
+        return fact_key_experiment(id.experiment);
+    }
+    case FACT_CONTROL:
+        out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1};
+        return fact_key_experiment(id.experiment);
+    case FACT_CLAIM:
+        out->claim = (struct fact_claim){random_number(random), below(random, 2) == 1};
+        return fact_key_experiment(id.experiment);
+    case FACT_ATTEMPT:
+        return random_assignment(random, &id, &out->attempt);
+    case FACT_WORKER:
+        return random_worker(random, &id, &out->worker);
+    case FACT_VERDICT:
+        out->verdict.reason = (enum fact_reason)below(random, FACT_REASONS);
+        out->verdict.step = random_number(random);
+        out->verdict.metrics = metrics;
+        out->verdict.metrics_bytes = below(random, FACT_METRICS_BYTES_MAX + 1);
+        out->verdict.duration_s = random_number(random);
+        random_text(random, out->verdict.why, sizeof out->verdict.why);
+        return fact_key_verdict(&id);
+    case FACT_MANIFEST:
+        return random_manifest(random, &id, &out->manifest);
+    }
+    abort();
+}
+
+static int read_fact(const struct record *record, union any_fact *out)
+{
+    switch ((enum fact_kind)record->kind) {
+    case FACT_MEMBER:
+        return fact_member_read(record, &out->member);
+    case FACT_NODE:
+        return fact_node_read(record, &out->node);
+    case FACT_INVITE:
+        return fact_invite_read(record, &out->invite);
+    case FACT_SLOT:
+        return fact_slot_read(record, &out->slot);
+    case FACT_EXPERIMENT:
+        return fact_experiment_read(record, &out->experiment);
+    case FACT_CONTROL:
+        return fact_control_read(record, &out->control);
+    case FACT_CLAIM:
+        return fact_claim_read(record, &out->claim);
+    case FACT_ATTEMPT:
+        return fact_attempt_read(record, &out->attempt);
+    case FACT_WORKER:
+        return fact_worker_read(record, &out->worker);
+    case FACT_VERDICT:
+        return fact_verdict_read(record, &out->verdict);
+    case FACT_MANIFEST:
+        return fact_manifest_read(record, &out->manifest);
+    }
+    abort();
+}
+
+static bool bytes_same(const uint8_t *a, uint32_t a_bytes, const uint8_t *b, uint32_t b_bytes)
+{
+    return a_bytes == b_bytes && (a_bytes == 0 || memcmp(a, b, a_bytes) == 0);
+}
+
+#define SAME(field) (memcmp(&a->field, &b->field, sizeof a->field) == 0)
+
+static bool same_node(const struct fact_node *a, const struct fact_node *b)
+{
+    bool same = SAME(name) && SAME(version) && SAME(protocol_min) && SAME(protocol_max) && SAME(address_count) &&
+                SAME(addresses) && SAME(bulk_port) && SAME(left) && SAME(slot_count);
+    for (uint32_t i = 0; i < FACT_SLOTS_MAX; i++) {
+        same = same && SAME(slots[i].uuid) && SAME(slots[i].model) && SAME(slots[i].kind) && SAME(slots[i].memory_bytes);
+    }
+    return same;
+}
+
+static bool same_worker(const struct fact_worker *a, const struct fact_worker *b)
+{
+    return SAME(state) && SAME(host) && SAME(master_port) && SAME(data_port) && SAME(generation) && SAME(step) &&
+           SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) &&
+           bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
+}
+
+static bool same_experiment(const struct fact_experiment *a, const struct fact_experiment *b)
+{
+    return SAME(submitted_s) && SAME(code) && SAME(code_bytes) && SAME(config_text) &&
+           bytes_same(a->config, a->config_bytes, b->config, b->config_bytes);
+}
+
+static bool same_verdict(const struct fact_verdict *a, const struct fact_verdict *b)
+{
+    return SAME(reason) && SAME(step) && SAME(duration_s) && SAME(why) &&
+           bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
+}
+
+static bool same_fact(enum fact_kind kind, const union any_fact *a, const union any_fact *b)
+{
+    switch (kind) {
+    case FACT_MEMBER:
+        return SAME(member.public_key) && SAME(member.name) && SAME(member.nonce);
+    case FACT_NODE:
+        return same_node(&a->node, &b->node);
+    case FACT_INVITE:
+        return SAME(invite.expires_s) && SAME(invite.revoked);
+    case FACT_SLOT:
+        return SAME(slot.state) && SAME(slot.attempt) && SAME(slot.rank) && SAME(slot.token_hash);
+    case FACT_EXPERIMENT:
+        return same_experiment(&a->experiment, &b->experiment);
+    case FACT_CONTROL:
+        return SAME(control.lamport) && SAME(control.paused) && SAME(control.cancelled);
+    case FACT_CLAIM:
+        return SAME(claim.term) && SAME(claim.released);
+    case FACT_ATTEMPT:
+        return SAME(attempt.member_count) && SAME(attempt.members) && SAME(attempt.start_step) &&
+               SAME(attempt.checkpoint) && SAME(attempt.checkpoint_bytes);
+    case FACT_WORKER:
+        return same_worker(&a->worker, &b->worker);
+    case FACT_VERDICT:
+        return same_verdict(&a->verdict, &b->verdict);
+    case FACT_MANIFEST:
+        return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
+               SAME(manifest.durable);
+    }
+    abort();
+}
+
+/* A record whose key and body are heap blocks of their exact sizes. */
+struct exact {
+    struct record record;
+    uint8_t *key, *body;
+};
+
+static struct exact exact_copy(const struct record *record)
+{
+    struct exact exact = {.record = *record, .key = malloc(record->key_bytes), .body = malloc(record->body_bytes)};
+    memcpy(exact.key, record->key, record->key_bytes);
+    memcpy(exact.body, record->body, record->body_bytes);
+    exact.record.key = exact.key;
+    exact.record.body = exact.body;
+    return exact;
+}
+
+static void exact_free(struct exact *exact)
+{
+    free(exact->key);
+    free(exact->body);
+}
+
+static void check_text(const char *text, size_t size)
+{
+    assert_non_null(memchr(text, '\0', size));
+}
+
+static void check_within(const struct record *record, const uint8_t *bytes, uint32_t count, uint32_t max)
+{
+    assert_true(count <= max);
+    if (count > 0) {
+        assert_true(bytes >= record->body && bytes + count <= record->body + record->body_bytes);
+    }
+}
+
+/* What a reader has accepted keeps the bounds that facts.h states. */
+static void check_bounds(const struct record *record, const union any_fact *fact)
+{
+    switch ((enum fact_kind)record->kind) {
+    case FACT_MEMBER:
+        check_text(fact->member.name, sizeof fact->member.name);
+        break;
+    case FACT_NODE:
+        check_text(fact->node.name, sizeof fact->node.name);
+        check_text(fact->node.version, sizeof fact->node.version);
+        assert_true(fact->node.address_count <= FACT_ADDRESSES_MAX && fact->node.slot_count <= FACT_SLOTS_MAX);
+        assert_true(fact->node.bulk_port <= UINT16_MAX);
+        for (uint32_t i = 0; i < fact->node.slot_count; i++) {
+            check_text(fact->node.slots[i].uuid, sizeof fact->node.slots[i].uuid);
+            check_text(fact->node.slots[i].model, sizeof fact->node.slots[i].model);
+            assert_true(fact->node.slots[i].kind <= FACT_SLOT_CUDA);
+        }
+        break;
+    case FACT_SLOT:
+        assert_true(fact->slot.state <= LEASE_WITHHELD && fact->slot.rank < FACT_MEMBERS_MAX);
+        break;
+    case FACT_EXPERIMENT:
+        check_within(record, fact->experiment.config, fact->experiment.config_bytes, record->body_bytes);
+        break;
+    case FACT_ATTEMPT:
+        assert_in_range(fact->attempt.member_count, 1, FACT_MEMBERS_MAX);
+        for (uint32_t i = 0; i < fact->attempt.member_count; i++) {
+            assert_true(fact->attempt.members[i].slot < FACT_SLOTS_MAX);
+        }
+        break;
+    case FACT_WORKER:
+        check_text(fact->worker.host, sizeof fact->worker.host);
+        check_text(fact->worker.tail, sizeof fact->worker.tail);
+        check_within(record, fact->worker.metrics, fact->worker.metrics_bytes, FACT_METRICS_BYTES_MAX);
+        assert_true(fact->worker.state <= FACT_WORKER_ENDED && fact->worker.reason < FACT_REASONS);
+        break;
+    case FACT_VERDICT:
+        check_text(fact->verdict.why, sizeof fact->verdict.why);
+        check_within(record, fact->verdict.metrics, fact->verdict.metrics_bytes, FACT_METRICS_BYTES_MAX);
+        assert_true(fact->verdict.reason < FACT_REASONS);
+        break;
+    case FACT_MANIFEST:
+        assert_true(fact->manifest.holder_count <= FACT_HOLDERS_MAX);
+        break;
+    case FACT_INVITE:
+    case FACT_CONTROL:
+    case FACT_CLAIM:
+        break;
+    }
+}
+
+static void check_keys(const struct record *record)
+{
+    attempt_id id;
+    experiment_id experiment;
+    uint32_t number;
+    uint64_t step;
+    if (fact_key_read_attempt(record, &id) == 0) {
+        assert_true(id.trial < SEARCH_TRIALS_MAX && id.number > 0);
+        assert_false(node_id_is_none(id.coordinator) || experiment_id_is_none(id.experiment));
+    }
+    if (fact_key_read_rank(record, &number) == 0) {
+        assert_true(number < FACT_MEMBERS_MAX);
+    }
+    if (fact_key_read_slot(record, &number) == 0) {
+        assert_true(number < FACT_SLOTS_MAX);
+    }
+    (void)fact_key_read_experiment(record, &experiment);
+    (void)fact_key_read_step(record, &step);
+}
+
+static void make_random(struct random *random, enum fact_kind kind, union any_fact *fact, struct made *made,
+                        struct record *record)
+{
+    node_id writer = make_person(0).id;
+    struct fact_key key = random_fact(random, kind, fact);
+    make_record(made, writer, 1, 1, kind, key, fact);
+    assert_int_equal(record_decode(made->bytes, made->count, record), 0);
+}
+
+static void every_kind_reads_back_what_was_packed(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 1);
+    for (uint32_t i = 0; i < 200; i++) {
+        for (uint32_t kind = KIND_FIRST; kind <= KIND_LAST; kind++) {
+            static union any_fact fact, back;
+            static struct made made;
+            struct record record;
+            make_random(&random, (enum fact_kind)kind, &fact, &made, &record);
+            struct exact exact = exact_copy(&record);
+            memset(&back, 0, sizeof back);
+            assert_int_equal(read_fact(&exact.record, &back), 0);
+            assert_true(same_fact((enum fact_kind)kind, &fact, &back));
+            check_bounds(&exact.record, &back);
+            exact_free(&exact);
+        }
+    }
+}
+
+static void keys_read_back_what_was_written(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 2);
+    for (uint32_t i = 0; i < 1000; i++) {
+        attempt_id id = random_attempt(&random), back;
+        uint64_t step = random_number(&random), step_back;
+        uint32_t rank = below(&random, FACT_MEMBERS_MAX), rank_back;
+        struct fact_key key = fact_key_attempt(&id);
+        struct record record = {.kind = FACT_ATTEMPT, .writer = id.coordinator, .key = key.bytes, .key_bytes = key.count};
+        assert_int_equal(fact_key_read_attempt(&record, &back), 0);
+        assert_true(attempt_id_equal(&id, &back));
+        key = fact_key_worker(&id, rank);
+        record = (struct record){.kind = FACT_WORKER, .key = key.bytes, .key_bytes = key.count};
+        assert_int_equal(fact_key_read_attempt(&record, &back), 0);
+        assert_true(attempt_id_equal(&id, &back));
+        assert_int_equal(fact_key_read_rank(&record, &rank_back), 0);
+        assert_int_equal(rank_back, rank);
+        key = fact_key_manifest(&id, step);
+        record = (struct record){.kind = FACT_MANIFEST, .key = key.bytes, .key_bytes = key.count};
+        assert_int_equal(fact_key_read_step(&record, &step_back), 0);
+        assert_true(step_back == step);
+        assert_int_equal(fact_key_read_attempt(&record, &back), 0);
+        record.key_bytes--;
+        assert_int_equal(fact_key_read_attempt(&record, &back), ERR_MALFORMED);
+        assert_int_equal(fact_key_read_step(&record, &step_back), ERR_MALFORMED);
+    }
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 3);
+    for (uint32_t kind = KIND_FIRST; kind <= KIND_LAST; kind++) {
+        static union any_fact fact;
+        static struct made made;
+        struct record record;
+        make_random(&random, (enum fact_kind)kind, &fact, &made, &record);
+        for (uint16_t bytes = 0; bytes < record.body_bytes; bytes++) {
+            struct record cut = record;
+            cut.body_bytes = bytes;
+            struct exact exact = exact_copy(&cut);
+            assert_int_equal(read_fact(&exact.record, &fact), ERR_MALFORMED);
+            exact_free(&exact);
+        }
+        for (uint8_t bytes = 0; bytes < record.key_bytes; bytes++) {
+            struct record cut = record;
+            cut.key_bytes = bytes;
+            struct exact exact = exact_copy(&cut);
+            check_keys(&exact.record);
+            exact_free(&exact);
+        }
+    }
+}
+
+static void mutations_never_leave_their_bounds(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 4);
+    uint32_t accepted = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        enum fact_kind kind = (enum fact_kind)(KIND_FIRST + i % (KIND_LAST - KIND_FIRST + 1));
+        static union any_fact fact;
+        static struct made made;
+        struct record record;
+        make_random(&random, kind, &fact, &made, &record);
+        struct exact exact = exact_copy(&record);
+        for (uint32_t left = 1 + below(&random, 4); left > 0; left--) {
+            /* Heads are near the front: half of the changes go there. */
+            uint32_t reach = below(&random, 2) == 0 && record.body_bytes > 16 ? 16 : record.body_bytes;
+            exact.body[below(&random, reach)] = (uint8_t)random_u64(&random);
+            if (record.key_bytes > 0) {
+                exact.key[below(&random, record.key_bytes)] ^= (uint8_t)(1u << below(&random, 8));
+            }
+        }
+        check_keys(&exact.record);
+        if (read_fact(&exact.record, &fact) == 0) {
+            check_bounds(&exact.record, &fact);
+            accepted++;
+        }
+        exact_free(&exact);
+    }
+    assert_true(accepted > 500); /* numbers and bytes changed, the format did not */
+}
+
+/* Bodies that are well-formed but beyond a bound. */
+static void what_is_beyond_a_bound_is_refused(void **state)
+{
+    (void)state;
+    uint8_t body[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    attempt_id id = make_attempt_id(0, 0, 1, 1, make_person(0).id);
+    static union any_fact fact;
+
+    struct fact_key key = fact_key_attempt(&id);
+    for (uint32_t members = 0; members <= FACT_MEMBERS_MAX + 1; members += FACT_MEMBERS_MAX + 1) {
+        pack_writer_init(&writer, body, sizeof body);
+        pack_array(&writer, 4);
+        pack_array(&writer, members);
+        for (uint32_t i = 0; i < members; i++) {
+            pack_array(&writer, 2);
+            pack_bin(&writer, id.coordinator.bytes, NODE_ID_BYTES);
+            pack_u64(&writer, 0);
+        }
+        pack_u64(&writer, 0);
+        pack_bin(&writer, (uint8_t[HASH_BYTES]){0}, HASH_BYTES);
+        pack_u64(&writer, 0);
+        struct record record = {.kind = FACT_ATTEMPT, .writer = id.coordinator, .key = key.bytes, .key_bytes = key.count,
+                                .body = body, .body_bytes = (uint16_t)writer.used_bytes};
+        assert_int_equal(read_fact(&record, &fact), ERR_MALFORMED);
+    }
+
+    struct fact_slot slots[] = {{.state = LEASE_WITHHELD + 1}, {.rank = FACT_MEMBERS_MAX}};
+    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+        pack_writer_init(&writer, body, sizeof body);
+        fact_slot_pack(&writer, &slots[i]);
+        struct record record = {.kind = FACT_SLOT, .key = body, .key_bytes = 1, .body = body,
+                                .body_bytes = (uint16_t)writer.used_bytes};
+        assert_int_equal(read_fact(&record, &fact), ERR_MALFORMED);
+    }
+
+    static uint8_t big[FACT_METRICS_BYTES_MAX + 1];
+    struct fact_verdict verdicts[] = {{.metrics = big, .metrics_bytes = sizeof big}, {.reason = FACT_REASONS}};
+    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
+        pack_writer_init(&writer, body, sizeof body);
+        fact_verdict_pack(&writer, &verdicts[i]);
+        struct record record = {.kind = FACT_VERDICT, .body = body, .body_bytes = (uint16_t)writer.used_bytes};
+        assert_int_equal(read_fact(&record, &fact), ERR_MALFORMED);
+    }
+
+    /* A member record whose key is not the hash of the key that it names. */
+    struct person one = make_person(1), two = make_person(2);
+    struct fact_member member = make_member(&one);
+    struct made made;
+    make_record(&made, one.id, 1, 1, FACT_MEMBER, fact_key_node_id(two.id), &member);
+    struct record record;
+    assert_int_equal(record_decode(made.bytes, made.count, &record), 0);
+    assert_int_equal(read_fact(&record, &fact), ERR_MALFORMED);
+
+    /* A later version may add fields behind those known. */
+    pack_writer_init(&writer, body, sizeof body);
+    pack_array(&writer, 3);
+    pack_u64(&writer, 7);
+    pack_bool(&writer, true);
+    pack_text(&writer, "new");
+    struct fact_key experiment = fact_key_experiment(id.experiment);
+    record = (struct record){.kind = FACT_CLAIM, .key = experiment.bytes, .key_bytes = experiment.count, .body = body,
+                             .body_bytes = (uint16_t)writer.used_bytes};
+    assert_int_equal(read_fact(&record, &fact), 0);
+    assert_true(fact.claim.term == 7 && fact.claim.released);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_reads_back_what_was_packed),
+        cmocka_unit_test(keys_read_back_what_was_written),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(mutations_never_leave_their_bounds),
+        cmocka_unit_test(what_is_beyond_a_bound_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,435 @@
+/* What users see of a core that holds these records, as JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "node/render.h"
+#include "tests/unit/facts_make.h"
+
+#define CORE_BYTES (64u << 20)
+
+/* A core of the founder `a` that holds records of `b` and `c`, neither of which it has heard of yet. */
+struct fixture {
+    struct node_core *core;
+    void *memory;
+    struct node_effects effects;
+    struct person a, b, c;
+    uint64_t seq;
+};
+
+static void step(struct fixture *f, const struct node_event *event)
+{
+    f->effects.count = 0;
+    f->effects.used_bytes = 0;
+    node_core_step(f->core, event, &f->effects);
+}
+
+static void load(struct fixture *f, const struct person *writer, enum fact_kind kind, struct fact_key key,
+                 const void *fact)
+{
+    struct made made;
+    make_record(&made, writer->id, 1, ++f->seq, kind, key, fact);
+    struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .now_ms = 1000, .bytes = made.bytes, .byte_count = made.count};
+    step(f, &event);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    *state = f;
+    f->a = make_person(0);
+    f->b = make_person(1);
+    f->c = make_person(2);
+    f->memory = aligned_alloc(16, CORE_BYTES);
+    f->effects.items = calloc(NODE_EFFECTS_MAX, sizeof *f->effects.items);
+    f->effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
+    struct node_options options = {.self = f->a.id, .mesh = make_mesh(), .boot = 2ull << 32, .seed = 1, .now_ms = 1000,
+                                   .wall_s = 1700000000, .memory = f->memory, .memory_bytes = CORE_BYTES};
+    options.node = make_node(&f->a, 2);
+    f->core = node_core_init(&options);
+    assert_non_null(f->core);
+    const struct person *people[] = {&f->a, &f->b, &f->c};
+    for (int i = 0; i < 3; i++) {
+        struct fact_member member = make_member(people[i]);
+        load(f, &f->a, FACT_MEMBER, fact_key_node_id(people[i]->id), &member);
+    }
+    struct fact_node node = make_node(&f->b, 1);
+    load(f, &f->b, FACT_NODE, fact_key_empty(), &node);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    free(f->memory);
+    free(f->effects.items);
+    free(f->effects.bytes);
+    free(f);
+    return 0;
+}
+
+static void start(struct fixture *f)
+{
+    struct node_event event = {.kind = NODE_EVENT_START, .now_ms = 1000, .wall_s = 1700000000};
+    step(f, &event);
+}
+
+static void load_experiment(struct fixture *f, uint32_t number, uint32_t trials, uint32_t max_restarts)
+{
+    struct config config;
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    make_config(&config, trials, max_restarts);
+    struct fact_experiment fact = {.submitted_s = 1600000000, .config = packed};
+    fact.config_bytes = make_packed_config(&config, packed);
+    load(f, &f->b, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(number)), &fact);
+}
+
+static void load_attempt(struct fixture *f, const attempt_id *id, const struct person *const *members, uint32_t count,
+                         uint64_t start_step)
+{
+    struct fact_attempt fact = {.member_count = count, .start_step = start_step};
+    for (uint32_t i = 0; i < count; i++) {
+        fact.members[i] = (struct fact_assignment){members[i]->id, i};
+    }
+    load(f, &f->b, FACT_ATTEMPT, fact_key_attempt(id), &fact);
+}
+
+static void load_worker(struct fixture *f, const attempt_id *id, const struct person *owner, uint32_t rank,
+                        struct fact_worker fact)
+{
+    load(f, owner, FACT_WORKER, fact_key_worker(id, rank), &fact);
+}
+
+static void load_verdict(struct fixture *f, const attempt_id *id, const struct person *writer, enum fact_reason reason,
+                         uint64_t at_step, double accuracy, const char *why)
+{
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct fact_verdict fact = {.reason = reason, .step = at_step, .metrics = metrics};
+    fact.metrics_bytes = make_metrics(metrics, accuracy);
+    bytes_copy_text(fact.why, sizeof fact.why, why);
+    load(f, writer, FACT_VERDICT, fact_key_verdict(id), &fact);
+}
+
+/* Without the spaces between tokens, so that expectations are short. */
+static void squeeze(char *text)
+{
+    bool quoted = false;
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        quoted ^= *from == '"' && from[-(from > text)] != '\\';
+        if (quoted || *from != ' ') {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+}
+
+static const char *json_of(const struct pack_writer *writer)
+{
+    static char text[1u << 20];
+    struct pack_reader reader;
+    assert_false(writer->failed);
+    pack_reader_init(&reader, writer->bytes, writer->used_bytes);
+    assert_int_equal(json_from_pack(&reader, text, sizeof text), 0);
+    assert_true(pack_at_end(&reader));
+    squeeze(text);
+    return text;
+}
+
+static uint8_t frame[1u << 20];
+
+static void open_map(struct pack_writer *writer, uint32_t pairs)
+{
+    pack_writer_init(writer, frame, sizeof frame);
+    pack_map(writer, pairs);
+}
+
+static const char *show(struct fixture *f, uint32_t number)
+{
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_SHOW_PAIRS);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(number));
+    assert_non_null(experiment);
+    assert_false(render_show(f->core, experiment, &from, &writer));
+    return json_of(&writer);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("%s\n  is not in\n%s", part, text);
+    }
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL) {
+        fail_msg("%s\n  is in\n%s", part, text);
+    }
+}
+
+static void nodes_are_listed_with_their_states(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    const char *text = json_of(&writer);
+    assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\"");
+    assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
+    assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
+    assert_int_equal(render_nodes_alive(f->core), 1);
+
+    struct fact_node gone = make_node(&f->b, 1);
+    gone.left = true;
+    load(f, &f->b, FACT_NODE, fact_key_empty(), &gone);
+    assert_string_equal(render_node_state(f->core, f->b.id), "left");
+    from = 0;
+    open_map(&writer, RENDER_SLOTS_PAIRS);
+    assert_false(render_slots(f->core, &from, &writer));
+    assert_lacks(json_of(&writer), "\"node_name\":\"b\"");
+}
+
+static void slots_show_whose_they_are(void **state)
+{
+    struct fixture *f = *state;
+    attempt_id id = make_attempt_id(0, 3, 2, 5, f->b.id);
+    struct fact_slot fact = {.state = LEASE_LEASED, .attempt = id, .rank = 0};
+    load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
+    start(f);
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_SLOTS_PAIRS);
+    assert_false(render_slots(f->core, &from, &writer));
+    const char *text = json_of(&writer);
+    assert_has(text, "\"node_name\":\"b\",\"index\":0,\"uuid\":\"cpu-b-0\",\"kind\":\"cpu\",\"model\":\"test\","
+                     "\"memory_bytes\":1073741824,\"state\":\"leased\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,"
+                     "\"attempt\":2");
+    assert_has(text, "\"node_name\":\"a\",\"index\":1,\"uuid\":\"cpu-a-1\",\"kind\":\"cpu\",\"model\":\"test\","
+                     "\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null");
+}
+
+static void an_experiment_is_shown_before_anything_runs(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 2, 5);
+    const char *text = show(f, 0);
+    assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator\":null,"
+                     "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"counts\":"
+                     "{\"total\":2,\"queued\":2,\"running\":0,\"completed\":0,\"failed\":0},\"metric\":\"accuracy\","
+                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"trials\":[{\"index\":0,\"state\":\"queued\","
+                     "\"attempt\":null,\"generation\":null,\"step\":null,\"hyperparameters\":{\"learning_rate\":0.");
+    assert_has(text, "},\"metrics\":{},\"slots\":[],\"checkpoint\":null,\"restarts\":0,\"tail\":null,\"reason\":null},"
+                     "{\"index\":1,");
+}
+
+static void a_failed_attempt_leaves_its_last_lines(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    attempt_id first = make_attempt_id(0, 0, 1, 1, f->b.id), second = make_attempt_id(0, 0, 2, 1, f->b.id);
+    const struct person *members[] = {&f->b, &f->c};
+    struct fact_worker worker = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .exit_code = 3, .generation = 1};
+    bytes_copy_text(worker.tail, sizeof worker.tail, "no such file: x\n");
+    load_attempt(f, &first, members, 2, 0);
+    load_worker(f, &first, &f->c, 1, worker);
+    load_verdict(f, &first, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
+    const char *text = show(f, 0);
+    assert_has(text, "\"state\":\"queued\",\"attempt\":1,\"generation\":null,\"step\":0,");
+    assert_has(text, "\"restarts\":1,\"tail\":\"no such file: x\\n\",\"reason\":\"a worker failed: rank 1 ended with status 3\"");
+    assert_has(text, "\"slots\":[],");
+
+    /* The next one runs: its numbers are shown, and the reason of the restart still. */
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct fact_worker runs = {.state = FACT_WORKER_RUNNING, .generation = 1, .step = 40, .metrics = metrics};
+    runs.metrics_bytes = make_metrics(metrics, 0.5);
+    load_attempt(f, &second, members, 2, 20);
+    load_worker(f, &second, &f->b, 0, runs);
+    text = show(f, 0);
+    assert_has(text, "\"state\":\"running\",\"attempt\":2,\"generation\":1,\"step\":40,");
+    assert_has(text, "\"metrics\":{\"validation\":{\"accuracy\":0.5}},\"slots\":[{\"node\":");
+    assert_has(text, "\"node_name\":\"b\",\"index\":0},{\"node\":");
+    assert_has(text, "\"tail\":\"no such file: x\\n\",\"reason\":null,\"attempts\":[{\"attempt\":1,\"coordinator_name\":\"b\","
+                     "\"state\":\"failed\",\"reason\":\"a worker failed: rank 1 ended with status 3\",\"step\":0,");
+    assert_has(text, "{\"attempt\":2,\"coordinator_name\":\"b\",\"state\":\"running\",\"reason\":null,\"step\":40,");
+
+    /* Completed twice, as after a merge: the lower one is the trial's result, both are listed. */
+    attempt_id third = make_attempt_id(0, 0, 3, 2, f->c.id);
+    load_verdict(f, &second, &f->b, FACT_COMPLETED, 100, 0.75, "every rank is done");
+    load_verdict(f, &third, &f->c, FACT_COMPLETED, 100, 0.875, "every rank is done");
+    text = show(f, 0);
+    assert_has(text, "\"state\":\"completed\",\"attempt\":2,");
+    assert_has(text, "\"best\":{\"trial\":0,\"metric\":\"accuracy\",\"value\":0.75}");
+    assert_has(text, "\"step\":100,\"metrics\":{\"validation\":{\"accuracy\":0.875}}}]");
+    assert_has(text, "\"tail\":null");
+}
+
+static void metrics_that_are_no_map_are_not_passed_on(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    attempt_id id = make_attempt_id(0, 0, 1, 1, f->b.id);
+    const struct person *members[] = {&f->b};
+    static const uint8_t bad[][6] = {{0x81, 0xa1, 'g', 0x01}, {0x82, 0xa1, 'g', 0x80}, {0xc1}, {0x81, 0xa1, 'g', 0x81, 0xa1, 'n'}};
+    load_attempt(f, &id, members, 1, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct fact_worker worker = {.state = FACT_WORKER_RUNNING, .metrics = bad[i], .metrics_bytes = sizeof bad[i]};
+        load_worker(f, &id, &f->b, 0, worker);
+        assert_has(show(f, 0), "\"metrics\":{},");
+    }
+}
+
+static void checkpoints_are_listed_newest_first(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 2, 5);
+    attempt_id id = make_attempt_id(0, 1, 1, 1, f->b.id);
+    struct fact_manifest fact = {.bytes = 77, .holder_count = 2, .holders = {f->b.id, f->c.id}, .durable = true};
+    load(f, &f->b, FACT_MANIFEST, fact_key_manifest(&id, 10), &fact);
+    fact.holder_count = 1;
+    fact.durable = false;
+    load(f, &f->b, FACT_MANIFEST, fact_key_manifest(&id, 20), &fact);
+    assert_has(show(f, 0), "\"checkpoint\":{\"step\":20,\"bytes\":77,\"durable\":false,\"holders\":[\"b\"]}");
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_CHECKPOINTS_PAIRS);
+    assert_false(render_checkpoints(f->core, experiment, RENDER_ALL_TRIALS, &from, &writer));
+    const char *text = json_of(&writer);
+    assert_has(text, "{\"checkpoints\":[{\"trial\":1,\"step\":20,\"attempt\":1,\"bytes\":77,\"durable\":false,\"holders\":[{\"node\":");
+    assert_has(text, "{\"trial\":1,\"step\":10,");
+    from = 0;
+    open_map(&writer, RENDER_CHECKPOINTS_PAIRS);
+    assert_false(render_checkpoints(f->core, experiment, 0, &from, &writer));
+    assert_string_equal(json_of(&writer), "{\"checkpoints\":[]}");
+    const char *states[] = {"ok"};
+    pack_writer_init(&writer, frame, sizeof frame);
+    render_checkpoint(f->core, 1, experiment->trials[1]->manifests, states, &writer);
+    assert_has(json_of(&writer), "\"name\":\"b\",\"state\":\"ok\"}]");
+}
+
+/* A document in parts: joined, they are the whole, and no part exceeds its frame. */
+static void long_lists_come_in_parts(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1000, 5);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    uint32_t from = 0, parts = 0, rows = 0;
+    bool more = true;
+    while (more) {
+        struct pack_writer writer;
+        pack_writer_init(&writer, frame, RENDER_BYTES_MIN);
+        pack_map(&writer, RENDER_SHOW_PAIRS + 1);
+        more = render_show(f->core, experiment, &from, &writer);
+        pack_text(&writer, "more");
+        pack_bool(&writer, more);
+        const char *text = json_of(&writer);
+        for (const char *at = text; (at = strstr(at, "{\"index\":")) != NULL; at++) {
+            char expected[64];
+            format_text(expected, sizeof expected, "{\"index\":%u,", rows++);
+            assert_memory_equal(at, expected, strlen(expected));
+        }
+        parts++;
+        assert_true(parts < 100);
+    }
+    assert_int_equal(rows, 1000);
+    assert_int_equal(from, 1000);
+    assert_true(parts > 2);
+
+    for (uint32_t i = 1; i < 40; i++) {
+        load_experiment(f, i, 1, 5);
+    }
+    for (from = 0, rows = 0, more = true; more;) {
+        struct pack_writer writer;
+        pack_writer_init(&writer, frame, 2000);
+        pack_map(&writer, RENDER_LS_PAIRS);
+        more = render_ls(f->core, &from, &writer);
+        for (const char *at = json_of(&writer); (at = strstr(at, "\"submitted_s\"")) != NULL; at++) {
+            rows++;
+        }
+    }
+    assert_int_equal(rows, 40);
+
+    /* No room for one row: it says so instead of going round for ever. */
+    struct pack_writer writer;
+    from = 0;
+    pack_writer_init(&writer, frame, 300);
+    (void)render_ls(f->core, &from, &writer);
+    assert_true(writer.failed);
+    assert_int_equal(from, 0);
+}
+
+static void the_coordinator_is_the_highest_living_claim(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    const struct view_experiment *experiment = view_find_experiment(&f->core->view, make_experiment_id(0));
+    struct fact_claim claim = {.term = 3};
+    node_id node;
+    uint64_t term;
+    load(f, &f->a, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+    assert_true(render_coordinator(f->core, experiment, &node, &term));
+    assert_true(node_id_equal(node, f->a.id) && term == 3);
+    claim.term = 4;
+    load(f, &f->b, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+    assert_false(render_coordinator(f->core, experiment, &node, &term)); /* b was never heard of */
+    assert_int_equal(term, 4);
+    claim = (struct fact_claim){.term = 5, .released = true};
+    load(f, &f->a, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)), &claim);
+    assert_false(render_coordinator(f->core, experiment, &node, &term));
+    struct pack_writer writer;
+    open_map(&writer, RENDER_STATE_PAIRS);
+    render_experiment_state(f->core, experiment, &writer);
+    assert_string_equal(json_of(&writer), "{\"state\":\"queued\",\"trials\":{\"total\":1,\"queued\":1,\"running\":0,"
+                                          "\"completed\":0,\"failed\":0},\"best\":null}");
+}
+
+static void status_adds_what_the_core_refused(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    start(f);
+    struct message message = {.kind = MESSAGE_RECORDS};
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE, .now_ms = 1000};
+    event.u.message.from = make_person(9).id;
+    event.u.message.message = &message;
+    step(f, &event);
+    struct render_status_extra extra = {.mesh_name = "lab", .version = "0.1.0", .address = "a.host:7400", .uptime_s = 5,
+                                        .memory_bytes = 123, .handshakes = 2, .strangers = 1};
+    struct pack_writer writer;
+    open_map(&writer, RENDER_STATUS_PAIRS);
+    render_status(f->core, &extra, &writer);
+    const char *text = json_of(&writer);
+    assert_has(text, ",\"name\":\"lab\"},\"node\":{\"id\":");
+    assert_has(text, "\"name\":\"a\",\"state\":\"alive\"},\"version\":\"0.1.0\",\"address\":\"a.host:7400\",\"uptime_s\":5,"
+                     "\"nodes\":3,\"nodes_alive\":1,\"slots\":2,\"slots_free\":2,\"experiments\":1,\"experiments_live\":1,");
+    assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"refused\":{\"handshakes\":2,"
+                     "\"strangers\":2,\"oversized\":0,");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nodes_are_listed_with_their_states, setup, teardown),
+        cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(metrics_that_are_no_map_are_not_passed_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(checkpoints_are_listed_newest_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_coordinator_is_the_highest_living_claim, setup, teardown),
+        cmocka_unit_test_setup_teardown(status_adds_what_the_core_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+#include "tools/shoal/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
+static const struct option_rule init_options[] = {
+    {"name", "MESH", "what the mesh is called; default: the host's name"},
+    {"node-name", "NAME", "what this node is called; default: the host's name"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule join_options[] = {
+    {"name", "NAME", "what this node is called; default: the host's name"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule invite_options[] = {
+    {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule events_options[] = {
+    {"follow", NULL, "go on as events happen"},
+    {"from", "N", "begin with the event of this number"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule submit_options[] = {
+    {"context", "DIR", "the code directory; default: the one that FILE is in"},
+    {"set", "KEY=VALUE", "overrides a value of the file, e.g. searcher.max_trials=4; may be repeated"},
+    {"follow", NULL, "then watch it until it is over"},
+    {"help-config", NULL, "list every key of the configuration file"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule wait_options[] = {
+    {"timeout", "TIME", "give up after this (exit code 5): 90, 90s, 15m, 24h"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule logs_options[] = {
+    {"follow", NULL, "go on as the trial writes"},
+    {"rank", "N", "of this worker only; default: of all"},
+    {NULL, NULL, NULL},
+};
+
+static const char experiment_details[] =
+    "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n";
+
+const struct command cli_commands[] = {
+    {"init", "", "make a mesh and this node's key",
+     "Makes the data directory, the key and the mesh's first member record. Then start shoald.\n", init_options, 0, 0, command_init},
+    {"invite", "", "print a token with which others can join",
+     "Whoever has the token can join until it expires. Give it over a channel that you trust.\n", invite_options, 0, 0,
+     command_invite},
+    {"join", "TOKEN", "make this node's key and join a mesh",
+     "A member that the token names vouches for this node's key. Then start shoald. '-' reads the token\n"
+     "from standard input.\n",
+     join_options, 1, 1, command_join},
+    {"status", "", "this node and its mesh", NULL, no_options, 0, 0, command_status},
+    {"nodes", "", "the nodes of the mesh", NULL, no_options, 0, 0, command_nodes},
+    {"slots", "", "the slots of the mesh, and what runs on them", NULL, no_options, 0, 0, command_slots},
+    {"submit", "FILE", "start an experiment; the last word printed is its id",
+     "FILE is YAML; '-' reads standard input (then --context is needed). The code directory is packed without\n"
+     "what its .gitignore files exclude. Returns once code and record are on disk here and on another node.\n",
+     submit_options, 0, 1, command_submit},
+    {"ls", "", "the experiments", NULL, no_options, 0, 0, command_ls},
+    {"show", "EXP", "one experiment and its trials", experiment_details, no_options, 1, 1, command_show},
+    {"wait", "EXP", "return when it is over: 0 completed, 1 cancelled or failed", experiment_details, wait_options, 1, 1,
+     command_wait},
+    {"watch", "EXP", "follow it: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1, command_watch},
+    {"cancel", "EXP", "end it for good", experiment_details, no_options, 1, 1, command_cancel},
+    {"pause", "EXP", "let its trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
+    {"resume", "EXP", "let a paused one go on", experiment_details, no_options, 1, 1, command_resume},
+    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1, command_metrics},
+    {"logs", "EXP/TRIAL", "what a trial's workers wrote", experiment_details, logs_options, 1, 1, command_logs},
+    {"checkpoint ls", "EXP", "its checkpoints and who holds them", experiment_details, no_options, 1, 1, command_checkpoint_ls},
+    {"checkpoint get", "EXP/TRIAL[@STEP] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
+     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n", no_options, 2, 2, command_checkpoint_get},
+    {"checkpoint verify", "EXP/TRIAL", "let every holder read its copies and check their hashes", experiment_details, no_options, 1,
+     1, command_checkpoint_verify},
+    {"events", "", "what happened here", NULL, events_options, 0, 0, command_events},
+    {"leave", "", "leave the mesh; returns when nothing runs here any more", NULL, no_options, 0, 0, command_leave},
+    {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
+};
+
+static void write_sentence(struct cli *cli, const char *format, va_list values)
+{
+    (void)fflush(cli->out);
+    (void)fputs("shoal: ", cli->err);
+    (void)vfprintf(cli->err, format, values);
+    (void)fputc('\n', cli->err);
+    (void)fflush(cli->err);
+}
+
+int cli_fail(struct cli *cli, int code, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    write_sentence(cli, format, values);
+    va_end(values);
+    return code;
+}
+
+void cli_warn(struct cli *cli, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    write_sentence(cli, format, values);
+    va_end(values);
+}
+
+static void write_options(FILE *out, const struct option_rule *rule)
+{
+    for (; rule->name != NULL; rule++) {
+        char left[64];
+        (void)snprintf(left, sizeof left, "--%s%s%s", rule->name, rule->value != NULL ? " " : "",
+                       rule->value != NULL ? rule->value : "");
+        (void)fprintf(out, "  %-18s %s\n", left, rule->help);
+    }
+}
+
+static void help_command(FILE *out, const struct command *command)
+{
+    (void)fprintf(out, "Usage: shoal %s%s%s%s\n\n%c%s.\n", command->name, *command->operands != '\0' ? " " : "", command->operands,
+                  command->options->name != NULL ? " [OPTION]..." : "",
+                  command->summary[0] >= 'a' && command->summary[0] <= 'z' ? command->summary[0] - 'a' + 'A' : command->summary[0],
+                  command->summary + 1);
+    if (command->details != NULL) {
+        (void)fputs(command->details, out);
+    }
+    (void)fputs("\nOptions:\n", out);
+    write_options(out, command->options);
+    write_options(out, options_common);
+}
+
+/* `group`: only the commands that begin with this word. */
+static void help_all(FILE *out, const char *group)
+{
+    (void)fprintf(out, "Usage: shoal %s... [OPTION]...\n\n", group == NULL ? "COMMAND " : "checkpoint COMMAND ");
+    (void)fputs(group == NULL ? "Trains models on the machines of a lab, without a master.\n\nCommands:\n" : "Commands:\n", out);
+    for (const struct command *command = cli_commands; command->name != NULL; command++) {
+        char left[64];
+        size_t bytes = group == NULL ? 0 : strlen(group);
+        if (group != NULL && (strncmp(command->name, group, bytes) != 0 || command->name[bytes] != ' ')) {
+            continue;
+        }
+        (void)snprintf(left, sizeof left, "%s %s", command->name, command->operands);
+        (void)fprintf(out, "  %-36s %s\n", left, command->summary);
+    }
+    (void)fputs("\nOptions of all commands:\n", out);
+    write_options(out, options_common);
+    (void)fputs("\nThe data directory is --dir, else $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>.\n"
+                "Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no daemon, 4 no such thing, 5 timed out.\n"
+                "shoal COMMAND --help explains a command.\n",
+                out);
+}
+
+/* Home directories are often shared between machines: the default has the machine in its name. */
+static int default_dir(struct cli *cli, char out[PATH_MAX])
+{
+    char machine[64] = "";
+    FILE *file = fopen("/etc/machine-id", "re");
+    if (file != NULL) {
+        if (fgets(machine, sizeof machine, file) == NULL) {
+            machine[0] = '\0';
+        }
+        (void)fclose(file);
+    }
+    machine[strspn(machine, "0123456789abcdef")] = '\0';
+    if (cli->home == NULL || cli->home[0] == '\0') {
+        return cli_fail(cli, CLI_USAGE, "there is no $HOME; name the data directory with --dir or $SHOAL_DIR");
+    }
+    if (machine[0] == '\0') {
+        return cli_fail(cli, CLI_USAGE, "/etc/machine-id cannot be read; name the data directory with --dir or $SHOAL_DIR");
+    }
+    int length = snprintf(out, PATH_MAX, "%s/.local/state/shoal/%s", cli->home, machine);
+    return length > 0 && length < PATH_MAX ? CLI_DONE : cli_fail(cli, CLI_USAGE, "the path of the home directory is too long");
+}
+
+static int find_dir(struct cli *cli, const struct arguments *arguments)
+{
+    const char *given = options_value(arguments, "dir");
+    given = given != NULL ? given : cli->shoal_dir != NULL && cli->shoal_dir[0] != '\0' ? cli->shoal_dir : NULL;
+    if (given == NULL) {
+        return default_dir(cli, cli->dir);
+    }
+    int length = snprintf(cli->dir, sizeof cli->dir, "%s", given);
+    if (length <= 0 || (size_t)length >= sizeof cli->dir) {
+        return cli_fail(cli, CLI_USAGE, "the path of the data directory is %s: give another with --dir",
+                        length <= 0 ? "empty" : "too long");
+    }
+    return CLI_DONE;
+}
+
+int cli_run(struct cli *cli, int argc, char *const *argv)
+{
+    struct arguments arguments;
+    char error[OPTIONS_ERROR_BYTES];
+    bool asks_help = argc >= 2 && strcmp(argv[1], "help") == 0; /* "shoal help submit" = "shoal submit --help" */
+    int parsed = asks_help ? options_parse(cli_commands, argc - 1, argv + 1, &arguments, error)
+                           : options_parse(cli_commands, argc, argv, &arguments, error);
+    if (asks_help && arguments.command != NULL) {
+        help_command(cli->out, arguments.command);
+        return CLI_DONE;
+    }
+    if (parsed != 0) {
+        return cli_fail(cli, CLI_USAGE, "%s", error);
+    }
+    if (options_has(&arguments, "version")) {
+        (void)fputs("shoal " SHOAL_VERSION "\n", cli->out);
+        return CLI_DONE;
+    }
+    if (arguments.command == NULL) {
+        bool asked = asks_help || options_has(&arguments, "help");
+        help_all(asked ? cli->out : cli->err, arguments.group);
+        return asked ? CLI_DONE : CLI_USAGE;
+    }
+    if (options_has(&arguments, "help")) {
+        help_command(cli->out, arguments.command);
+        return CLI_DONE;
+    }
+    cli->json = options_has(&arguments, "json");
+    int code = find_dir(cli, &arguments);
+    if (code == CLI_DONE) {
+        code = arguments.command->run(cli, &arguments);
+    }
+    if ((fflush(cli->out) != 0 || ferror(cli->out)) && code == CLI_DONE) {
+        code = cli_fail(cli, CLI_REFUSED, "standard output could not be written; is its disk full?");
+    }
+    return code;
+}

@@ -1,0 +1,280 @@
+#include "tools/shoal/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "tools/shoal/document.h"
+
+#define BUFFER_BYTES (FRAME_BYTES_MAX + 4)
+#define DOCUMENT_BYTES_MAX (256u << 20)
+#define EXPERIMENT_PREFIX_MIN 4
+
+static int connect_to(struct cli *cli, int *out)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", cli->dir);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path) {
+        return cli_fail(cli, CLI_NO_DAEMON, "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir",
+                        cli->dir, sizeof address.sun_path - 1);
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return cli_fail(cli, CLI_REFUSED, "no socket could be made: %s", strerror(errno));
+    }
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        int reason = errno;
+        (void)close(fd);
+        if (reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR) {
+            return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir, cli->dir);
+        }
+        return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s cannot be used: %s", address.sun_path, strerror(reason));
+    }
+    *out = fd;
+    return CLI_DONE;
+}
+
+int client_open(struct cli *cli, struct client *out)
+{
+    memset(out, 0, sizeof *out);
+    out->cli = cli;
+    out->fd = -1;
+    uint8_t *buffer = malloc(BUFFER_BYTES);
+    out->request_bytes = malloc(FRAME_BYTES_MAX);
+    frame_reader_init(&out->reader, buffer, BUFFER_BYTES);
+    int code = buffer == NULL || out->request_bytes == NULL ? cli_fail(cli, CLI_REFUSED, "no memory is left")
+                                                            : connect_to(cli, &out->fd);
+    if (code != CLI_DONE) {
+        client_close(out);
+    }
+    return code;
+}
+
+void client_close(struct client *client)
+{
+    frame_reader_close(&client->reader);
+    if (client->fd >= 0) {
+        (void)close(client->fd);
+    }
+    free(client->reader.buffer);
+    free(client->request_bytes);
+    free(client->document);
+    memset(client, 0, sizeof *client);
+    client->fd = -1;
+    frame_reader_init(&client->reader, NULL, 0); /* no descriptors: a second close is harmless */
+}
+
+void client_begin(struct client *client, const char *op, uint32_t argument_count)
+{
+    pack_writer_init(&client->request, client->request_bytes, FRAME_BYTES_MAX);
+    pack_map(&client->request, 3 + argument_count);
+    pack_text(&client->request, "v");
+    pack_u64(&client->request, 1);
+    pack_text(&client->request, "id");
+    pack_u64(&client->request, ++client->id);
+    pack_text(&client->request, "op");
+    pack_text(&client->request, op);
+}
+
+static int fail_gone(struct client *client)
+{
+    return cli_fail(client->cli, CLI_NO_DAEMON, "the daemon on %s ended before it answered; look into its log, and try again",
+                    client->cli->dir);
+}
+
+int client_send(struct client *client, int passed_fd)
+{
+    if (client->request.failed) {
+        return cli_fail(client->cli, CLI_REFUSED, "the request is larger than %u KiB", FRAME_BYTES_MAX / 1024);
+    }
+    int result = frame_send(client->fd, client->request.bytes, client->request.used_bytes, passed_fd);
+    return result == 0 ? CLI_DONE : fail_gone(client);
+}
+
+static int fail_bad_answer(struct client *client)
+{
+    return cli_fail(client->cli, CLI_REFUSED, "the daemon on %s answered with something that is no reply; are shoal and shoald of "
+                                              "the same version?",
+                    client->cli->dir);
+}
+
+/* The daemon's own refusal. */
+static int fail_refused(struct client *client, const struct pack_reader *frame)
+{
+    uint64_t code = document_number(frame, "code");
+    char sentence[1024];
+    document_text(frame, "error", sentence, sizeof sentence);
+    return cli_fail(client->cli, code >= CLI_REFUSED && code <= CLI_TIMED_OUT ? (int)code : CLI_REFUSED, "%s",
+                    sentence[0] == '\0' ? "the daemon refused without a reason" : sentence);
+}
+
+/* One frame that answers the last request; notices and late replies to others are passed over. */
+static int next_frame(struct client *client, int timeout_ms, bool wants_fd, struct pack_reader *frame, int *fd)
+{
+    for (;;) {
+        const uint8_t *bytes;
+        size_t count;
+        int result = frame_reader_wait(&client->reader, client->fd, timeout_ms, &bytes, &count, wants_fd, fd);
+        if (result == ERR_TIMEOUT) {
+            return cli_fail(client->cli, CLI_TIMED_OUT, "the daemon on %s has not answered for %d s; it may be overloaded, try again",
+                            client->cli->dir, timeout_ms / 1000);
+        }
+        if (result == ERR_CLOSED || result == ERR_IO) {
+            return fail_gone(client);
+        }
+        if (result != 0) {
+            return fail_bad_answer(client);
+        }
+        struct pack_reader whole;
+        pack_reader_init(frame, bytes, count);
+        whole = *frame;
+        pack_skip(&whole);
+        if (!pack_at_end(&whole) || pack_peek(frame) != PACK_MAP) {
+            return fail_bad_answer(client);
+        }
+        struct pack_reader id = pack_find(frame, "id");
+        if (pack_read_u64(&id) == client->id && !id.failed) {
+            return document_true(frame, "ok") ? CLI_DONE : fail_refused(client, frame);
+        }
+        if (*fd >= 0) {
+            (void)close(*fd);
+        }
+    }
+}
+
+/* Joins the next part to client->document. */
+static int take_part(struct client *client, const struct pack_reader *frame)
+{
+    size_t part_bytes = frame->count;
+    if (part_bytes + client->document_bytes > DOCUMENT_BYTES_MAX) {
+        return cli_fail(client->cli, CLI_REFUSED, "the answer is larger than %u MiB", DOCUMENT_BYTES_MAX >> 20);
+    }
+    uint8_t *joined = NULL;
+    size_t joined_bytes = 0;
+    struct pack_reader before;
+    pack_reader_init(&before, client->document, client->document_bytes);
+    int result = document_join(client->document == NULL ? NULL : &before, frame, &joined, &joined_bytes);
+    if (result != 0) {
+        return result == ERR_MEMORY ? cli_fail(client->cli, CLI_REFUSED, "no memory is left") : fail_bad_answer(client);
+    }
+    free(client->document);
+    client->document = joined;
+    client->document_bytes = joined_bytes;
+    return CLI_DONE;
+}
+
+int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out)
+{
+    free(client->document);
+    client->document = NULL;
+    client->document_bytes = 0;
+    for (;;) {
+        struct pack_reader frame;
+        int fd = -1;
+        int code = next_frame(client, timeout_ms, wants_fd, &frame, &fd);
+        bool more = code == CLI_DONE && document_true(&frame, "more");
+        if (code == CLI_DONE && (more || client->document != NULL)) {
+            code = take_part(client, &frame);
+        }
+        if (code != CLI_DONE) {
+            if (fd >= 0) {
+                (void)close(fd);
+            }
+            return code;
+        }
+        if (more) {
+            if (fd >= 0) {
+                (void)close(fd); /* only a last part carries one */
+            }
+            continue;
+        }
+        *out = (struct reply){.document = frame, .end = document_true(&frame, "end"), .fd = fd};
+        if (client->document != NULL) {
+            pack_reader_init(&out->document, client->document, client->document_bytes);
+        }
+        return CLI_DONE;
+    }
+}
+
+int client_ask(struct client *client, int timeout_ms, struct reply *out)
+{
+    int code = client_send(client, -1);
+    return code != CLI_DONE ? code : client_next(client, timeout_ms, false, out);
+}
+
+static bool is_hex(const char *text)
+{
+    return text[strspn(text, "0123456789abcdefABCDEF")] == '\0';
+}
+
+struct search_result {
+    size_t count;
+    char ids[4][CLIENT_EXPERIMENT_TEXT_BYTES]; /* the first of them */
+};
+
+static void search_result_add(struct search_result *result, const char *id)
+{
+    if (result->count < 4) {
+        (void)bytes_copy_text(result->ids[result->count], CLIENT_EXPERIMENT_TEXT_BYTES, id);
+    }
+    result->count++;
+}
+
+static int choose(struct client *client, const struct search_result *result, const char *text, const char *how,
+                  char out[CLIENT_EXPERIMENT_TEXT_BYTES])
+{
+    if (result->count == 1) {
+        memcpy(out, result->ids[0], CLIENT_EXPERIMENT_TEXT_BYTES);
+        return CLI_DONE;
+    }
+    return cli_fail(client->cli, CLI_REFUSED, "%zu experiments %s %.80s: %s, %s%s%s%s%s; give one of these ids", result->count, how,
+                    text, result->ids[0], result->ids[1], result->count > 2 ? ", " : "",
+                    result->count > 2 ? result->ids[2] : "", result->count > 3 ? ", " : "",
+                    result->count > 4 ? "..." : result->count > 3 ? result->ids[3] : "");
+}
+
+int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
+{
+    size_t length = strlen(text);
+    bool hex = is_hex(text);
+    char lower[CLIENT_EXPERIMENT_TEXT_BYTES] = "";
+    for (size_t i = 0; hex && i < length && i < sizeof lower - 1; i++) {
+        lower[i] = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] - 'A' + 'a' : text[i]);
+    }
+    if (hex && length == CLIENT_EXPERIMENT_TEXT_BYTES - 1) {
+        memcpy(out, lower, sizeof lower);
+        return CLI_DONE;
+    }
+    client_begin(client, "ls", 0);
+    struct reply reply;
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    struct search_result named = {0}, begun = {0};
+    struct pack_reader list = pack_find(&reply.document, "experiments"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char id[CLIENT_EXPERIMENT_TEXT_BYTES], name[256];
+        document_text(&item, "id", id, sizeof id);
+        document_text(&item, "name", name, sizeof name);
+        if (strcmp(name, text) == 0) {
+            search_result_add(&named, id);
+        } else if (hex && length >= EXPERIMENT_PREFIX_MIN && strncmp(id, lower, length) == 0) {
+            search_result_add(&begun, id);
+        }
+    }
+    if (named.count > 0) {
+        return choose(client, &named, text, "are named", out);
+    }
+    if (begun.count > 0) {
+        return choose(client, &begun, text, "have ids that begin with", out);
+    }
+    return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no experiment with the name or id %.80s%s; shoal ls lists them", text,
+                    hex && length < EXPERIMENT_PREFIX_MIN ? " (the beginning of an id needs 4 digits)" : "");
+}

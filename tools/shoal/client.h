@@ -1,0 +1,53 @@
+#ifndef TOOLS_SHOAL_CLIENT_H
+#define TOOLS_SHOAL_CLIENT_H
+/* The client's end of the local socket (docs/wire.md, "Local socket"): one request at a time, replies as packed documents.
+ * Functions return an exit code of cli.h, and on failure have written their sentence already. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+#include "base/pack.h"
+#include "tools/shoal/cli.h"
+
+#define CLIENT_ANSWER_MS 60000 /* a daemon that is alive answers anything but a stream long before */
+#define CLIENT_EXPERIMENT_TEXT_BYTES 17
+
+struct client {
+    struct cli *cli;
+    int fd;
+    uint64_t id; /* of the last request */
+    struct frame_reader reader;
+    struct pack_writer request;
+    uint8_t *request_bytes;
+    uint8_t *document; /* joined from parts, or NULL */
+    size_t document_bytes;
+};
+
+/* Connects to DIR/shoald.sock; CLI_NO_DAEMON. */
+int client_open(struct cli *cli, struct client *out);
+void client_close(struct client *client);
+
+/* A request: begin, pack `argument_count` pairs into client->request, send. `passed_fd` is -1 or rides along. */
+void client_begin(struct client *client, const char *op, uint32_t argument_count);
+int client_send(struct client *client, int passed_fd);
+
+struct reply {
+    struct pack_reader document; /* a map; valid until the next call */
+    bool end;
+    int fd; /* what rode along if wanted, else -1; the caller closes it */
+};
+
+/* The next whole reply, parts joined; waits at most `timeout_ms`, -1: for ever. A refusal of the daemon is written as an
+ * error, and its code returned. */
+int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out);
+
+/* A request whose arguments are packed and that has one reply. */
+int client_ask(struct client *client, int timeout_ms, struct reply *out);
+
+/* The experiment that the user means: a whole id, a unique name, or a unique beginning of an id of at least 4 digits. `out`
+ * is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be several. */
+int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,173 @@
+/* ls, show, wait, cancel, pause, resume. */
+
+#include <string.h>
+
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+
+#define WAIT_S_MAX (366ull * 86400)
+#define WAIT_GRACE_MS 5000 /* the daemon keeps the time; this is for one that hangs */
+
+static void render_list(struct cli *cli, const struct pack_reader *document)
+{
+    struct table table = {0};
+    table_column(&table, "ID", false);
+    table_column(&table, "NAME", false);
+    table_column(&table, "STATE", false);
+    table_column(&table, "TRIALS", false);
+    table_column(&table, "BEST", false);
+    table_column(&table, "COORDINATOR", false);
+    table_column(&table, "TERM", true);
+    table_column(&table, "SUBMITTED", false);
+    struct pack_reader list = pack_find(document, "experiments"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char text[PRINT_SUMMARY_BYTES];
+        struct pack_reader counts = pack_find(&item, "trials");
+        print_cell_text(&table, &item, "id");
+        print_cell_text(&table, &item, "name");
+        document_text(&item, "state", text, sizeof text);
+        table_cell(&table, render_state_colour(text), "%s", text);
+        print_counts(&counts, text);
+        table_cell(&table, RENDER_PLAIN, "%s", text);
+        print_best(&item, text);
+        table_cell(&table, RENDER_PLAIN, "%s", text);
+        print_coordinator(&item, text);
+        table_cell(&table, RENDER_PLAIN, "%s", text);
+        print_cell_text(&table, &item, "term");
+        render_time(text, 1000 * document_number(&item, "submitted_s"));
+        table_cell(&table, RENDER_PLAIN, "%s", document_number(&item, "submitted_s") == 0 ? "-" : text);
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+int command_ls(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    return print_simple(cli, "ls", render_list);
+}
+
+/* Connects, finds the experiment of the first operand, and begins a request about it. */
+static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, uint32_t more, struct client *client)
+{
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    int code = client_open(cli, client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_find_experiment(client, arguments->operands[0], id);
+    if (code != CLI_DONE) {
+        client_close(client);
+        return code;
+    }
+    client_begin(client, op, 1 + more);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    return CLI_DONE;
+}
+
+static void render_show(struct cli *cli, const struct pack_reader *document)
+{
+    struct pack_reader experiment = pack_find(document, "experiment");
+    print_experiment_head(cli->out, cli->colours, document);
+    print_trials(cli->out, cli->colours, &experiment, 0);
+    print_tails(cli->out, &experiment);
+}
+
+int command_show(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    int code = begin_about(cli, arguments, "show", 0, &client);
+    if (code == CLI_DONE) {
+        code = print_reply(&client, render_show);
+        client_close(&client);
+    }
+    return code;
+}
+
+static int wait_result(struct cli *cli, const char *name, const char *state)
+{
+    if (strcmp(state, "completed") == 0) {
+        return CLI_DONE;
+    }
+    return cli_fail(cli, CLI_REFUSED, "the experiment %.80s is %s; shoal show %.80s tells more", name,
+                    state[0] == '\0' ? "gone" : state, name);
+}
+
+int command_wait(struct cli *cli, const struct arguments *arguments)
+{
+    uint64_t timeout_s = 0;
+    const char *timeout = options_value(arguments, "timeout");
+    if (timeout != NULL && options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout);
+    }
+    struct client client;
+    int code = begin_about(cli, arguments, "wait", timeout != NULL ? 1 : 0, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (timeout != NULL) {
+        pack_text(&client.request, "timeout_s");
+        pack_u64(&client.request, timeout_s);
+    }
+    code = client_send(&client, -1);
+    struct reply reply = {.end = false};
+    char state[32] = "", counts_text[PRINT_SUMMARY_BYTES], best[PRINT_SUMMARY_BYTES];
+    int patience_ms = timeout == NULL || timeout_s > 1000000 ? -1 : (int)(timeout_s * 1000) + WAIT_GRACE_MS;
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(&client, patience_ms, false, &reply);
+        if (code == CLI_DONE) {
+            document_text(&reply.document, "state", state, sizeof state);
+        }
+        if (code == CLI_DONE && reply.end && cli->json) {
+            (void)document_write_reply_json(cli->out, &reply.document);
+        } else if (code == CLI_DONE && (reply.end || cli->err_is_terminal)) {
+            struct pack_reader counts = pack_find(&reply.document, "trials");
+            print_counts(&counts, counts_text);
+            print_best(&reply.document, best);
+            (void)fprintf(reply.end ? cli->out : cli->err, "%s%s: trials %s; best %s%s", cli->err_is_terminal ? "\r" : "", state,
+                          counts_text, best, reply.end ? "\n" : "  ");
+            (void)fflush(cli->err);
+        }
+    }
+    client_close(&client);
+    return code != CLI_DONE ? code : wait_result(cli, arguments->operands[0], state);
+}
+
+static int control(struct cli *cli, const struct arguments *arguments, const char *op, const char *done)
+{
+    struct client client;
+    struct reply reply;
+    int code = begin_about(cli, arguments, op, 0, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE && cli->json) {
+        (void)document_write_reply_json(cli->out, &reply.document);
+    } else if (code == CLI_DONE) {
+        char id[32];
+        unsigned long long stored_on = document_number(&reply.document, "stored_on");
+        document_text(&reply.document, "experiment", id, sizeof id);
+        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", id, done, stored_on, stored_on == 1 ? "" : "s");
+    }
+    client_close(&client);
+    return code;
+}
+
+int command_cancel(struct cli *cli, const struct arguments *arguments)
+{
+    return control(cli, arguments, "cancel", "cancelled");
+}
+
+int command_pause(struct cli *cli, const struct arguments *arguments)
+{
+    return control(cli, arguments, "pause", "paused");
+}
+
+int command_resume(struct cli *cli, const struct arguments *arguments)
+{
+    return control(cli, arguments, "resume", "resumed");
+}

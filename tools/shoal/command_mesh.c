@@ -1,0 +1,455 @@
+/* init, join, invite, leave: how a node comes into a mesh and goes. init and join need no daemon: they prepare the data
+ * directory that the daemon then starts from (docs/wire.md). */
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "gossip/control.h"
+#include "gossip/keys.h"
+#include "gossip/message.h"
+#include "gossip/token.h"
+#include "node/edge.h"
+#include "node/facts.h"
+#include "store/data_dir.h"
+#include "store/state_lmdb.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+
+#define JOIN_TIMEOUT_MS 10000
+#define EXPIRES_STANDARD_S 86400
+#define EXPIRES_S_MAX (366ull * 86400)
+#define BATCH_MAX 1024 /* records of one WELCOME, of at least 100 bytes each, and the meta values */
+
+_Static_assert(BATCH_MAX > MESSAGE_BYTES_MAX / (RECORD_HEAD_BYTES + 2 + RECORD_SIGNATURE_BYTES) + 4,
+               "all records of an answer fit");
+
+/* A data directory that this process holds. */
+struct house {
+    int lock_fd;
+    struct state *state;
+    struct keys keys;
+};
+
+/* Names go into log lines and tables of other machines. */
+static bool is_name(const char *name, size_t size, char lowest)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] < lowest || name[i] > '~') {
+            return false;
+        }
+    }
+    return length > 0 && length < size;
+}
+
+static int node_name(struct cli *cli, const char *given, char out[FACT_NAME_BYTES])
+{
+    char host[256] = "";
+    if (given == NULL) {
+        if (gethostname(host, sizeof host - 1) != 0) {
+            host[0] = '\0';
+        }
+        host[strcspn(host, ".")] = '\0'; /* the short name */
+    }
+    const char *name = given != NULL ? given : host;
+    if (!is_name(name, FACT_NAME_BYTES, '!')) {
+        return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a node's name: allowed are 1 to %d letters, digits and signs of ASCII "
+                                        "without blanks",
+                        name, FACT_NAME_BYTES - 1);
+    }
+    (void)bytes_copy_text(out, FACT_NAME_BYTES, name);
+    return CLI_DONE;
+}
+
+static void house_close(struct house *house)
+{
+    state_close(&house->state);
+    keys_wipe(&house->keys);
+    if (house->lock_fd >= 0) {
+        (void)close(house->lock_fd);
+    }
+}
+
+/* A key from an earlier try that did not come to an end is used again: a member may have vouched for it already. */
+static int house_keys(struct cli *cli, struct house *house)
+{
+    char error[256];
+    int result = keys_load(cli->dir, &house->keys, error);
+    if (result == ERR_NOT_FOUND) {
+        keys_create(&house->keys);
+        result = keys_save(&house->keys, cli->dir, error);
+    }
+    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
+}
+
+/* Opens a directory that belongs to no mesh yet, and makes its key. On failure nothing stays open. */
+static int house_open(struct cli *cli, struct house *house)
+{
+    char error[512];
+    *house = (struct house){.lock_fd = -1};
+    if (keys_start() != 0) {
+        return cli_fail(cli, CLI_REFUSED, "libsodium does not start");
+    }
+    if (data_dir_open(cli->dir, &house->lock_fd, error, sizeof error) != 0) {
+        house->lock_fd = -1;
+        return cli_fail(cli, CLI_REFUSED, "%s", error);
+    }
+    int code = CLI_DONE;
+    mesh_id mesh;
+    size_t bytes;
+    if (state_open(cli->dir, &house->state, error, sizeof error) != 0) {
+        code = cli_fail(cli, CLI_REFUSED, "%s", error);
+    } else if (state_get(house->state, STATE_META, "mesh", 4, &mesh, sizeof mesh, &bytes) != ERR_NOT_FOUND) {
+        char hex[2 * MESH_ID_BYTES + 1];
+        bytes_to_hex(hex, mesh.bytes, MESH_ID_BYTES);
+        code = cli_fail(cli, CLI_REFUSED, "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
+                        cli->dir, hex);
+    } else {
+        code = house_keys(cli, house);
+    }
+    if (code != CLI_DONE) {
+        house_close(house);
+    }
+    return code;
+}
+
+static struct state_op put(enum state_table table, const void *key, size_t key_bytes, const void *value, size_t value_bytes)
+{
+    return (struct state_op){
+        .table = table, .key = key, .key_bytes = key_bytes, .value = value, .value_bytes = value_bytes, .is_delete = false};
+}
+
+static int house_write(struct cli *cli, struct house *house, const struct state_op *ops, size_t op_count)
+{
+    int result = state_put_batch(house->state, ops, op_count);
+    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "writing to %s/state failed: %s", cli->dir, err_text(result));
+}
+
+/* What comes next, with --dir if it was given. */
+static void say_next(struct cli *cli, const struct arguments *arguments, bool founder)
+{
+    bool given = options_value(arguments, "dir") != NULL;
+    const char *option = given ? " --dir " : "", *dir = given ? cli->dir : "";
+    (void)fprintf(cli->out, "next: shoald%s%s\n", option, dir);
+    if (founder) {
+        (void)fprintf(cli->out, "then, for others to join: shoal%s%s invite\n", option, dir);
+    }
+}
+
+static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const char *name, node_id id)
+{
+    char mesh_hex[2 * MESH_ID_BYTES + 1], node_hex[2 * NODE_ID_BYTES + 1];
+    bytes_to_hex(mesh_hex, mesh.bytes, MESH_ID_BYTES);
+    bytes_to_hex(node_hex, id.bytes, NODE_ID_BYTES);
+    if (!cli->json) {
+        (void)fprintf(cli->out, "mesh %s%s%s\nnode %s %s\n", mesh_name, *mesh_name != '\0' ? " " : "", mesh_hex, name, node_hex);
+        return;
+    }
+    uint8_t bytes[512];
+    struct pack_writer writer;
+    struct pack_reader value;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 2);
+    for (int i = 0; i < 2; i++) {
+        pack_text(&writer, i == 0 ? "mesh" : "node");
+        pack_map(&writer, 2);
+        pack_text(&writer, "id");
+        pack_text(&writer, i == 0 ? mesh_hex : node_hex);
+        pack_text(&writer, "name");
+        pack_text(&writer, i == 0 ? mesh_name : name);
+    }
+    pack_reader_init(&value, bytes, writer.used_bytes);
+    (void)document_write_json(cli->out, value);
+}
+
+/* ---- init -------------------------------------------------------------------------------------------------------- */
+
+/* The founder's own record: it vouches for itself, and the mesh is named after it. */
+static size_t found(const struct keys *keys, const char *name, mesh_id *mesh, record_ident *ident,
+                    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX])
+{
+    struct fact_member fact = {.nonce = {0}};
+    memcpy(fact.public_key, keys->sign_public, sizeof fact.public_key);
+    (void)bytes_copy_text(fact.name, sizeof fact.name, name);
+    randombytes_buf(fact.nonce, sizeof fact.nonce);
+    *mesh = mesh_id_of_founder(fact.public_key, fact.nonce);
+    uint8_t body[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, body, sizeof body);
+    fact_member_pack(&writer, &fact);
+    struct fact_key key = fact_key_node_id(keys->id);
+    struct record record = {
+        .kind = FACT_MEMBER,
+        .writer = keys->id,
+        .version = {.boot = 1 + randombytes_uniform(UINT32_MAX), .seq = 1}, /* boot 0: before the daemon's first */
+        .key = key.bytes,
+        .key_bytes = key.count,
+        .body = body,
+        .body_bytes = (uint16_t)writer.used_bytes,
+    };
+    size_t count = record_encode(&record, envelope, RECORD_ENVELOPE_BYTES_MAX);
+    keys_sign_record(keys, *mesh, envelope, count);
+    *ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+    return count;
+}
+
+int command_init(struct cli *cli, const struct arguments *arguments)
+{
+    char name[FACT_NAME_BYTES], mesh_name[FACT_NAME_BYTES];
+    int code = node_name(cli, options_value(arguments, "node-name"), name);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    const char *given = options_value(arguments, "name");
+    if (given != NULL && !is_name(given, sizeof mesh_name, ' ')) {
+        return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a mesh's name: allowed are 1 to %d characters of ASCII", given,
+                        FACT_NAME_BYTES - 1);
+    }
+    (void)bytes_copy_text(mesh_name, sizeof mesh_name, given != NULL ? given : name);
+    struct house house;
+    code = house_open(cli, &house);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
+    mesh_id mesh;
+    record_ident ident;
+    size_t count = found(&house.keys, name, &mesh, &ident, envelope);
+    const struct state_op ops[] = {
+        put(STATE_RECORDS, ident.bytes, sizeof ident.bytes, envelope, count),
+        put(STATE_META, "mesh", 4, mesh.bytes, sizeof mesh.bytes),
+        put(STATE_META, "mesh_name", 9, mesh_name, strlen(mesh_name)),
+        put(STATE_META, "name", 4, name, strlen(name)),
+    };
+    code = house_write(cli, &house, ops, sizeof ops / sizeof ops[0]);
+    if (code == CLI_DONE) {
+        say_ids(cli, mesh_name, mesh, name, house.keys.id);
+        if (!cli->json) {
+            say_next(cli, arguments, true);
+        }
+    }
+    house_close(&house);
+    return code;
+}
+
+/* ---- join -------------------------------------------------------------------------------------------------------- */
+
+struct welcome {
+    uint8_t answer[MESSAGE_BYTES_MAX];
+    uint8_t good[MESSAGE_BYTES_MAX]; /* verified records, end to end */
+    size_t good_bytes;
+    struct state_op ops[BATCH_MAX];
+    record_ident idents[BATCH_MAX];
+    uint8_t peers[TOKEN_TEXT_BYTES];
+};
+
+static int token_text(struct cli *cli, const char *operand, char out[TOKEN_TEXT_BYTES * 2])
+{
+    if (strcmp(operand, "-") != 0) {
+        bool fits = bytes_copy_text(out, TOKEN_TEXT_BYTES * 2, operand);
+        return fits ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "the token is longer than any; copy it again");
+    }
+    size_t bytes = fread(out, 1, TOKEN_TEXT_BYTES * 2 - 1, stdin);
+    out[bytes] = '\0';
+    return CLI_DONE;
+}
+
+static int ask_members(struct cli *cli, const struct token *token, const struct house *house, const char *name,
+                       struct welcome *welcome, struct join_answer *answer)
+{
+    char error[256];
+    void *context = zmq_ctx_new();
+    if (context == NULL) {
+        return cli_fail(cli, CLI_REFUSED, "libzmq does not start: %s", zmq_strerror(zmq_errno()));
+    }
+    int result = control_join(context, token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer, sizeof welcome->answer,
+                              answer, error);
+    while (zmq_ctx_term(context) != 0 && zmq_errno() == EINTR) {
+    }
+    if (result != 0) {
+        return cli_fail(cli, result == ERR_TIMEOUT ? CLI_TIMED_OUT : CLI_REFUSED, "%s", error);
+    }
+    return CLI_DONE;
+}
+
+/* Only what is signed by members whom a chain of vouchers ties to the founder counts. */
+static int verify(struct cli *cli, const struct token *token, const struct house *house, const struct join_answer *answer,
+                  struct welcome *welcome)
+{
+    struct edge *edge;
+    int result = edge_open(&house->keys, token->mesh, &edge);
+    if (result != 0) {
+        return cli_fail(cli, CLI_REFUSED, "the answer cannot be verified: %s", err_text(result));
+    }
+    welcome->good_bytes = edge_filter(edge, answer->records, answer->record_bytes, welcome->good);
+    edge_close(&edge);
+    return CLI_DONE;
+}
+
+/* One operation per record; `*vouched` if one of them is a member's voucher for us. */
+static size_t list_records(struct welcome *welcome, node_id self, bool *vouched)
+{
+    size_t count = 0;
+    *vouched = false;
+    for (size_t at = 0, bytes; at < welcome->good_bytes; at += bytes) {
+        struct record record;
+        if (record_length(welcome->good + at, welcome->good_bytes - at, &bytes) != 0 ||
+            record_decode(welcome->good + at, bytes, &record) != 0) {
+            return count;
+        }
+        struct fact_member fact;
+        if (record.kind == FACT_MEMBER && !node_id_equal(record.writer, self) && fact_member_read(&record, &fact) == 0) {
+            *vouched = *vouched || node_id_equal(node_id_of_key(fact.public_key), self);
+        }
+        welcome->idents[count] = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+        welcome->ops[count] =
+            put(STATE_RECORDS, welcome->idents[count].bytes, sizeof welcome->idents[count].bytes, welcome->good + at, bytes);
+        count++;
+    }
+    return count;
+}
+
+static size_t list_peers(const struct token *token, uint8_t *out, size_t capacity)
+{
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, capacity);
+    pack_array(&writer, token->member_count);
+    for (uint32_t i = 0; i < token->member_count; i++) {
+        const struct token_member *member = &token->members[i];
+        pack_array(&writer, 1 + member->address_count);
+        pack_bin(&writer, member->sign_public, sizeof member->sign_public);
+        for (uint32_t a = 0; a < member->address_count; a++) {
+            pack_text(&writer, member->addresses[a]);
+        }
+    }
+    return writer.failed ? 0 : writer.used_bytes;
+}
+
+static int store(struct cli *cli, const struct token *token, struct house *house, const char *name, struct welcome *welcome)
+{
+    bool vouched;
+    size_t count = list_records(welcome, house->keys.id, &vouched);
+    if (!vouched) {
+        return cli_fail(cli, CLI_REFUSED, "the member that answered sent no proof that it belongs to the mesh of the token and vouches "
+                                          "for this node; ask somebody else of the mesh for a token");
+    }
+    size_t peers_bytes = list_peers(token, welcome->peers, sizeof welcome->peers);
+    welcome->ops[count++] = put(STATE_META, "peers", 5, welcome->peers, peers_bytes);
+    welcome->ops[count++] = put(STATE_META, "mesh", 4, token->mesh.bytes, sizeof token->mesh.bytes);
+    welcome->ops[count++] = put(STATE_META, "name", 4, name, strlen(name));
+    return house_write(cli, house, welcome->ops, count);
+}
+
+static int join(struct cli *cli, const struct token *token, struct house *house, const char *name)
+{
+    struct join_answer answer;
+    struct welcome *welcome = calloc(1, sizeof *welcome);
+    if (welcome == NULL) {
+        return cli_fail(cli, CLI_REFUSED, "no memory is left");
+    }
+    int code = ask_members(cli, token, house, name, welcome, &answer);
+    if (code == CLI_DONE) {
+        code = verify(cli, token, house, &answer, welcome);
+    }
+    if (code == CLI_DONE) {
+        code = store(cli, token, house, name, welcome);
+    }
+    free(welcome);
+    return code;
+}
+
+int command_join(struct cli *cli, const struct arguments *arguments)
+{
+    char name[FACT_NAME_BYTES], text[TOKEN_TEXT_BYTES * 2], error[256];
+    struct token token;
+    struct house house;
+    int code = node_name(cli, options_value(arguments, "name"), name);
+    if (code == CLI_DONE) {
+        code = token_text(cli, arguments->operands[0], text);
+    }
+    if (code == CLI_DONE && token_read(text, (uint64_t)time(NULL), &token, error) != 0) {
+        code = cli_fail(cli, CLI_REFUSED, "%s", error);
+    }
+    if (code == CLI_DONE) {
+        code = house_open(cli, &house);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = join(cli, &token, &house, name);
+    if (code == CLI_DONE) {
+        say_ids(cli, "", token.mesh, name, house.keys.id);
+        if (!cli->json) {
+            say_next(cli, arguments, false);
+        }
+    }
+    house_close(&house);
+    sodium_memzero(&token, sizeof token);
+    sodium_memzero(text, sizeof text);
+    return code;
+}
+
+/* ---- invite, leave ------------------------------------------------------------------------------------------------- */
+
+static void render_invite(struct cli *cli, const struct pack_reader *document)
+{
+    char text[TOKEN_TEXT_BYTES];
+    document_text(document, "token", text, sizeof text);
+    (void)fprintf(cli->out, "%s\n", text);
+    if (cli->err_is_terminal) {
+        char when[RENDER_UNIT_BYTES];
+        render_time(when, 1000 * document_number(document, "expires_s"));
+        (void)fprintf(cli->err, "good until %s; on the other machine: shoal join TOKEN\n", when);
+    }
+}
+
+int command_invite(struct cli *cli, const struct arguments *arguments)
+{
+    uint64_t expires_s = EXPIRES_STANDARD_S;
+    const char *expires = options_value(arguments, "expires");
+    if (expires != NULL && (options_duration(expires, EXPIRES_S_MAX, &expires_s) != 0 || expires_s == 0)) {
+        return cli_fail(cli, CLI_USAGE, "--expires %.40s is no time; allowed are 90s, 15m, 24h, up to 366d", expires);
+    }
+    struct client client;
+    int code = client_open(cli, &client);
+    if (code == CLI_DONE) {
+        client_begin(&client, "invite", 1);
+        pack_text(&client.request, "expires_s");
+        pack_u64(&client.request, expires_s);
+        code = print_reply(&client, render_invite);
+        client_close(&client);
+    }
+    return code;
+}
+
+int command_leave(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    struct client client;
+    struct reply reply = {.end = false};
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(&client, "leave", 0);
+    code = client_send(&client, -1);
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(&client, -1, false, &reply); /* workers save first: that may take preemption_timeout */
+    }
+    if (code == CLI_DONE && cli->json) {
+        (void)document_write_reply_json(cli->out, &reply.document);
+    } else if (code == CLI_DONE) {
+        (void)fputs("this node has left the mesh\n", cli->out);
+    }
+    client_close(&client);
+    return code;
+}

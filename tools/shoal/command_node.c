@@ -1,0 +1,187 @@
+/* status, nodes, slots, events: what this node knows of the mesh. */
+
+#include <string.h>
+
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+
+static void write_refused(FILE *out, const struct pack_reader *document)
+{
+    struct pack_reader map = pack_find(document, "refused");
+    uint32_t count = pack_read_map(&map);
+    (void)fputs("refused      ", out);
+    bool any = false;
+    for (uint32_t i = 0; i < count && !map.failed; i++) {
+        size_t bytes;
+        const char *name = pack_read_text(&map, &bytes);
+        unsigned long long number = pack_read_u64(&map);
+        if (!map.failed && number > 0) {
+            (void)fprintf(out, "%s%llu %.*s", any ? ", " : "", number, (int)(bytes > 40 ? 40 : bytes), name);
+            any = true;
+        }
+    }
+    (void)fputs(any ? "\n" : "nothing\n", out);
+}
+
+static void render_status(struct cli *cli, const struct pack_reader *document)
+{
+    FILE *out = cli->out;
+    struct pack_reader mesh = pack_find(document, "mesh"), node = pack_find(document, "node");
+    char mesh_id[64], mesh_name[128], node_id[64], node_name[128], state[32], version[32], address[128];
+    document_text(&mesh, "id", mesh_id, sizeof mesh_id);
+    document_text(&mesh, "name", mesh_name, sizeof mesh_name);
+    document_text(&node, "id", node_id, sizeof node_id);
+    document_text(&node, "name", node_name, sizeof node_name);
+    document_text(&node, "state", state, sizeof state);
+    document_text(document, "version", version, sizeof version);
+    document_text(document, "address", address, sizeof address);
+    char uptime[RENDER_UNIT_BYTES], memory[RENDER_UNIT_BYTES];
+    render_duration(uptime, document_number(document, "uptime_s"));
+    render_bytes(memory, document_number(document, "memory_bytes"));
+    (void)fprintf(out, "mesh         %s%s%s\n", mesh_name, mesh_name[0] != '\0' ? "  " : "", mesh_id);
+    (void)fprintf(out, "node         %s  %s  ", node_name, node_id);
+    render_text(out, cli->colours, render_state_colour(state), state);
+    (void)fprintf(out, "\naddress      %s\n", address);
+    (void)fprintf(out, "daemon       version %s, up for %s, %s of memory\n", version, uptime, memory);
+    (void)fprintf(out, "nodes        %llu of %llu alive\n", (unsigned long long)document_number(document, "nodes_alive"),
+                  (unsigned long long)document_number(document, "nodes"));
+    (void)fprintf(out, "slots        %llu of %llu free\n", (unsigned long long)document_number(document, "slots_free"),
+                  (unsigned long long)document_number(document, "slots"));
+    (void)fprintf(out, "experiments  %llu live of %llu\n", (unsigned long long)document_number(document, "experiments_live"),
+                  (unsigned long long)document_number(document, "experiments"));
+    (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
+    write_refused(out, document);
+    if (document_true(document, "syncing")) {
+        render_text(out, cli->colours, RENDER_YELLOW, "syncing      not all records are here yet: this node grants no slots\n");
+    }
+    if (document_true(document, "disk_full")) {
+        render_text(out, cli->colours, RENDER_RED, "disk         FULL: no new work here; make room in the data directory\n");
+    }
+}
+
+int command_status(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    return print_simple(cli, "status", render_status);
+}
+
+static void render_nodes(struct cli *cli, const struct pack_reader *document)
+{
+    struct table table = {0};
+    table_column(&table, "NAME", false);
+    table_column(&table, "STATE", false);
+    table_column(&table, "ADDRESS", false);
+    table_column(&table, "SLOTS", true);
+    table_column(&table, "VERSION", false);
+    table_column(&table, "ID", false);
+    struct pack_reader list = pack_find(document, "nodes"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char text[128];
+        print_cell_text(&table, &item, "name");
+        document_text(&item, "state", text, sizeof text);
+        table_cell(&table, render_state_colour(text), "%s", text);
+        print_cell_text(&table, &item, "address");
+        print_cell_text(&table, &item, "slots");
+        print_cell_text(&table, &item, "version");
+        print_cell_text(&table, &item, "id");
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+int command_nodes(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    return print_simple(cli, "nodes", render_nodes);
+}
+
+static void render_slots(struct cli *cli, const struct pack_reader *document)
+{
+    struct table table = {0};
+    table_column(&table, "NODE", false);
+    table_column(&table, "SLOT", true);
+    table_column(&table, "KIND", false);
+    table_column(&table, "MODEL", false);
+    table_column(&table, "MEMORY", true);
+    table_column(&table, "STATE", false);
+    table_column(&table, "EXPERIMENT", false);
+    table_column(&table, "TRIAL", true);
+    table_column(&table, "ATTEMPT", true);
+    struct pack_reader list = pack_find(document, "slots"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char text[128], memory[RENDER_UNIT_BYTES];
+        document_text(&item, "node_name", text, sizeof text);
+        if (text[0] == '\0') {
+            document_text(&item, "node", text, sizeof text);
+        }
+        table_cell(&table, RENDER_PLAIN, "%s", text);
+        print_cell_text(&table, &item, "index");
+        print_cell_text(&table, &item, "kind");
+        print_cell_text(&table, &item, "model");
+        render_bytes(memory, document_number(&item, "memory_bytes"));
+        table_cell(&table, RENDER_PLAIN, "%s", document_number(&item, "memory_bytes") == 0 ? "-" : memory);
+        document_text(&item, "state", text, sizeof text);
+        table_cell(&table, render_state_colour(text), "%s", text);
+        print_cell_text(&table, &item, "experiment");
+        print_cell_text(&table, &item, "trial");
+        print_cell_text(&table, &item, "attempt");
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+int command_slots(struct cli *cli, const struct arguments *arguments)
+{
+    (void)arguments;
+    return print_simple(cli, "slots", render_slots);
+}
+
+static void write_event(struct cli *cli, struct pack_reader item)
+{
+    char when[RENDER_UNIT_BYTES], text[512];
+    if (cli->json) {
+        (void)document_write_json(cli->out, item);
+        return;
+    }
+    render_time(when, document_number(&item, "wall_ms"));
+    document_text(&item, "text", text, sizeof text);
+    render_text(cli->out, cli->colours, RENDER_DIM, when);
+    (void)fprintf(cli->out, "  %s\n", text);
+}
+
+int command_events(struct cli *cli, const struct arguments *arguments)
+{
+    uint64_t from = 0;
+    bool follow = options_has(arguments, "follow");
+    const char *from_text = options_value(arguments, "from");
+    if (from_text != NULL && options_number(from_text, UINT64_MAX, &from) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--from %.40s is no number of an event", from_text);
+    }
+    struct client client;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(&client, "events", 2);
+    pack_text(&client.request, "from");
+    pack_u64(&client.request, from);
+    pack_text(&client.request, "follow");
+    pack_bool(&client.request, follow);
+    code = client_send(&client, -1);
+    struct reply reply = {.end = false};
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(&client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
+        if (code == CLI_DONE && document_has(&reply.document, "events")) {
+            struct pack_reader list = pack_find(&reply.document, "events"), item;
+            uint32_t count = pack_read_array(&list);
+            for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+                write_event(cli, item);
+            }
+            (void)fflush(cli->out);
+        }
+    }
+    client_close(&client);
+    return code;
+}

@@ -1,0 +1,287 @@
+/* submit: the configuration file and the packed code directory go to the daemon, which keeps them and spreads them. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "node/config.h"
+#include "node/config_yaml.h"
+#include "store/archive.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+#include "tools/shoal/watch.h"
+
+#define OVERRIDES_MAX 64
+#define TRIES 5
+
+struct submission {
+    char id[2 * EXPERIMENT_ID_BYTES + 1];
+    const char *file;
+    char *text;
+    size_t text_bytes;
+    const char *overrides[OVERRIDES_MAX];
+    size_t override_count;
+    int archive_fd;
+    uint64_t archive_bytes;
+    char name[CONFIG_NAME_BYTES];
+};
+
+/* ---- --help-config ----------------------------------------------------------------------------------------------- */
+
+static void help_row(void *context, const struct config_option_text *text)
+{
+    FILE *out = context;
+    (void)fprintf(out, "%s  (%s; %s; default: %s)\n    %s\n", text->key, text->type, text->allowed, text->standard, text->help);
+}
+
+static int help_config(struct cli *cli)
+{
+    (void)fputs("Keys of the configuration file (YAML); a.b means b inside of the map a.\n\n", cli->out);
+    config_describe(help_row, cli->out);
+    return CLI_DONE;
+}
+
+/* ---- what is submitted ------------------------------------------------------------------------------------------- */
+
+static int read_file(struct cli *cli, struct submission *submission)
+{
+    bool from_input = strcmp(submission->file, "-") == 0;
+    FILE *file = from_input ? stdin : fopen(submission->file, "re");
+    if (file == NULL) {
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file, strerror(errno));
+    }
+    submission->text = malloc(CONFIG_TEXT_BYTES_MAX + 1);
+    int reason = submission->text == NULL ? ENOMEM : 0;
+    errno = 0;
+    if (reason == 0) {
+        submission->text_bytes = fread(submission->text, 1, CONFIG_TEXT_BYTES_MAX + 1, file);
+        reason = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
+    }
+    if (!from_input) {
+        (void)fclose(file);
+    }
+    if (reason != 0) {
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file, strerror(reason));
+    }
+    if (submission->text_bytes > CONFIG_TEXT_BYTES_MAX) {
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s is larger than %u KiB; is it the right file?", submission->file,
+                        CONFIG_TEXT_BYTES_MAX / 1024);
+    }
+    return CLI_DONE;
+}
+
+/* The daemon checks again; here a mistake is told before gigabytes are packed. */
+static int check_config(struct cli *cli, struct submission *submission)
+{
+    uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
+    struct config *config = malloc(sizeof *config);
+    char error[CONFIG_ERROR_BYTES] = "no memory is left";
+    int result = ERR_MEMORY;
+    if (scratch != NULL && config != NULL) {
+        result = config_parse_yaml(submission->file, submission->text, submission->text_bytes, submission->overrides,
+                                   submission->override_count, scratch, CONFIG_SCRATCH_BYTES, config, error);
+    }
+    if (result == 0) {
+        (void)bytes_copy_text(submission->name, sizeof submission->name, config->name);
+    }
+    free(scratch);
+    free(config);
+    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
+}
+
+/* The directory of `file`: what is before the last '/', or the current one. */
+static int context_of(struct cli *cli, const struct arguments *arguments, const char *file, char out[PATH_MAX])
+{
+    const char *given = options_value(arguments, "context");
+    const char *slash = strrchr(file, '/');
+    int length;
+    if (given != NULL) {
+        length = snprintf(out, PATH_MAX, "%s", given);
+    } else if (strcmp(file, "-") == 0) {
+        return cli_fail(cli, CLI_USAGE, "a configuration from standard input needs --context DIR: where the code is");
+    } else if (slash == NULL) {
+        length = snprintf(out, PATH_MAX, ".");
+    } else {
+        length = snprintf(out, PATH_MAX, "%.*s", slash == file ? 1 : (int)(slash - file), file);
+    }
+    return length > 0 && length < PATH_MAX ? CLI_DONE : cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
+}
+
+static int pack_context(struct cli *cli, const char *dir, struct submission *submission)
+{
+    char error[512];
+    if (cli->err_is_terminal) {
+        (void)fprintf(cli->err, "packing %s ...", dir);
+        (void)fflush(cli->err);
+    }
+    submission->archive_fd = memfd_create("shoal-context", MFD_CLOEXEC);
+    if (submission->archive_fd < 0) {
+        return cli_fail(cli, CLI_REFUSED, "no memory file could be made for the code: %s", strerror(errno));
+    }
+    int result = archive_pack(dir, submission->archive_fd, 0, error, sizeof error);
+    struct stat status;
+    if (cli->err_is_terminal) {
+        (void)fputs("\r\033[K", cli->err);
+    }
+    if (result != 0) {
+        return cli_fail(cli, CLI_REFUSED, "%s", error);
+    }
+    if (fstat(submission->archive_fd, &status) != 0) {
+        return cli_fail(cli, CLI_REFUSED, "the packed code cannot be read: %s", strerror(errno));
+    }
+    submission->archive_bytes = (uint64_t)status.st_size;
+    return CLI_DONE;
+}
+
+/* ---- sending it -------------------------------------------------------------------------------------------------- */
+
+static void show_progress(struct cli *cli, const struct pack_reader *document)
+{
+    struct pack_reader progress = pack_find(document, "progress");
+    uint64_t done = document_number(&progress, "done_bytes"), all = document_number(&progress, "bytes");
+    if (cli->err_is_terminal && all > 0) {
+        char done_text[RENDER_UNIT_BYTES], all_text[RENDER_UNIT_BYTES];
+        render_bytes(done_text, done);
+        render_bytes(all_text, all);
+        (void)fprintf(cli->err, "\rstoring %s of %s\033[K", done_text, all_text);
+        (void)fflush(cli->err);
+    }
+}
+
+static int send_submission(struct client *client, const struct submission *submission, struct reply *reply)
+{
+    struct cli *cli = client->cli;
+    client_begin(client, "submit", 5);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, submission->id);
+    pack_text(&client->request, "file");
+    pack_text(&client->request, submission->file);
+    pack_text(&client->request, "config");
+    pack_text_n(&client->request, submission->text, submission->text_bytes);
+    pack_text(&client->request, "overrides");
+    pack_array(&client->request, (uint32_t)submission->override_count);
+    for (size_t i = 0; i < submission->override_count; i++) {
+        pack_text(&client->request, submission->overrides[i]);
+    }
+    pack_text(&client->request, "bytes");
+    pack_u64(&client->request, submission->archive_bytes);
+    int code = client_send(client, submission->archive_fd);
+    reply->end = false;
+    while (code == CLI_DONE && !reply->end) {
+        code = client_next(client, CLIENT_ANSWER_MS, false, reply);
+        if (code == CLI_DONE && !reply->end) {
+            show_progress(cli, &reply->document);
+        }
+    }
+    if (cli->err_is_terminal) {
+        (void)fputs("\r\033[K", cli->err);
+    }
+    return code;
+}
+
+static void report(struct cli *cli, const struct submission *submission, const struct pack_reader *document)
+{
+    unsigned long long stored_on = document_number(document, "stored_on"), alive = document_number(document, "nodes_alive");
+    char size[RENDER_UNIT_BYTES];
+    if (cli->json) {
+        (void)document_write_reply_json(cli->out, document);
+        return;
+    }
+    render_bytes(size, submission->archive_bytes);
+    (void)fprintf(cli->out, "submitted %s (%s of code), stored on %llu node%s: %s\n", submission->name, size, stored_on,
+                  stored_on == 1 ? "" : "s", submission->id);
+    if (stored_on < 2) {
+        cli_warn(cli, "so far it is on this node only%s; if this disk is lost now, so is the experiment",
+                 alive < 2 ? ", for no other is alive" : "");
+    }
+}
+
+static int follow(struct client *client, const struct submission *submission)
+{
+    char state[32];
+    int code = watch_experiment(client, submission->id, state);
+    if (code == CLI_DONE && strcmp(state, "completed") != 0) {
+        code = cli_fail(client->cli, CLI_REFUSED, "the experiment is %s; shoal show %s tells more", state, submission->id);
+    }
+    if (!client->cli->json) {
+        (void)fprintf(client->cli->out, "%s: %s\n", state, submission->id);
+    }
+    return code;
+}
+
+static int deliver(struct cli *cli, const struct submission *submission, bool follows)
+{
+    struct client client;
+    struct reply reply;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = send_submission(&client, submission, &reply);
+    /* The daemon ended under us (an upgrade, perhaps): the same id again is answered as the first. */
+    for (unsigned i = 1; i < TRIES && code == CLI_NO_DAEMON; i++) {
+        client_close(&client);
+        cli_warn(cli, "trying again in %u s", i);
+        (void)sleep(i);
+        code = client_open(cli, &client);
+        if (code == CLI_DONE) {
+            code = send_submission(&client, submission, &reply);
+        }
+    }
+    if (code == CLI_DONE) {
+        report(cli, submission, &reply.document);
+        (void)fflush(cli->out);
+        if (follows) {
+            code = follow(&client, submission);
+        }
+    }
+    client_close(&client);
+    return code;
+}
+
+int command_submit(struct cli *cli, const struct arguments *arguments)
+{
+    if (options_has(arguments, "help-config")) {
+        return help_config(cli);
+    }
+    if (arguments->operand_count == 0) {
+        return cli_fail(cli, CLI_USAGE, "which configuration file? shoal submit FILE; shoal submit --help-config tells what is in one");
+    }
+    struct submission submission = {.file = arguments->operands[0], .archive_fd = -1};
+    submission.override_count = options_values(arguments, "set", submission.overrides, OVERRIDES_MAX);
+    char context[PATH_MAX];
+    uint8_t id[EXPERIMENT_ID_BYTES];
+    if (sodium_init() < 0) {
+        return cli_fail(cli, CLI_REFUSED, "libsodium does not start");
+    }
+    randombytes_buf(id, sizeof id);
+    bytes_to_hex(submission.id, id, sizeof id);
+    int code = context_of(cli, arguments, submission.file, context);
+    if (code == CLI_DONE) {
+        code = read_file(cli, &submission);
+    }
+    if (code == CLI_DONE) {
+        code = check_config(cli, &submission);
+    }
+    if (code == CLI_DONE) {
+        code = pack_context(cli, context, &submission);
+    }
+    if (code == CLI_DONE) {
+        code = deliver(cli, &submission, options_has(arguments, "follow"));
+    }
+    if (submission.archive_fd >= 0) {
+        (void)close(submission.archive_fd);
+    }
+    free(submission.text);
+    return code;
+}

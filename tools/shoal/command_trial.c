@@ -1,0 +1,470 @@
+/* metrics, logs, checkpoint ls|get|verify: what trials leave behind. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+
+#define TARGET_BYTES 256
+#define RANKS_MAX 64
+#define LOG_LINE_BYTES 4096
+#define TRIAL_MAX UINT32_MAX
+
+/* "EXP", "EXP/TRIAL" or "EXP/TRIAL@STEP". */
+struct target {
+    char experiment[TARGET_BYTES];
+    bool has_trial, has_step;
+    uint64_t trial, step;
+};
+
+static int read_target(struct cli *cli, const char *text, bool needs_trial, bool allows_step, struct target *out)
+{
+    memset(out, 0, sizeof *out);
+    const char *slash = strrchr(text, '/');
+    char tail[64] = "";
+    if (slash != NULL && strlen(slash + 1) < sizeof tail) {
+        (void)snprintf(tail, sizeof tail, "%s", slash + 1);
+        char *at = allows_step ? strchr(tail, '@') : NULL;
+        if (at != NULL) {
+            *at = '\0';
+            if (options_number(at + 1, UINT64_MAX, &out->step) != 0) {
+                return cli_fail(cli, CLI_USAGE, "'%.40s' is no step of a checkpoint; write EXP/TRIAL@STEP", at + 1);
+            }
+            out->has_step = true;
+        }
+        out->has_trial = options_number(tail, TRIAL_MAX, &out->trial) == 0;
+    }
+    size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names may have a '/' in them */
+    if (needs_trial && !out->has_trial) {
+        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL, for example %.40s/0", text, text);
+    }
+    if (bytes == 0 || bytes >= sizeof out->experiment) {
+        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which experiment; write EXP or EXP/TRIAL", text);
+    }
+    memcpy(out->experiment, text, bytes);
+    return CLI_DONE;
+}
+
+/* Connects and begins a request about the target, with `more` arguments besides experiment and trial. */
+static int begin(struct cli *cli, const char *op, const struct target *target, uint32_t more, struct client *client)
+{
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+    int code = client_open(cli, client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_find_experiment(client, target->experiment, id);
+    if (code != CLI_DONE) {
+        client_close(client);
+        return code;
+    }
+    client_begin(client, op, 1u + (target->has_trial ? 1u : 0u) + more);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    if (target->has_trial) {
+        pack_text(&client->request, "trial");
+        pack_u64(&client->request, target->trial);
+    }
+    return CLI_DONE;
+}
+
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+
+static void write_point(struct cli *cli, struct pack_reader point)
+{
+    if (cli->json) {
+        (void)document_write_json(cli->out, point);
+        return;
+    }
+    char group[64], pairs[512];
+    document_text(&point, "group", group, sizeof group);
+    print_pairs(pack_find(&point, "metrics"), pairs, sizeof pairs);
+    (void)fprintf(cli->out, "trial=%llu attempt=%llu generation=%llu step=%llu group=%s %s\n",
+                  (unsigned long long)document_number(&point, "trial"), (unsigned long long)document_number(&point, "attempt"),
+                  (unsigned long long)document_number(&point, "generation"), (unsigned long long)document_number(&point, "step"),
+                  group, pairs);
+}
+
+int command_metrics(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target;
+    struct client client;
+    int code = read_target(cli, arguments->operands[0], false, false, &target);
+    if (code == CLI_DONE) {
+        code = begin(cli, "metrics", &target, 0, &client);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_send(&client, -1);
+    struct reply reply = {.end = false};
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(&client, CLIENT_ANSWER_MS, false, &reply);
+        if (code == CLI_DONE && document_has(&reply.document, "points")) {
+            struct pack_reader list = pack_find(&reply.document, "points"), item;
+            uint32_t count = pack_read_array(&list);
+            for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+                write_point(cli, item);
+            }
+        }
+    }
+    client_close(&client);
+    return code;
+}
+
+/* ---- logs -------------------------------------------------------------------------------------------------------- */
+
+/* What has come of a line of one rank; lines of several ranks must not mix. */
+struct log_line {
+    size_t used;
+    char bytes[LOG_LINE_BYTES];
+};
+
+static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line)
+{
+    if (cli->json) {
+        uint8_t document[LOG_LINE_BYTES + 64];
+        struct pack_writer writer;
+        struct pack_reader value;
+        pack_writer_init(&writer, document, sizeof document);
+        pack_map(&writer, 3);
+        pack_text(&writer, "attempt");
+        pack_u64(&writer, attempt);
+        pack_text(&writer, "rank");
+        pack_u64(&writer, rank);
+        pack_text(&writer, "text");
+        pack_text_n(&writer, line->bytes, line->used);
+        pack_reader_init(&value, document, writer.used_bytes);
+        (void)document_write_json(cli->out, value);
+    } else {
+        (void)fprintf(cli->out, "[rank=%llu] ", (unsigned long long)rank);
+        (void)fwrite(line->bytes, 1, line->used, cli->out);
+        (void)fputc('\n', cli->out);
+    }
+    line->used = 0;
+}
+
+static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line, const uint8_t *bytes,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == '\n') {
+            write_log_line(cli, attempt, rank, line);
+        } else {
+            line->bytes[line->used++] = (char)bytes[i];
+            if (line->used == LOG_LINE_BYTES) {
+                write_log_line(cli, attempt, rank, line);
+            }
+        }
+    }
+}
+
+/* Of one rank the bytes are written as they are; of several, or as JSON, by lines. */
+static int write_logs(struct client *client, bool raw, bool follow)
+{
+    struct cli *cli = client->cli;
+    struct log_line *lines = calloc(RANKS_MAX, sizeof *lines);
+    uint64_t attempts[RANKS_MAX] = {0};
+    int code = lines == NULL ? cli_fail(cli, CLI_REFUSED, "no memory is left") : client_send(client, -1);
+    struct reply reply = {.end = false};
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(client, follow ? -1 : CLIENT_ANSWER_MS, false, &reply);
+        if (code != CLI_DONE) {
+            break;
+        }
+        struct pack_reader value = pack_find(&reply.document, "bytes");
+        size_t count;
+        const uint8_t *bytes = pack_read_bin(&value, &count);
+        uint64_t rank = document_number(&reply.document, "rank"), attempt = document_number(&reply.document, "attempt");
+        if (value.failed || rank >= RANKS_MAX) {
+            continue;
+        }
+        if (raw) {
+            (void)fwrite(bytes, 1, count, cli->out);
+        } else {
+            if (attempts[rank] != attempt && lines[rank].used > 0) {
+                write_log_line(cli, attempts[rank], rank, &lines[rank]);
+            }
+            attempts[rank] = attempt;
+            take_log_bytes(cli, attempt, rank, &lines[rank], bytes, count);
+        }
+        (void)fflush(cli->out);
+    }
+    for (uint64_t rank = 0; lines != NULL && rank < RANKS_MAX; rank++) {
+        if (lines[rank].used > 0) {
+            write_log_line(cli, attempts[rank], rank, &lines[rank]);
+        }
+    }
+    free(lines);
+    return code;
+}
+
+int command_logs(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target;
+    struct client client;
+    uint64_t rank = 0;
+    const char *rank_text = options_value(arguments, "rank");
+    bool follow = options_has(arguments, "follow");
+    if (rank_text != NULL && options_number(rank_text, RANKS_MAX - 1, &rank) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--rank %.40s is no rank; allowed are 0 to %d", rank_text, RANKS_MAX - 1);
+    }
+    int code = read_target(cli, arguments->operands[0], true, false, &target);
+    if (code == CLI_DONE) {
+        code = begin(cli, "logs", &target, 1 + (rank_text != NULL ? 1 : 0), &client);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    pack_text(&client.request, "follow");
+    pack_bool(&client.request, follow);
+    if (rank_text != NULL) {
+        pack_text(&client.request, "rank");
+        pack_u64(&client.request, rank);
+    }
+    code = write_logs(&client, rank_text != NULL && !cli->json, follow);
+    client_close(&client);
+    return code;
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+
+static void holders_text(const struct pack_reader *item, char *out, size_t size)
+{
+    struct pack_reader list = pack_find(item, "holders"), holder;
+    uint32_t count = pack_read_array(&list);
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < count && used < size && document_each(&list, &holder); i++) {
+        char name[64], state[32];
+        document_text(&holder, "name", name, sizeof name);
+        if (name[0] == '\0') {
+            document_text(&holder, "node", name, 9);
+        }
+        document_text(&holder, "state", state, sizeof state);
+        int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name, state[0] != '\0' ? ": " : "", state);
+        used += written > 0 ? (size_t)written : 0;
+    }
+}
+
+/* Whether every holder that says a state says "ok". */
+static bool copies_are_ok(const struct pack_reader *checkpoint)
+{
+    struct pack_reader list = pack_find(checkpoint, "holders"), holder;
+    uint32_t count = pack_read_array(&list);
+    bool ok = true;
+    for (uint32_t i = 0; i < count && document_each(&list, &holder); i++) {
+        char state[32];
+        document_text(&holder, "state", state, sizeof state);
+        ok = ok && (state[0] == '\0' || strcmp(state, "ok") == 0);
+    }
+    return ok;
+}
+
+static void render_checkpoints(struct cli *cli, const struct pack_reader *document)
+{
+    struct table table = {0};
+    table_column(&table, "TRIAL", true);
+    table_column(&table, "STEP", true);
+    table_column(&table, "ATTEMPT", true);
+    table_column(&table, "SIZE", true);
+    table_column(&table, "DURABLE", false);
+    table_column(&table, "HOLDERS", false);
+    struct pack_reader list = pack_find(document, "checkpoints"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char text[512];
+        bool durable = document_true(&item, "durable");
+        print_cell_text(&table, &item, "trial");
+        print_cell_text(&table, &item, "step");
+        print_cell_text(&table, &item, "attempt");
+        render_bytes(text, document_number(&item, "bytes"));
+        table_cell(&table, RENDER_PLAIN, "%s", text);
+        table_cell(&table, durable ? RENDER_GREEN : RENDER_YELLOW, "%s", durable ? "yes" : "not yet");
+        holders_text(&item, text, sizeof text);
+        table_cell(&table, copies_are_ok(&item) ? RENDER_PLAIN : RENDER_RED, "%s", text);
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target = {.has_trial = false};
+    struct client client;
+    if (strlen(arguments->operands[0]) >= sizeof target.experiment) {
+        return cli_fail(cli, CLI_USAGE, "'%.80s...' is longer than any name", arguments->operands[0]);
+    }
+    (void)snprintf(target.experiment, sizeof target.experiment, "%s", arguments->operands[0]);
+    int code = begin(cli, "checkpoint_ls", &target, 0, &client);
+    if (code == CLI_DONE) {
+        code = print_reply(&client, render_checkpoints);
+        client_close(&client);
+    }
+    return code;
+}
+
+int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target;
+    struct client client;
+    struct reply reply;
+    int code = read_target(cli, arguments->operands[0], true, false, &target);
+    if (code == CLI_DONE) {
+        code = begin(cli, "checkpoint_verify", &target, 0, &client);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_send(&client, -1);
+    if (code == CLI_DONE) {
+        code = client_next(&client, -1, false, &reply); /* reading gigabytes takes its time */
+    }
+    if (code == CLI_DONE) {
+        if (cli->json) {
+            (void)document_write_reply_json(cli->out, &reply.document);
+        } else {
+            render_checkpoints(cli, &reply.document);
+        }
+        struct pack_reader list = pack_find(&reply.document, "checkpoints"), item;
+        uint32_t count = pack_read_array(&list);
+        bool all_ok = true;
+        for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+            all_ok = all_ok && copies_are_ok(&item);
+        }
+        if (!all_ok) {
+            code = cli_fail(cli, CLI_REFUSED, "not every copy of the checkpoints of trial %llu could be verified",
+                            (unsigned long long)target.trial);
+        }
+    }
+    client_close(&client);
+    return code;
+}
+
+/* Copies `bytes` from offset 0 of `from` to DIR/checkpoint, by a draft, so that a broken copy is never taken for one. */
+static int copy_checkpoint(struct cli *cli, int from, uint64_t bytes, const char *dir)
+{
+    char path[PATH_MAX], draft[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/checkpoint", dir);
+    int draft_length = snprintf(draft, sizeof draft, "%s/checkpoint.part", dir);
+    if (length <= 0 || (size_t)length >= sizeof path || draft_length <= 0 || (size_t)draft_length >= sizeof draft) {
+        return cli_fail(cli, CLI_USAGE, "the path of the directory is too long");
+    }
+    int to = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (to < 0) {
+        return cli_fail(cli, CLI_REFUSED, "%s cannot be written: %s", draft, strerror(errno));
+    }
+    static uint8_t buffer[1 << 20];
+    uint64_t done = 0;
+    int reason = 0;
+    while (done < bytes && reason == 0) {
+        uint64_t left = bytes - done;
+        ssize_t got = pread(from, buffer, left < sizeof buffer ? (size_t)left : sizeof buffer, (off_t)done);
+        if (got == 0) {
+            reason = EIO; /* shorter than the daemon said */
+        }
+        for (ssize_t at = 0; at < got && reason == 0;) {
+            ssize_t put = write(to, buffer + at, (size_t)(got - at));
+            if (put < 0 && errno != EINTR) {
+                reason = errno;
+            }
+            at += put > 0 ? put : 0;
+        }
+        if (got < 0 && errno != EINTR) {
+            reason = errno;
+        }
+        done += got > 0 ? (uint64_t)got : 0;
+    }
+    if (reason == 0 && fsync(to) != 0) {
+        reason = errno;
+    }
+    if (close(to) != 0 && reason == 0) {
+        reason = errno;
+    }
+    if (reason == 0 && rename(draft, path) != 0) {
+        reason = errno;
+    }
+    if (reason != 0) {
+        (void)unlink(draft);
+        return cli_fail(cli, CLI_REFUSED, "writing %s failed after %llu of %llu bytes: %s", path, (unsigned long long)done,
+                        (unsigned long long)bytes, strerror(reason));
+    }
+    return CLI_DONE;
+}
+
+static int write_metadata(struct cli *cli, const struct pack_reader *document, const char *dir)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/metadata.json", dir);
+    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "we") : NULL;
+    if (file == NULL) {
+        return cli_fail(cli, CLI_REFUSED, "%s/metadata.json cannot be written: %s", dir, strerror(errno));
+    }
+    bool written = document_write_reply_json(file, document);
+    if (fclose(file) != 0 || !written) {
+        return cli_fail(cli, CLI_REFUSED, "%s could not be written; is the disk full?", path);
+    }
+    return CLI_DONE;
+}
+
+static int save_checkpoint(struct cli *cli, const struct reply *reply, const char *dir)
+{
+    uint64_t bytes = document_number(&reply->document, "bytes");
+    if (reply->fd < 0) {
+        return cli_fail(cli, CLI_REFUSED, "the daemon's answer carries no checkpoint; are shoal and shoald of the same version?");
+    }
+    if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
+        return cli_fail(cli, CLI_REFUSED, "the directory %s cannot be made: %s", dir, strerror(errno));
+    }
+    int code = copy_checkpoint(cli, reply->fd, bytes, dir);
+    if (code == CLI_DONE) {
+        code = write_metadata(cli, &reply->document, dir);
+    }
+    if (code == CLI_DONE && cli->json) {
+        (void)document_write_reply_json(cli->out, &reply->document);
+    } else if (code == CLI_DONE) {
+        char size[RENDER_UNIT_BYTES];
+        render_bytes(size, bytes);
+        (void)fprintf(cli->out, "checkpoint of trial %llu at step %llu, %s, in %s\n",
+                      (unsigned long long)document_number(&reply->document, "trial"),
+                      (unsigned long long)document_number(&reply->document, "step"), size, dir);
+    }
+    return code;
+}
+
+int command_checkpoint_get(struct cli *cli, const struct arguments *arguments)
+{
+    struct target target;
+    struct client client;
+    struct reply reply;
+    int code = read_target(cli, arguments->operands[0], true, true, &target);
+    if (code == CLI_DONE) {
+        code = begin(cli, "checkpoint_get", &target, target.has_step ? 1 : 0, &client);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    if (target.has_step) {
+        pack_text(&client.request, "step");
+        pack_u64(&client.request, target.step);
+    }
+    code = client_send(&client, -1);
+    if (code == CLI_DONE) {
+        code = client_next(&client, -1, true, &reply);
+    }
+    if (code == CLI_DONE) {
+        code = save_checkpoint(cli, &reply, arguments->operands[1]);
+        if (reply.fd >= 0) {
+            (void)close(reply.fd);
+        }
+    }
+    client_close(&client);
+    return code;
+}

@@ -1,0 +1,260 @@
+/* watch: an experiment as it goes. On a terminal a screen is redrawn in place; elsewhere only what changed is written, so
+ * that a log of it can be read. */
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+#include "tools/shoal/watch.h"
+
+#define TRIALS_MAX 100000
+#define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor */
+
+/* What the last line about a trial said. */
+struct trial_memory {
+    char state[16];
+    uint64_t attempt, checkpoint_step;
+    bool has_metric;
+    double metric;
+};
+
+struct watching {
+    struct cli *cli;
+    char state[32];
+    char coordinator[PRINT_SUMMARY_BYTES];
+    uint64_t term, nodes_alive;
+    bool said_anything;
+    struct trial_memory *trials;
+    uint32_t trial_count;
+    size_t lines_before;
+};
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static void begin_line(struct watching *watching)
+{
+    char when[RENDER_UNIT_BYTES];
+    render_time(when, (uint64_t)time(NULL) * 1000);
+    (void)fprintf(watching->cli->out, "%s  ", when + 11); /* the time of day */
+}
+
+static void head_changes(struct watching *watching, const struct pack_reader *document, const struct pack_reader *experiment)
+{
+    FILE *out = watching->cli->out;
+    char state[32], name[128], coordinator[PRINT_SUMMARY_BYTES];
+    document_text(experiment, "state", state, sizeof state);
+    document_text(experiment, "name", name, sizeof name);
+    print_coordinator(experiment, coordinator);
+    uint64_t term = document_number(experiment, "term"), alive = document_number(document, "nodes_alive");
+    if (strcmp(state, watching->state) != 0) {
+        begin_line(watching);
+        (void)fprintf(out, "experiment %s %s\n", name, state);
+    }
+    if (document_has(experiment, "coordinator") &&
+        (term != watching->term || strcmp(coordinator, watching->coordinator) != 0)) {
+        begin_line(watching);
+        (void)fprintf(out, "coordinator %s, term %llu\n", coordinator, (unsigned long long)term);
+        (void)snprintf(watching->coordinator, sizeof watching->coordinator, "%s", coordinator);
+        watching->term = term;
+    }
+    if (document_has(document, "nodes_alive") && (alive != watching->nodes_alive || !watching->said_anything)) {
+        begin_line(watching);
+        (void)fprintf(out, "nodes %llu of %llu alive\n", (unsigned long long)alive,
+                      (unsigned long long)document_number(document, "nodes"));
+    }
+    (void)snprintf(watching->state, sizeof watching->state, "%s", state);
+    watching->nodes_alive = alive;
+    watching->said_anything = true;
+}
+
+/* Memory for trial `index`, or NULL. */
+static struct trial_memory *remember(struct watching *watching, uint64_t index)
+{
+    if (index >= TRIALS_MAX) {
+        return NULL;
+    }
+    if (index >= watching->trial_count) {
+        uint32_t count = (uint32_t)index + 16;
+        struct trial_memory *trials = realloc(watching->trials, count * sizeof *trials);
+        if (trials == NULL) {
+            return NULL;
+        }
+        memset(trials + watching->trial_count, 0, (count - watching->trial_count) * sizeof *trials);
+        watching->trials = trials;
+        watching->trial_count = count;
+    }
+    return &watching->trials[index];
+}
+
+static void trial_changes(struct watching *watching, const struct pack_reader *trial, const char *metric)
+{
+    FILE *out = watching->cli->out;
+    uint64_t index = document_number(trial, "index"), attempt = document_number(trial, "attempt");
+    struct trial_memory *memory = remember(watching, index);
+    if (memory == NULL) {
+        return;
+    }
+    char state[16], pairs[256], number[RENDER_UNIT_BYTES];
+    document_text(trial, "state", state, sizeof state);
+    double value = 0;
+    bool has_metric = metric[0] != '\0' && print_metric(trial, "validation", metric, &value);
+    bool new_state = strcmp(state, memory->state) != 0 || attempt != memory->attempt;
+    bool new_metric = has_metric && (!memory->has_metric || value > memory->metric || value < memory->metric);
+    if (new_state && !(memory->state[0] == '\0' && strcmp(state, "queued") == 0)) {
+        begin_line(watching);
+        (void)fprintf(out, "trial %llu %s", (unsigned long long)index, state);
+        if (strcmp(state, "running") == 0) {
+            print_pairs(pack_find(trial, "hyperparameters"), pairs, sizeof pairs);
+            (void)fprintf(out, ", attempt %llu from step %llu, %s", (unsigned long long)attempt,
+                          (unsigned long long)document_number(trial, "step"), pairs);
+        }
+        if (strcmp(state, "completed") == 0 && has_metric) {
+            render_number(number, value);
+            (void)fprintf(out, ", %s %s", metric, number);
+        }
+        (void)fputc('\n', out);
+    } else if (new_metric) {
+        begin_line(watching);
+        render_number(number, value);
+        (void)fprintf(out, "trial %llu step %llu, %s %s\n", (unsigned long long)index,
+                      (unsigned long long)document_number(trial, "step"), metric, number);
+    }
+    (void)snprintf(memory->state, sizeof memory->state, "%s", state);
+    memory->attempt = attempt;
+    memory->has_metric = has_metric;
+    memory->metric = value;
+}
+
+static void write_lines(struct watching *watching, const struct pack_reader *document)
+{
+    struct pack_reader experiment = pack_find(document, "experiment");
+    struct pack_reader list = pack_find(&experiment, "trials"), item;
+    char metric[64];
+    document_text(&experiment, "metric", metric, sizeof metric);
+    head_changes(watching, document, &experiment);
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        trial_changes(watching, &item, metric);
+    }
+    (void)fflush(watching->cli->out);
+}
+
+/* ---- the screen -------------------------------------------------------------------------------------------------- */
+
+static const char cursor_hide[] = "\033[?25l", cursor_show[] = "\033[?25h";
+
+/* The terminal gets its cursor back, then the signal does what it does to everybody. */
+static void end_by_signal(int number)
+{
+    if (write(STDOUT_FILENO, cursor_show, sizeof cursor_show - 1) < 0) {
+        _exit(128 + number); /* no terminal to repair any more */
+    }
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    (void)sigaction(number, &standard, NULL);
+    (void)raise(number);
+}
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+static void screen_begin(struct cli *cli)
+{
+    struct sigaction action = {.sa_handler = end_by_signal};
+    for (size_t i = 0; i < sizeof ending_signals / sizeof ending_signals[0]; i++) {
+        (void)sigaction(ending_signals[i], &action, NULL);
+    }
+    (void)fputs(cursor_hide, cli->out);
+}
+
+static void screen_end(struct cli *cli)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    (void)fputs(cursor_show, cli->out);
+    (void)fflush(cli->out);
+    for (size_t i = 0; i < sizeof ending_signals / sizeof ending_signals[0]; i++) {
+        (void)sigaction(ending_signals[i], &standard, NULL);
+    }
+}
+
+static void draw(struct watching *watching, const struct pack_reader *document)
+{
+    struct cli *cli = watching->cli;
+    char *text = NULL;
+    size_t bytes, columns, lines;
+    FILE *screen = open_memstream(&text, &bytes);
+    if (screen == NULL) {
+        return;
+    }
+    render_terminal_size(cli->out, &columns, &lines);
+    struct pack_reader experiment = pack_find(document, "experiment");
+    print_experiment_head(screen, cli->colours, document);
+    print_trials(screen, cli->colours, &experiment, lines > SCREEN_LINES_AROUND ? lines - SCREEN_LINES_AROUND : 1);
+    (void)fclose(screen);
+    render_screen(cli->out, text, columns, lines, &watching->lines_before);
+    free(text);
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+int watch_experiment(struct client *client, const char *id, char *state)
+{
+    struct cli *cli = client->cli;
+    bool screen = cli->out_is_terminal && !cli->json;
+    struct watching watching = {.cli = cli};
+    client_begin(client, "watch", 1);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    int code = client_send(client, -1);
+    struct reply reply = {.end = false};
+    state[0] = '\0';
+    if (screen) {
+        screen_begin(cli);
+    }
+    while (code == CLI_DONE && !reply.end) {
+        code = client_next(client, -1, false, &reply);
+        if (code != CLI_DONE) {
+            break;
+        }
+        struct pack_reader experiment = pack_find(&reply.document, "experiment");
+        if (document_has(&experiment, "state")) {
+            document_text(&experiment, "state", state, 32);
+        } else {
+            continue; /* an end without a document */
+        }
+        if (cli->json) {
+            (void)document_write_reply_json(cli->out, &reply.document);
+        } else if (screen) {
+            draw(&watching, &reply.document);
+        } else {
+            write_lines(&watching, &reply.document);
+        }
+        if (reply.end && !cli->json) {
+            print_tails(cli->out, &experiment);
+        }
+    }
+    if (screen) {
+        screen_end(cli);
+    }
+    free(watching.trials);
+    return code;
+}
+
+int command_watch(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES], state[32];
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_find_experiment(&client, arguments->operands[0], id);
+    if (code == CLI_DONE) {
+        code = watch_experiment(&client, id, state);
+    }
+    client_close(&client);
+    return code;
+}

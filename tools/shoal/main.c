@@ -1,0 +1,22 @@
+/* shoal: the command line. Reads the environment; everything else is in cli.c and the files of the commands. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/shoal/cli.h"
+
+int main(int argc, char **argv)
+{
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    struct cli cli = {
+        .out = stdout,
+        .err = stderr,
+        .out_is_terminal = isatty(STDOUT_FILENO) == 1 && terminal != NULL && strcmp(terminal, "dumb") != 0,
+        .err_is_terminal = isatty(STDERR_FILENO) == 1,
+        .shoal_dir = getenv("SHOAL_DIR"),
+        .home = getenv("HOME"),
+    };
+    cli.colours = cli.out_is_terminal && (no_colour == NULL || no_colour[0] == '\0');
+    return cli_run(&cli, argc, argv);
+}

@@ -1,0 +1,367 @@
+#include "tools/shoal/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/shoal/document.h"
+
+#define METRIC_COLUMNS_MAX 5
+#define TRIALS_MAX 100000
+
+int print_reply(struct client *client, print_fn *render)
+{
+    struct reply reply;
+    struct cli *cli = client->cli;
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE && !cli->json) {
+        render(cli, &reply.document);
+    } else if (code == CLI_DONE && !document_write_reply_json(cli->out, &reply.document)) {
+        code = cli_fail(cli, CLI_REFUSED, "the daemon's answer cannot be written as JSON");
+    }
+    return code;
+}
+
+int print_simple(struct cli *cli, const char *op, print_fn *render)
+{
+    struct client client;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(&client, op, 0);
+    code = print_reply(&client, render);
+    client_close(&client);
+    return code;
+}
+
+void print_cell_text(struct table *table, const struct pack_reader *item, const char *key)
+{
+    char text[256] = "";
+    if (document_has(item, key)) {
+        document_value(pack_find(item, key), text, sizeof text);
+    }
+    table_cell(table, RENDER_PLAIN, "%s", text[0] == '\0' ? "-" : text);
+}
+
+void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES])
+{
+    static const char *const states[] = {"running", "failed"};
+    int used = snprintf(out, PRINT_SUMMARY_BYTES, "%llu of %llu completed",
+                        (unsigned long long)document_number(counts, "completed"),
+                        (unsigned long long)document_number(counts, "total"));
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t count = document_number(counts, states[i]);
+        if (count > 0 && used > 0 && used < PRINT_SUMMARY_BYTES) {
+            used += snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu %s", (unsigned long long)count, states[i]);
+        }
+    }
+}
+
+void print_best(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES])
+{
+    struct pack_reader best = pack_find(experiment, "best");
+    struct pack_reader value = pack_find(&best, "value");
+    double number = pack_read_double(&value);
+    if (value.failed) {
+        (void)snprintf(out, PRINT_SUMMARY_BYTES, "-");
+        return;
+    }
+    char metric[64], text[RENDER_UNIT_BYTES];
+    document_text(&best, "metric", metric, sizeof metric);
+    render_number(text, number);
+    (void)snprintf(out, PRINT_SUMMARY_BYTES, "trial %llu (%s %s)", (unsigned long long)document_number(&best, "trial"), metric, text);
+}
+
+void print_coordinator(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES])
+{
+    char text[PRINT_SUMMARY_BYTES];
+    document_text(experiment, "coordinator_name", text, sizeof text);
+    if (text[0] == '\0') {
+        document_text(experiment, "coordinator", text, 9);
+    }
+    (void)snprintf(out, PRINT_SUMMARY_BYTES, "%s", text[0] == '\0' ? "-" : text);
+}
+
+void print_pairs(struct pack_reader map, char *out, size_t size)
+{
+    uint32_t count = pack_read_map(&map);
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < count && !map.failed && used < size; i++) {
+        size_t bytes;
+        char value[128] = "...";
+        const char *key = pack_read_text(&map, &bytes);
+        struct pack_reader item = map;
+        pack_skip(&map);
+        if (map.failed) {
+            return;
+        }
+        double number;
+        if (pack_peek(&item) == PACK_DOUBLE) {
+            number = pack_read_double(&item);
+            (void)snprintf(value, sizeof value, "%.5g", number);
+        } else {
+            document_value(item, value, sizeof value);
+        }
+        int written = snprintf(out + used, size - used, "%s%.*s=%s", used > 0 ? " " : "", (int)(bytes > 64 ? 64 : bytes), key, value);
+        used += written > 0 ? (size_t)written : 0;
+    }
+}
+
+bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out)
+{
+    struct pack_reader metrics = pack_find(trial, "metrics");
+    struct pack_reader names = pack_find(&metrics, group);
+    struct pack_reader value = pack_find(&names, name);
+    double number = pack_read_double(&value);
+    if (value.failed) {
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+/* ---- trials ------------------------------------------------------------------------------------------------------ */
+
+/* The columns of metrics: the searcher's first, then in the order in which trials name them. */
+struct metric_columns {
+    size_t count;
+    struct {
+        char group[32], name[48], head[96];
+    } items[METRIC_COLUMNS_MAX];
+};
+
+static void add_metric(struct metric_columns *columns, const char *group, const char *name)
+{
+    for (size_t i = 0; i < columns->count; i++) {
+        if (strcmp(columns->items[i].group, group) == 0 && strcmp(columns->items[i].name, name) == 0) {
+            return;
+        }
+    }
+    if (columns->count < METRIC_COLUMNS_MAX && strlen(group) < 32 && strlen(name) < 48) {
+        (void)snprintf(columns->items[columns->count].group, 32, "%s", group);
+        (void)snprintf(columns->items[columns->count].name, 48, "%s", name);
+        (void)snprintf(columns->items[columns->count].head, 96, "%s/%s", group, name);
+        columns->count++;
+    }
+}
+
+/* A key as text; keys of metrics come from programs of users. */
+static void read_key(struct pack_reader *map, char *out, size_t size)
+{
+    struct pack_reader key = *map;
+    document_value(key, out, size);
+    pack_skip(map);
+}
+
+static void add_metrics_of(struct metric_columns *columns, const struct pack_reader *trial)
+{
+    struct pack_reader groups = pack_find(trial, "metrics");
+    uint32_t group_count = pack_read_map(&groups);
+    for (uint32_t g = 0; g < group_count && !groups.failed; g++) {
+        char group[64], name[64];
+        read_key(&groups, group, sizeof group);
+        struct pack_reader names = groups;
+        pack_skip(&groups);
+        uint32_t name_count = pack_read_map(&names);
+        for (uint32_t n = 0; n < name_count && !names.failed; n++) {
+            read_key(&names, name, sizeof name);
+            pack_skip(&names);
+            add_metric(columns, group, name);
+        }
+    }
+}
+
+static void trial_slots(const struct pack_reader *trial, char *out, size_t size)
+{
+    struct pack_reader list = pack_find(trial, "slots"), item;
+    uint32_t count = pack_read_array(&list);
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < count && used < size && document_each(&list, &item); i++) {
+        char name[64];
+        document_text(&item, "node_name", name, sizeof name);
+        if (name[0] == '\0') {
+            document_text(&item, "node", name, 9);
+        }
+        int written = snprintf(out + used, size - used, "%s%s:%llu", used > 0 ? " " : "", name,
+                               (unsigned long long)document_number(&item, "index"));
+        used += written > 0 ? (size_t)written : 0;
+    }
+    if (out[0] == '\0') {
+        (void)snprintf(out, size, "-");
+    }
+}
+
+static void trial_checkpoint(const struct pack_reader *trial, char *out, size_t size)
+{
+    struct pack_reader checkpoint = pack_find(trial, "checkpoint");
+    struct pack_reader holders = pack_find(&checkpoint, "holders");
+    uint32_t count = pack_read_array(&holders);
+    if (!document_has(&checkpoint, "step")) {
+        (void)snprintf(out, size, "-");
+        return;
+    }
+    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(&checkpoint, "step"), holders.failed ? 0 : count,
+                   document_true(&checkpoint, "durable") ? "" : "?");
+}
+
+static void trial_row(struct table *table, const struct metric_columns *columns, const struct pack_reader *trial, bool best)
+{
+    char text[256];
+    table_cell(table, best ? RENDER_GREEN : RENDER_PLAIN, "%s%llu", best ? "*" : "",
+               (unsigned long long)document_number(trial, "index"));
+    document_text(trial, "state", text, sizeof text);
+    table_cell(table, render_state_colour(text), "%s", text);
+    print_cell_text(table, trial, "attempt");
+    print_cell_text(table, trial, "restarts");
+    print_cell_text(table, trial, "step");
+    for (size_t i = 0; i < columns->count; i++) {
+        double value;
+        char number[RENDER_UNIT_BYTES] = "-";
+        if (print_metric(trial, columns->items[i].group, columns->items[i].name, &value)) {
+            render_number(number, value);
+        }
+        table_cell(table, best && i == 0 ? RENDER_GREEN : RENDER_PLAIN, "%s", number);
+    }
+    trial_checkpoint(trial, text, sizeof text);
+    table_cell(table, RENDER_PLAIN, "%s", text);
+    trial_slots(trial, text, sizeof text);
+    table_cell(table, RENDER_PLAIN, "%s", text);
+    print_pairs(pack_find(trial, "hyperparameters"), text, sizeof text);
+    table_cell(table, RENDER_DIM, "%s", text);
+}
+
+/* When not all rows fit: those that run, then those that failed, then the others, in the order of their numbers. */
+static int rank_of(const struct pack_reader *trial)
+{
+    char state[32];
+    document_text(trial, "state", state, sizeof state);
+    return strcmp(state, "running") == 0 ? 0 : strcmp(state, "failed") == 0 ? 1 : strcmp(state, "completed") == 0 ? 2 : 3;
+}
+
+static void choose_rows(const struct pack_reader *trials, uint32_t count, size_t row_max, bool *chosen)
+{
+    size_t left = row_max;
+    for (int rank = 0; rank < 4; rank++) {
+        for (uint32_t i = 0; i < count && left > 0; i++) {
+            if (rank_of(&trials[i]) == rank) {
+                chosen[i] = true;
+                left--;
+            }
+        }
+    }
+}
+
+void print_trials(FILE *out, bool colours, const struct pack_reader *experiment, size_t row_max)
+{
+    struct pack_reader list = pack_find(experiment, "trials");
+    uint32_t count = pack_read_array(&list);
+    if (list.failed || count == 0 || count > TRIALS_MAX) {
+        return;
+    }
+    struct pack_reader *trials = calloc(count, sizeof *trials);
+    bool *chosen = calloc(count, sizeof *chosen);
+    struct metric_columns columns = {0};
+    char metric[64];
+    document_text(experiment, "metric", metric, sizeof metric);
+    if (metric[0] != '\0') {
+        add_metric(&columns, "validation", metric);
+    }
+    uint32_t read = 0;
+    for (; trials != NULL && chosen != NULL && read < count && document_each(&list, &trials[read]); read++) {
+        add_metrics_of(&columns, &trials[read]);
+    }
+    if (read > 0) {
+        struct table table = {0};
+        table_column(&table, "TRIAL", true);
+        table_column(&table, "STATE", false);
+        table_column(&table, "ATTEMPT", true);
+        table_column(&table, "RESTARTS", true);
+        table_column(&table, "STEP", true);
+        for (size_t i = 0; i < columns.count; i++) {
+            table_column(&table, columns.items[i].head, true);
+        }
+        table_column(&table, "CHECKPOINT", false);
+        table_column(&table, "SLOTS", false);
+        table_column(&table, "HYPERPARAMETERS", false);
+        choose_rows(trials, read, row_max == 0 ? read : row_max, chosen);
+        bool has_best = document_has(experiment, "best");
+        struct pack_reader best = pack_find(experiment, "best");
+        uint64_t best_trial = document_number(&best, "trial");
+        size_t shown = 0;
+        for (uint32_t i = 0; i < read; i++) {
+            if (chosen[i]) {
+                trial_row(&table, &columns, &trials[i], has_best && document_number(&trials[i], "index") == best_trial);
+                shown++;
+            }
+        }
+        table_write(&table, out, colours);
+        if (shown < read) {
+            (void)fprintf(out, "... and %zu more\n", read - shown);
+        }
+    }
+    free(trials);
+    free(chosen);
+}
+
+void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document)
+{
+    struct pack_reader experiment = pack_find(document, "experiment"), counts = pack_find(&experiment, "counts");
+    char name[128], id[32], state[32], text[PRINT_SUMMARY_BYTES];
+    document_text(&experiment, "name", name, sizeof name);
+    document_text(&experiment, "id", id, sizeof id);
+    document_text(&experiment, "state", state, sizeof state);
+    render_text(out, colours, RENDER_BOLD, name);
+    (void)fprintf(out, "  %s  ", id);
+    render_text(out, colours, render_state_colour(state), state);
+    print_coordinator(&experiment, text);
+    (void)fprintf(out, "  coordinator %s, term %llu\n", text, (unsigned long long)document_number(&experiment, "term"));
+    print_counts(&counts, text);
+    (void)fprintf(out, "trials: %s", text);
+    print_best(&experiment, text);
+    (void)fprintf(out, "  best: %s", text);
+    if (document_has(document, "nodes")) {
+        (void)fprintf(out, "  nodes: %llu of %llu alive", (unsigned long long)document_number(document, "nodes_alive"),
+                      (unsigned long long)document_number(document, "nodes"));
+    }
+    (void)fputc('\n', out);
+}
+
+/* Lines of a program: control characters but tabs become '?'. */
+static void write_lines(FILE *out, const char *text, size_t bytes)
+{
+    bool at_start = true;
+    for (size_t i = 0; i < bytes; i++) {
+        if (at_start) {
+            (void)fputs("    ", out);
+        }
+        at_start = text[i] == '\n';
+        unsigned char c = (unsigned char)text[i];
+        (void)fputc((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, out);
+    }
+    if (!at_start) {
+        (void)fputc('\n', out);
+    }
+}
+
+void print_tails(FILE *out, const struct pack_reader *experiment)
+{
+    struct pack_reader list = pack_find(experiment, "trials"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        struct pack_reader tail = pack_find(&item, "tail");
+        if (pack_peek(&tail) != PACK_TEXT) {
+            continue;
+        }
+        size_t bytes;
+        const char *text = pack_read_text(&tail, &bytes);
+        char reason[160];
+        document_text(&item, "reason", reason, sizeof reason);
+        if (!tail.failed && bytes > 0) {
+            (void)fprintf(out, "\ntrial %llu%s%s, the last lines of its log:\n", (unsigned long long)document_number(&item, "index"),
+                          reason[0] != '\0' ? ": " : "", reason);
+            write_lines(out, text, bytes);
+        }
+    }
+}

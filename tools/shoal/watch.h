@@ -1,0 +1,11 @@
+#ifndef TOOLS_SHOAL_WATCH_H
+#define TOOLS_SHOAL_WATCH_H
+/* Following one experiment until it is over. */
+
+#include "tools/shoal/client.h"
+
+/* Watches over an open client: a screen on a terminal, else a line per change, with --json a document per line. Returns
+ * CLI_DONE when the experiment is over, whatever its end; `state` (32 bytes) is its last state. */
+int watch_experiment(struct client *client, const char *id, char *state);
+
+#endif
