@@ -51,6 +51,7 @@ struct bulk_options {
     struct chunks *chunks;
     uint64_t bytes_per_s_max; /* that this node sends; 0: as fast as it goes */
     uint64_t io_threads;      /* ZMQ_AFFINITY: bit i for the context's I/O thread i; 0: any */
+    uint64_t idle_ms;         /* after which a connection is closed; 0: BULK_IDLE_MS */
 };
 
 /* Binds and starts the thread. ERR_USAGE (the address), ERR_EXISTS (the port is taken), ERR_MEMORY, ERR_IO; `error` is one

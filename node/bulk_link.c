@@ -707,7 +707,7 @@ static void peer_watch(struct bulk *bulk, struct bulk_peer_state *peer)
 {
     struct peer_load load = peer_load(bulk, peer->node);
     if (load.sent + load.waiting == 0) {
-        if (bulk->now_ms - peer->used_ms >= BULK_IDLE_MS) {
+        if (bulk->now_ms - peer->used_ms >= bulk->idle_ms) {
             peer_shut(bulk, peer);
         }
         return;

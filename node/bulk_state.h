@@ -149,6 +149,7 @@ struct bulk {
     node_id self;
     uint8_t curve_public[32], curve_secret[32];
     uint64_t io_threads;
+    uint64_t idle_ms;
     uint16_t port;
     struct bulk_pool *pool;
     int event_fd;

@@ -178,6 +178,27 @@ void daemon_event(struct daemon *daemon, struct node_event *event)
     daemon->view_changed = true;
 }
 
+void daemon_tell_bulk(struct daemon *daemon)
+{
+    const struct view *view = &daemon->core->view;
+    for (uint32_t i = 0; i < view->member_count && i < NODE_MEMBERS_MAX; i++) {
+        const struct view_member *member = view->members[i];
+        if (!member->admitted || !member->has_node || member->address_count == 0 ||
+            node_id_equal(member->id, daemon->keys.id)) {
+            continue;
+        }
+        char host[FACT_ADDRESS_BYTES];
+        host_of_address(member->addresses[0], host);
+        char text[sizeof daemon->bulk_known[0]];
+        uint8_t tag = member->id.bytes[0]; /* positions move when members come */
+        (void)format_text(text, sizeof text, "%x%s:%u", (unsigned)tag, host, member->bulk_port);
+        if (strcmp(text, daemon->bulk_known[i]) != 0) {
+            bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], text);
+            (void)bulk_peer(daemon->bulk, member->id, member->public_key, host, (uint16_t)member->bulk_port);
+        }
+    }
+}
+
 /* ---- pushes ------------------------------------------------------------------------------------------------------------ */
 
 struct daemon_push {
@@ -198,6 +219,7 @@ void daemon_push(struct daemon *daemon, const struct node_effect *effect)
         daemon_event(daemon, &event);
         return;
     }
+    daemon_tell_bulk(daemon); /* the record that says where it listens may just have come */
     push->request = ++daemon->request_id;
     push->effect = *effect;
     push->next = daemon->pushes;
@@ -354,28 +376,6 @@ static void try_hints(struct daemon *daemon)
     }
 }
 
-/* Bulk learns where peers are from their node records. */
-static void tell_bulk(struct daemon *daemon)
-{
-    const struct view *view = &daemon->core->view;
-    for (uint32_t i = 0; i < view->member_count && i < NODE_MEMBERS_MAX; i++) {
-        const struct view_member *member = view->members[i];
-        if (!member->admitted || !member->has_node || member->address_count == 0 ||
-            node_id_equal(member->id, daemon->keys.id)) {
-            continue;
-        }
-        char host[FACT_ADDRESS_BYTES];
-        host_of_address(member->addresses[0], host);
-        char text[sizeof daemon->bulk_known[0]];
-        uint8_t tag = member->id.bytes[0]; /* positions move when members come */
-        (void)format_text(text, sizeof text, "%x%s:%u", (unsigned)tag, host, member->bulk_port);
-        if (strcmp(text, daemon->bulk_known[i]) != 0) {
-            bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], text);
-            (void)bulk_peer(daemon->bulk, member->id, member->public_key, host, (uint16_t)member->bulk_port);
-        }
-    }
-}
-
 static void check_disk(struct daemon *daemon)
 {
     struct chunks_space space;
@@ -394,7 +394,7 @@ static void check_disk(struct daemon *daemon)
 static void every_second(struct daemon *daemon, uint64_t now_ms)
 {
     daemon->second_ms = now_ms + 1000;
-    tell_bulk(daemon);
+    daemon_tell_bulk(daemon);
     try_hints(daemon);
     if (now_ms >= daemon->disk_check_ms) {
         daemon->disk_check_ms = now_ms + 3000;

@@ -211,6 +211,8 @@ void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 
 /* daemon.c */
+/* Bulk learns where peers are from their node records. */
+void daemon_tell_bulk(struct daemon *daemon);
 void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 
 /* daemon_query.c */

@@ -337,6 +337,7 @@ static void fetch(struct daemon *daemon, uint32_t slot)
             likely[likely_count++] = holders[i];
         }
     }
+    daemon_tell_bulk(daemon);
     run->fetch_id = ++daemon->request_id;
     run->fetch_tries++;
     int code = bulk_fetch(daemon->bulk, run->fetch_id, blob, likely, likely_count);

@@ -277,6 +277,17 @@ static void queue_clear(struct queue *queue)
     }
 }
 
+/* Whoever we vouch for ourselves is known from then on. */
+static void learn_own(struct edge *edge, const uint8_t *envelope, size_t count)
+{
+    struct record record;
+    struct fact_member member;
+    if (record_decode(envelope, count, &record) == 0 && record.kind == FACT_MEMBER &&
+        fact_member_read(&record, &member) == 0) {
+        writer_learn(edge, node_id_of_key(member.public_key), member.public_key);
+    }
+}
+
 /* False: there is nothing to tell. */
 static bool job_do(struct edge *edge, struct job *job)
 {
@@ -288,6 +299,7 @@ static bool job_do(struct edge *edge, struct job *job)
         return result->message.byte_count > 0;
     case EDGE_SIGNED:
         keys_sign_record(&edge->keys, edge->mesh, job->bytes, job->byte_count);
+        learn_own(edge, job->bytes, job->byte_count);
         result->bytes = job->bytes;
         result->byte_count = job->byte_count;
         count_up(edge, &edge->statistics.signed_records, 1);

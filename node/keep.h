@@ -43,7 +43,7 @@
 struct keep_spec {
     const char *run_directory;         /* exists, empty but for work/; < KEEP_PATH_BYTES */
     const char *working_directory;     /* where the worker starts, usually run_directory/work */
-    const char *entrypoint;            /* run as /bin/sh -c "exec ENTRYPOINT" */
+    const char *entrypoint;            /* run as /bin/sh -c ENTRYPOINT */
     const char *const *environment;    /* "NAME=value": all that the worker gets */
     size_t environment_count;          /* <= KEEP_ENVIRONMENT_MAX */
     const char *const *lock_paths;     /* made if missing; locked for as long as anything of the run lives */

@@ -35,7 +35,7 @@
 
 struct spec {
     char *working_directory;
-    char *command; /* exec ENTRYPOINT */
+    char *command; /* for sh -c */
     char **environment;
     char **locks;
     size_t lock_count;
@@ -125,7 +125,7 @@ static int spec_read(int directory_fd, struct spec *out)
     struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
     size_t environment_count;
     out->working_directory = text_take(&working_directory, "");
-    out->command = text_take(&entrypoint, "exec ");
+    out->command = text_take(&entrypoint, "");
     out->locks = texts_take(&locks, KEEP_LOCKS_MAX, &out->lock_count);
     out->environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
     out->lease_ms = pack_read_u64(&lease);

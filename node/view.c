@@ -205,7 +205,9 @@ static bool admit_by(void *context, const struct records_entry *entry)
         member->admitted = true;
         member->voucher = entry->record.writer;
         memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
-        bytes_copy_text(member->name, sizeof member->name, fact.name);
+        if (!member->has_node) {
+            bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
+        }
     }
     return true;
 }
@@ -255,6 +257,7 @@ static int apply_node(struct view *view, const struct record *record)
     member->has_node = true;
     member->node_boot = record->version.boot;
     member->left = fact.left;
+    bytes_copy_text(member->name, sizeof member->name, fact.name);
     member->address_count = fact.address_count;
     memcpy(member->addresses, fact.addresses, sizeof member->addresses);
     member->bulk_port = fact.bulk_port;

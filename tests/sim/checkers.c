@@ -222,7 +222,7 @@ static const struct disk_entry *slot_on_disk(struct sim *sim, int node, uint32_t
 
 /* A daemon is back. Tokens of workers that it found are valid again, if its disk did not say already that the lease was
  * over; all others never. */
-static void tokens_after_boot(struct sim *sim, int node)
+void checkers_on_adopted(struct sim *sim, int node)
 {
     struct checkers *checkers = sim->checkers;
     for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
@@ -245,7 +245,6 @@ static void tokens_after_boot(struct sim *sim, int node)
             token->is_revoked = true;
         }
     }
-    checkers_tokens(sim, node);
 }
 
 /* ---- 4: results ----------------------------------------------------------------------------------------------------- */
@@ -305,7 +304,7 @@ static void on_attempt(struct sim *sim, int node, const struct record *record)
     for (uint32_t i = 0; i < trial->attempt_count; i++) {
         const struct view_attempt *other = view_find_attempt(&sim->nodes[node].core->view, &trial->attempts[i]);
         const struct view_verdict *verdict = other != NULL ? view_attempt_verdict(other) : NULL;
-        if (verdict == NULL && !plan_isolates(&sim->plan)) {
+        if (trial->has_run[i] && verdict == NULL && !plan_isolates(&sim->plan)) {
             sim_fail(sim, 9, "n%d makes attempt %u of trial %u though attempt %u has not ended", node, attempt.number,
                      attempt.trial, trial->attempts[i].number);
         }
@@ -549,7 +548,7 @@ void checkers_on_boot(struct sim *sim, int node)
         met(sim, PREMISE_7_RESTART);
     }
     check_state(sim, node, true);
-    tokens_after_boot(sim, node);
+    checkers_tokens(sim, node);
 }
 
 /* ---- 3: promises ---------------------------------------------------------------------------------------------------- */
@@ -730,6 +729,43 @@ void checkers_second(struct sim *sim)
 
 /* ---- 8 and the rest of 3 and 4: the end ----------------------------------------------------------------------------- */
 
+/* An experiment that asked for it starts nothing on a side with less than half of the roster, at half on the side without
+ * the lowest id; also when the others are not cut off but gone for ever. */
+static bool waits_for_majority(const struct sim *sim, const struct plan_experiment *experiment)
+{
+    int lowest = 0;
+    for (int node = 1; node < (int)sim->plan.node_count; node++) {
+        lowest = node_id_compare(sim->nodes[node].id, sim->nodes[lowest].id) < 0 ? node : lowest;
+    }
+    uint32_t alive = (uint32_t)__builtin_popcount(sim->plan.core);
+    return experiment->pauses_minority && (alive * 2 < sim->plan.node_count ||
+                                           (alive * 2 == sim->plan.node_count && !in_core(sim, lowest)));
+}
+
+/* For whoever reads the trace: what the node believes of the experiment's trials and of all slots. */
+static void trace_beliefs(struct sim *sim, int node, const struct view_experiment *experiment)
+{
+    const struct view *view = &sim->nodes[node].core->view;
+    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+        const struct view_trial *trial = view_find_trial(experiment, i);
+        SIM_TRACE(sim, node, "trial %u is %s", i, view_trial_state_name(view_trial_state(experiment, i)));
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            const struct view_verdict *verdict = view_attempt_verdict(a);
+            SIM_TRACE(sim, node, "  attempt %u term %llu of n%d, %sassigned: %s", a->id.number,
+                      (unsigned long long)a->id.term, sim_find_node(sim, a->id.coordinator), a->assigned ? "" : "not ",
+                      verdict != NULL ? fact_reason_name(verdict->reason) : "no verdict");
+        }
+    }
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
+        for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
+            const struct view_slot *held = &member->slots[slot];
+            SIM_TRACE(sim, node, "%s slot %u: state %u, experiment %d trial %u attempt %u", member->name, slot, held->state,
+                      experiment_index(sim, held->attempt.experiment), held->attempt.trial, held->attempt.number);
+        }
+    }
+}
+
 static void check_finished(struct sim *sim, int node, uint32_t e)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[e];
@@ -740,7 +776,7 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
         return;
     }
     bool is_runnable = code != NULL && (code->holders & sim->plan.core) != 0 && seen != NULL && seen->known;
-    if (!is_runnable) {
+    if (!is_runnable || waits_for_majority(sim, plan)) {
         return; /* lost with those who alone had it: 3 says how many there had to be */
     }
     if (sim->checkers->was_live[e]) {
@@ -751,6 +787,8 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
     }
     enum view_experiment_state state = view_experiment_state(seen);
     if (view_experiment_live(seen)) {
+        SIM_TRACE(sim, node, "code of experiment %u is on %x", e, code->holders);
+        trace_beliefs(sim, node, seen);
         sim_fail(sim, 8, "on n%d experiment %u is still %s, %llu s after the heal", node, e,
                  view_experiment_state_name(state), (unsigned long long)((sim->now_ms - sim->healed_ms) / 1000));
         return;

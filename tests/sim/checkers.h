@@ -58,7 +58,8 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
 void checkers_on_down(struct sim *sim, int node);
-void checkers_on_boot(struct sim *sim, int node); /* after START */
+void checkers_on_adopted(struct sim *sim, int node); /* before START */
+void checkers_on_boot(struct sim *sim, int node);    /* after it */
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel);
 void checkers_on_heal(struct sim *sim);
 

@@ -115,6 +115,7 @@ static int run_job(const struct options *options, uint32_t job, struct shared *s
             status = 1;
             if (options->keeps_going) {
                 print_failure(&run, &result);
+                (void)fflush(stdout);
             } else {
                 shared->failed = true;
                 show_failure(memory, run, &result);

@@ -98,6 +98,12 @@ static void prepared(struct sim *sim, struct sim_event *event)
         sim_again(sim, event, sim->now_ms + 1000);
         return;
     }
+    if (!is_here) {
+        const struct worker_blob *code = workers_blob(sim, prepare->code);
+        const struct worker_blob *saved = workers_blob(sim, prepare->checkpoint);
+        SIM_TRACE(sim, node, "slot %u: not fetched: code on %x, checkpoint on %x", event->slot,
+                  code != NULL ? code->holders : 0, saved != NULL ? saved->holders : 0);
+    }
     sim->nodes[node].prepared[event->slot] = prepare->checkpoint;
     struct node_event core_event = {.kind = NODE_EVENT_PREPARED};
     core_event.u.worker.slot = event->slot;

@@ -407,6 +407,7 @@ void sim_boot(struct sim *sim, int node)
     CHECK(self->core != NULL);
     load_disk(sim, node);
     workers_adopt(sim, node);
+    checkers_on_adopted(sim, node);
     struct node_event start = {.kind = NODE_EVENT_START};
     sim_step(sim, node, &start);
     checkers_on_boot(sim, node);
@@ -538,6 +539,11 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     }
     users_init(sim);
     faults_init(sim);
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        if (sim->plan.has[fault]) {
+            SIM_TRACE(sim, 0, "this seed has %s", plan_fault_name((enum plan_fault)fault));
+        }
+    }
     (void)sim_push(sim, sim->plan.heal_ms, SIM_HEAL, 0);
     (void)sim_push(sim, 1000, SIM_SECOND, 0);
 }

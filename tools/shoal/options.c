@@ -149,6 +149,7 @@ static const struct command *find_command(const struct command *commands, int ar
     }
     const char *first = argv[words[0]], *second = words[1] == 0 ? "" : argv[words[1]];
     size_t first_bytes = strlen(first);
+    char group[WORD_MAX + 1];
     struct nearest nearest = {.word = first, .distance = WORD_MAX}, second_nearest = {.word = second, .distance = WORD_MAX};
     for (const struct command *command = commands; command->name != NULL; command++) {
         const char *space = strchr(command->name, ' ');
@@ -165,11 +166,8 @@ static const struct command *find_command(const struct command *commands, int ar
             }
             nearest_offer(&second_nearest, space + 1);
         } else {
-            char group[WORD_MAX + 1]; /* only for the distance: the command's name is the suggestion */
             (void)snprintf(group, sizeof group, "%.*s", (int)(space - command->name), command->name);
-            if (options_distance(first, group) < 3 && nearest.distance > 3) {
-                nearest.name = command->name;
-            }
+            nearest_offer(&nearest, group); /* all two-word commands share one first word */
         }
     }
     if (out->group != NULL && *second != '\0') {

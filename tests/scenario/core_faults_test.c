@@ -1,0 +1,309 @@
+/* Stories of daemons that die, come back, lose their disk, their network or their authority. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "tests/scenario/core_story.h"
+
+/* `trials` trials of one slot that run for ever, each on a node of its own. Returns the coordinator. */
+static uint32_t begin(struct world *world, uint32_t trials, uint32_t max_restarts)
+{
+    struct config config;
+    make_config(&config, trials, max_restarts);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    assert_int_equal(world_spawns(world), trials);
+    return (uint32_t)coordinator;
+}
+
+static void the_death_of_a_coordinator_starts_nothing_twice(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    size_t before = world->log_bytes;
+    world_crash(world, coordinator);
+    assert_true(world_run_until(world, 12000, before, "coordinates exp with term 2"));
+    int successor = world_coordinator(world);
+    assert_true(successor >= 0 && (uint32_t)successor != coordinator);
+    assert_true(world_run_until(world, 20000, before, "lost, a node died"));
+    world_run(world, 60000); /* twice the life of a lease: the successor renews what it did not make */
+    assert_int_equal(world_spawns(world), 3);
+    assert_int_equal(world_count(world, "the lease of slot"), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 1);
+
+    /* The worker under the dead daemon is ended when it comes back: its attempt is over. Its trial then runs again. */
+    world_restart(world, coordinator, true);
+    assert_true(world_run_until(world, 5000, before, "> kill "));
+    world_run(world, 10000);
+    assert_int_equal(world_spawns(world), 4);
+    assert_int_equal(world_coordinator(world), successor); /* the incumbent stays */
+    world_free(world);
+}
+
+static void a_restarted_coordinator_goes_on_with_a_new_term(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    world_crash(world, coordinator);
+    world_run(world, 300); /* before anybody suspects it */
+    world_restart(world, coordinator, true);
+    assert_line(world, 10000, "coordinates exp with term 2");
+    assert_int_equal(world_coordinator(world), coordinator);
+    world_run(world, 40000);
+    assert_int_equal(world_spawns(world), 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "> kill "), 0);
+    world_free(world);
+}
+
+static void adopted_workers_keep_their_lease_and_token(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)begin(world, 2, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        lease_token token = world->nodes[i].workers[0].token;
+        uint64_t step = world->nodes[i].workers[0].step;
+        world_crash(world, i);
+        world_run(world, 1000);
+        world_restart(world, i, true);
+        const struct node_core *core = world->nodes[i].core;
+        assert_int_equal(node_core_find_token(core, token), 0);
+        assert_int_equal(core->lease.slots[0].state, LEASE_LEASED);
+        assert_int_equal(core->workers[0].phase, CORE_WORKER_RUNNING);
+        assert_true(core->workers[0].step + 2 * 10 >= step); /* progress is told every 2 s */
+        world_run(world, 40000);
+        assert_int_equal(node_core_find_token(core, token), 0);
+        assert_true(world->nodes[i].workers[0].runs);
+    }
+    assert_int_equal(world_spawns(world), 2);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
+static void workers_that_did_not_survive_are_reported_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)begin(world, 2, 0); /* no restarts allowed: a lost node is not the program's failure */
+    lease_token token = world->nodes[1].workers[0].token;
+    world_crash(world, 1);
+    world_run(world, 500);
+    size_t before = world->log_bytes;
+    world_restart(world, 1, false);
+    assert_true(world_find(world, before, "b> persist worker ended lost") != SIZE_MAX);
+    assert_true(world_find(world, before, "b> persist slot 0 free") > world_find(world, before, "b> persist worker ended lost"));
+    assert_int_equal(node_core_find_token(world->nodes[1].core, token), -1);
+    assert_true(world_run_until(world, 3000, before, "lost, a worker was lost"));
+    assert_true(world_run_until(world, 12000, before, "> spawn trial "));
+    assert_int_equal(node_core_find_token(world->nodes[1].core, token), -1);
+    world_run(world, 20000);
+    assert_int_equal(world_spawns(world), 3);
+    world_free(world);
+}
+
+/* A record that is not on the disk has not been written: nobody hears of it, and nothing that relies on it happens. */
+static void nothing_relies_on_a_record_that_the_disk_refused(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world->nodes[0].disk_refuses = true;
+    world_submit(world, 0, &config);
+    world_run(world, 4000);
+    assert_int_equal(world->reply.count, 0);
+    assert_null(world_experiment(world, 1));
+    world_run(world, 4000);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, ERR_NO_SPACE);
+    assert_null(world_experiment(world, 1));
+    assert_int_equal(world_spawns(world), 0);
+
+    world->nodes[0].disk_refuses = false;
+    world_submit(world, 0, &config); /* the client tries again, under the same id */
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1");
+    world_free(world);
+}
+
+static void a_lease_that_the_disk_refused_is_not_confirmed(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 3, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 3;
+    config.max_trials = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world->disk_ms = 20;
+    world_submit(world, 0, &config);
+    assert_true(world_run_until(world, 20000, 0, "> persist attempt"));
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    uint32_t owner = coordinator == 2 ? 1 : 2;
+    char answer[64], spawn[64];
+    snprintf(answer, sizeof answer, "%s> send confirm_answer", world->nodes[owner].person.name);
+    snprintf(spawn, sizeof spawn, "%s> spawn", world->nodes[owner].person.name);
+    world->nodes[owner].disk_refuses = true;
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, answer), 0);
+    assert_int_equal(world_count(world, spawn), 0);
+    assert_int_equal(world_spawns(world), 0); /* the others wait for a group that never became complete */
+    world->nodes[owner].disk_refuses = false;
+    assert_true(world_run_until(world, 60000, world->log_bytes, spawn));
+    world_run(world, 10000);
+    assert_int_equal(world_experiment(world, 0)->trials[0]->attempts->next != NULL, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(world->nodes[i].workers[0].runs);
+    }
+    world_free(world);
+}
+
+/* ---- authority ---- */
+
+static void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t term)
+{
+    struct message message = {.kind = MESSAGE_RESERVE, .boot = world->nodes[from].boots};
+    message.u.lease.attempt = make_attempt_id(7, 0, 1, term, world->nodes[from].person.id);
+    message.u.lease.claim = (struct election_claim){term, world->nodes[from].person.id};
+    message.u.lease.priority = 42;
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[from].person.id;
+    event.u.message.message = &message;
+    world_step(world, owner, &event);
+    world_run(world, 100);
+}
+
+static void owners_refuse_lower_claims_and_remember_the_highest(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    world->disk_ms = 50;
+    bool b_is_higher = node_id_compare(world->nodes[1].person.id, world->nodes[2].person.id) > 0;
+    uint32_t higher = b_is_higher ? 1 : 2, lower = b_is_higher ? 2 : 1;
+    char high_answer[64], low_answer[64], low_stale[64], high_stale[64];
+    snprintf(high_answer, sizeof high_answer, "a> send reserve_answer %s", world->nodes[higher].person.name);
+    snprintf(low_answer, sizeof low_answer, "a> send reserve_answer %s", world->nodes[lower].person.name);
+    snprintf(low_stale, sizeof low_stale, "a> send stale %s", world->nodes[lower].person.name);
+    snprintf(high_stale, sizeof high_stale, "a> send stale %s", world->nodes[higher].person.name);
+
+    reserve(world, 0, lower, 2);
+    const char *obeyed[] = {"a> persist fence 2 #", "a< persisted", low_answer};
+    assert_order(world, obeyed, 3);
+    reserve(world, 0, higher, 1); /* a lower term, whoever says it */
+    assert_int_equal(world_count(world, high_stale), 1);
+    assert_int_equal(world_count(world, high_answer), 0);
+    reserve(world, 0, higher, 2); /* an equal term of the higher id is higher */
+    assert_int_equal(world_count(world, high_answer), 1);
+    assert_int_equal(world_count(world, "a> persist fence 2 #"), 2);
+    reserve(world, 0, lower, 2); /* ... and of the lower one it is lower now */
+    assert_int_equal(world_count(world, low_stale), 1);
+    assert_int_equal(world_count(world, low_answer), 1);
+    reserve(world, 0, lower, 3 + ELECTION_TERM_JUMP_MAX); /* absurd */
+    assert_int_equal(world_count(world, low_answer), 1);
+    assert_int_equal(world_count(world, low_stale), 1);
+    assert_int_equal(world->nodes[0].core->counters.malformed, 1);
+
+    world_crash(world, 0);
+    world_restart(world, 0, false);
+    world_run(world, 3000);
+    reserve(world, 0, lower, 2);
+    assert_int_equal(world_count(world, low_stale), 2);
+    reserve(world, 0, lower, 3);
+    assert_int_equal(world_count(world, low_answer), 2);
+    world_free(world);
+}
+
+static void who_leaves_hands_everything_over_first(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = begin(world, 1, 0);
+    uint32_t owner = world->nodes[0].workers[0].runs ? 0 : 1;
+    assert_true(world->nodes[owner].workers[0].runs);
+    world->reply.count = 0;
+    size_t before = world->log_bytes;
+    world_request(world, owner, NODE_REQUEST_LEAVE);
+    assert_true(world_run_until(world, 10000, before, "> reply"));
+    char stop[32], reply[32];
+    snprintf(stop, sizeof stop, "%s> stop ", world->nodes[owner].person.name);
+    snprintf(reply, sizeof reply, "%s> reply", world->nodes[owner].person.name);
+    const char *story[] = {stop, "persist manifest", "persist node", reply};
+    size_t stopped = world_find(world, before, stop);
+    assert_true(stopped != SIZE_MAX);
+    assert_true(world_find(world, before, reply) > world_find(world, before, story[1]));
+    assert_true(world_find(world, before, reply) > world_find(world, before, story[2]));
+    assert_int_equal(world->reply.code, 0);
+    world_crash(world, owner); /* the daemon ends */
+    assert_true(world_run_until(world, 15000, before, "> spawn trial 0 attempt 2"));
+    assert_true(world_find(world, before, "trial 0 attempt 2 from step ") != SIZE_MAX);
+    assert_true(world_find(world, before, "trial 0 attempt 2 from step 0 ") == SIZE_MAX);
+    assert_int_equal(world_coordinator(world), 1 - (int)owner);
+    assert_true(coordinator < 2);
+    world_free(world);
+}
+
+/* A silent partition: one of three is cut off, its trial runs again elsewhere, and when it heals one worker is left. */
+static void a_silent_node_is_replaced_and_comes_back(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 2);
+    (void)begin(world, 1, 5);
+    uint32_t owner = 0;
+    while (!world->nodes[owner].workers[0].runs && !world->nodes[owner].workers[1].runs) {
+        owner++;
+    }
+    size_t before = world->log_bytes;
+    world->nodes[owner].is_cut = true;
+    assert_true(world_run_until(world, 20000, before, "> spawn trial 0 attempt 2"));
+    assert_int_equal(world_count(world, "> spawn trial 0"), 2);
+    world_run(world, 20000);
+    assert_int_equal(world_count(world, "> spawn trial 0"), 2); /* the lone side does not start what may run */
+    world->nodes[owner].is_cut = false;
+    world_run(world, 30000);
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        running += world->nodes[i].workers[0].runs;
+        running += world->nodes[i].workers[1].runs;
+        assert_true(records_hash_equal(world->nodes[i].core->records.hash, world->nodes[0].core->records.hash));
+    }
+    assert_int_equal(running, 1);
+    assert_true(world_coordinator(world) >= 0);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_death_of_a_coordinator_starts_nothing_twice),
+        cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
+        cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
+        cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
+        cmocka_unit_test(nothing_relies_on_a_record_that_the_disk_refused),
+        cmocka_unit_test(a_lease_that_the_disk_refused_is_not_confirmed),
+        cmocka_unit_test(owners_refuse_lower_claims_and_remember_the_highest),
+        cmocka_unit_test(who_leaves_hands_everything_over_first),
+        cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,675 @@
+#include "tests/scenario/core_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+#define CORE_BYTES (16u << 20)
+#define WALL_S 1700000000u
+
+/* Something that will happen to a node, with copies of all that the event borrows. */
+struct world_event {
+    struct world_event *next;
+    uint64_t at_ms;
+    uint32_t node;
+    uint64_t boot; /* meant for this life of the node; 0: for any */
+    struct node_event event;
+    struct message message;
+    uint8_t *bytes;
+};
+
+/* ---- the log -------------------------------------------------------------------------------------------------------------- */
+
+static void say(struct world *world, uint32_t node, char mark, const char *text)
+{
+    int written = snprintf(world->log + world->log_bytes, WORLD_LOG_BYTES - world->log_bytes, "%s%c %s\n",
+                           world->nodes[node].person.name, mark, text);
+    world->log_bytes += (size_t)written;
+    CHECK(world->log_bytes < WORLD_LOG_BYTES);
+}
+
+struct tracer {
+    struct world *world;
+    uint32_t node;
+};
+
+static void trace_line(void *context, const char *text)
+{
+    struct tracer *tracer = context;
+    say(tracer->world, tracer->node, ':', text);
+}
+
+size_t world_find(const struct world *world, size_t from, const char *part)
+{
+    const char *at = strstr(world->log + from, part);
+    return at != NULL ? (size_t)(at - world->log) : SIZE_MAX;
+}
+
+uint32_t world_count(const struct world *world, const char *part)
+{
+    uint32_t count = 0;
+    for (size_t at = 0; (at = world_find(world, at, part)) != SIZE_MAX; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* ---- events on their way -------------------------------------------------------------------------------------------------- */
+
+static void post(struct world *world, uint64_t at_ms, uint32_t node, uint64_t boot, const struct node_event *event)
+{
+    struct world_event *posted = calloc(1, sizeof *posted);
+    posted->at_ms = at_ms;
+    posted->node = node;
+    posted->boot = boot;
+    posted->event = *event;
+    const uint8_t *bytes = event->bytes;
+    uint32_t count = event->byte_count;
+    if (event->kind == NODE_EVENT_MESSAGE) {
+        posted->message = *event->u.message.message;
+        bytes = posted->message.bytes;
+        count = posted->message.byte_count;
+    }
+    posted->bytes = malloc(count + 1);
+    if (count > 0) {
+        memcpy(posted->bytes, bytes, count);
+    }
+    struct world_event **link = &world->queue;
+    while (*link != NULL && (*link)->at_ms <= at_ms) {
+        link = &(*link)->next;
+    }
+    posted->next = *link;
+    *link = posted;
+}
+
+static uint32_t number_of(const struct world *world, node_id id)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (node_id_equal(world->nodes[i].person.id, id)) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* ---- the disk ------------------------------------------------------------------------------------------------------------- */
+
+static const char *describe(const struct record *record, char *out, size_t size)
+{
+    static const char *const slot_states[] = {"free", "reserved", "leased", "releasing", "withheld"};
+    static const char *const worker_states[] = {"prepared", "running", "ended"};
+    union {
+        struct fact_slot slot;
+        struct fact_worker worker;
+        struct fact_verdict verdict;
+        struct fact_claim claim;
+    } fact;
+    uint32_t number;
+    uint64_t step;
+    if (record->kind == FACT_SLOT && fact_slot_read(record, &fact.slot) == 0 && fact_key_read_slot(record, &number) == 0) {
+        snprintf(out, size, "slot %u %s", number, slot_states[fact.slot.state]);
+    } else if (record->kind == FACT_WORKER && fact_worker_read(record, &fact.worker) == 0) {
+        snprintf(out, size, "worker %s%s%s", worker_states[fact.worker.state],
+                 fact.worker.state == FACT_WORKER_ENDED ? " " : "",
+                 fact.worker.state == FACT_WORKER_ENDED ? fact_reason_name(fact.worker.reason) : "");
+    } else if (record->kind == FACT_VERDICT && fact_verdict_read(record, &fact.verdict) == 0) {
+        snprintf(out, size, "verdict %s", fact_reason_name(fact.verdict.reason));
+    } else if (record->kind == FACT_CLAIM && fact_claim_read(record, &fact.claim) == 0) {
+        snprintf(out, size, "claim %llu%s", (unsigned long long)fact.claim.term, fact.claim.released ? " released" : "");
+    } else if (record->kind == FACT_MANIFEST && fact_key_read_step(record, &step) == 0) {
+        snprintf(out, size, "manifest %llu", (unsigned long long)step);
+    } else {
+        static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
+                                            "attempt", "worker", "verdict", "manifest"};
+        snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
+    }
+    return out;
+}
+
+static void store_record(struct world_node *node, const uint8_t *bytes, uint32_t count)
+{
+    struct record record, held;
+    CHECK(record_decode(bytes, count, &record) == 0);
+    record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+    uint32_t at = 0;
+    for (; at < node->record_count; at++) {
+        CHECK(record_decode(node->records[at].bytes, node->records[at].count, &held) == 0);
+        if (record_ident_equal(ident, record_ident_of(held.writer, held.kind, held.key, held.key_bytes))) {
+            break;
+        }
+    }
+    CHECK(at < WORLD_DISK_MAX);
+    node->record_count += at == node->record_count;
+    memcpy(node->records[at].bytes, bytes, count);
+    node->records[at].count = count;
+}
+
+static void store_fence(struct world_node *node, const struct node_effect *effect)
+{
+    uint32_t at = 0;
+    while (at < node->fence_count && memcmp(node->fences[at].key, effect->u.persist.key, 8) != 0) {
+        at++;
+    }
+    CHECK(at < 16 && effect->byte_count <= sizeof node->fences[at].bytes);
+    node->fence_count += at == node->fence_count;
+    memcpy(node->fences[at].key, effect->u.persist.key, 8);
+    memcpy(node->fences[at].bytes, effect->bytes, effect->byte_count);
+    node->fences[at].count = effect->byte_count;
+}
+
+static void persist(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    char what[64], line[128];
+    bool is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE;
+    if (is_fence) {
+        struct pack_reader reader;
+        size_t ignored;
+        pack_reader_init(&reader, effect->bytes, effect->byte_count);
+        (void)pack_read_array(&reader);
+        (void)pack_read_bin(&reader, &ignored);
+        snprintf(what, sizeof what, "fence %llu", (unsigned long long)pack_read_u64(&reader));
+    } else {
+        struct record record;
+        CHECK(record_decode(effect->bytes, effect->byte_count, &record) == 0);
+        describe(&record, what, sizeof what);
+    }
+    if (is_fence || effect->u.persist.own) {
+        snprintf(line, sizeof line, "persist %s #%llu", what, (unsigned long long)effect->u.persist.ticket);
+        say(world, number, '>', line);
+    }
+    bool is_refused = node->disk_refuses;
+    if (!is_refused && is_fence) {
+        store_fence(node, effect);
+    } else if (!is_refused) {
+        store_record(node, effect->bytes, effect->byte_count);
+    }
+    if (effect->u.persist.ticket != 0) {
+        struct node_event event = {.kind = NODE_EVENT_PERSISTED};
+        event.u.persisted.ticket = effect->u.persist.ticket;
+        event.u.persisted.ok = !is_refused;
+        post(world, world->now_ms + world->disk_ms, number, node->boots, &event);
+    }
+}
+
+/* ---- the network ---------------------------------------------------------------------------------------------------------- */
+
+static void send_message(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    static const char *const names[MESSAGE_KINDS] = {
+        [MESSAGE_INCUMBENT_ASK] = "incumbent_ask", [MESSAGE_INCUMBENT_ANSWER] = "incumbent_answer",
+        [MESSAGE_RESERVE] = "reserve",             [MESSAGE_RESERVE_ANSWER] = "reserve_answer",
+        [MESSAGE_CONFIRM] = "confirm",             [MESSAGE_CONFIRM_ANSWER] = "confirm_answer",
+        [MESSAGE_RENEW] = "renew",                 [MESSAGE_RELEASE] = "release",
+        [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored"};
+    const struct message *message = &effect->u.send.message;
+    uint32_t to = number_of(world, effect->u.send.to);
+    CHECK(to != UINT32_MAX);
+    if (names[message->kind] != NULL) {
+        char line[64];
+        snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
+        say(world, number, '>', line);
+    }
+    if (!world->nodes[to].is_up || world->nodes[to].is_cut || world->nodes[number].is_cut) {
+        return;
+    }
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[number].person.id;
+    event.u.message.message = message;
+    post(world, world->now_ms, to, world->nodes[to].boots, &event);
+}
+
+static void answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.peer.node);
+    bool is_silent = world->nodes[to].is_cut || world->nodes[number].is_cut;
+    struct node_event event = {.kind = NODE_EVENT_LINK};
+    event.u.link.peer = effect->u.peer.node;
+    event.u.link.refused = !is_silent && !world->nodes[to].is_up;
+    event.u.link.open = !is_silent && world->nodes[to].is_up;
+    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+static void push_blob(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.push.to);
+    struct node_event event = {.kind = NODE_EVENT_PUSHED};
+    event.u.blob.attempt = effect->u.push.attempt;
+    event.u.blob.step = effect->u.push.step;
+    event.u.blob.blob = effect->u.push.blob;
+    event.u.blob.node = effect->u.push.to;
+    event.u.blob.ok = world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+/* ---- worker programs ------------------------------------------------------------------------------------------------------ */
+
+static void worker_event(struct world *world, uint32_t number, uint32_t slot, enum node_event_kind kind, int32_t code,
+                         bool killed, const char *text)
+{
+    struct world_node *node = &world->nodes[number];
+    struct node_event event = {.kind = kind};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = node->workers[slot].attempt;
+    event.u.worker.code = code;
+    event.u.worker.killed = killed;
+    event.u.worker.step = node->workers[slot].step;
+    event.u.worker.port = kind == NODE_EVENT_PREPARED ? 6000 + slot : 7000 + slot;
+    event.u.worker.text = text;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    if (kind == NODE_EVENT_WORKER_STATUS) {
+        event.bytes = metrics;
+        event.byte_count = make_metrics(metrics, (double)node->workers[slot].step / 1024);
+    }
+    post(world, world->now_ms, number, node->boots, &event);
+}
+
+static void worker_exit(struct world *world, uint32_t number, uint32_t slot, int32_t code, bool killed, const char *text)
+{
+    worker_event(world, number, slot, NODE_EVENT_WORKER_EXITED, code, killed, text);
+    world->nodes[number].workers[slot].runs = false;
+}
+
+static void worker_save(struct world *world, uint32_t number, uint32_t slot)
+{
+    struct world_node *node = &world->nodes[number];
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.slot = slot;
+    event.u.blob.attempt = node->workers[slot].attempt;
+    event.u.blob.step = node->workers[slot].step;
+    event.u.blob.bytes = 1000;
+    bytes_put_u64(event.u.blob.blob.bytes, 1 + node->workers[slot].step);
+    post(world, world->now_ms, number, node->boots, &event);
+}
+
+static void spawn(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    struct world_worker *worker = &node->workers[effect->u.worker.slot];
+    CHECK(worker->ready && !worker->runs);
+    CHECK(node_core_find_token(node->core, effect->u.worker.token) == (int)effect->u.worker.slot);
+    worker->ready = false;
+    worker->runs = true;
+    worker->token = effect->u.worker.token;
+    worker->rank = effect->u.worker.rank;
+    memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
+    worker->step = effect->u.worker.step;
+    worker->spawned_ms = world->now_ms;
+    worker->status_ms = world->now_ms + 1000;
+    worker->data_port = 7000 + effect->u.worker.slot;
+    node->spawn_count++;
+    if (world->program == WORLD_FAILS_AT_ONCE) {
+        worker_exit(world, number, effect->u.worker.slot, 3, false, "no such file: data.idx");
+    } else {
+        worker_event(world, number, effect->u.worker.slot, NODE_EVENT_WORKER_LISTENS, 0, false, NULL);
+    }
+}
+
+static void worker_effect(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    uint32_t slot = effect->u.worker.slot;
+    struct world_worker *worker = &node->workers[slot];
+    static const char *const names[] = {[NODE_EFFECT_PREPARE] = "prepare",     [NODE_EFFECT_SPAWN] = "spawn",
+                                        [NODE_EFFECT_KILL] = "kill",           [NODE_EFFECT_STOP_WORKER] = "stop",
+                                        [NODE_EFFECT_GROUP] = "group",         [NODE_EFFECT_DURABLE] = "durable"};
+    char line[128];
+    snprintf(line, sizeof line, "%s trial %u attempt %u rank %u slot %u", names[effect->kind],
+             effect->u.worker.attempt.trial, effect->u.worker.attempt.number, effect->u.worker.rank, slot);
+    say(world, number, '>', line);
+    CHECK(slot < node->slot_count);
+    switch (effect->kind) {
+    case NODE_EFFECT_PREPARE:
+        CHECK(!worker->runs);
+        memset(worker, 0, sizeof *worker);
+        worker->attempt = effect->u.worker.attempt;
+        worker->ready = true;
+        worker_event(world, number, slot, NODE_EVENT_PREPARED, 0, false, NULL);
+        break;
+    case NODE_EFFECT_SPAWN:
+        spawn(world, number, effect);
+        break;
+    case NODE_EFFECT_KILL:
+        if (worker->runs) {
+            worker_exit(world, number, slot, -15, true, NULL);
+        }
+        break;
+    case NODE_EFFECT_STOP_WORKER:
+        if (worker->runs && worker->rank == 0) {
+            worker_save(world, number, slot);
+        }
+        if (worker->runs) {
+            worker_exit(world, number, slot, 0, false, NULL);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void worker_works(struct world *world, uint32_t number, uint32_t slot)
+{
+    struct world_worker *worker = &world->nodes[number].workers[slot];
+    worker->status_ms += 1000;
+    worker->step += 10;
+    worker_event(world, number, slot, NODE_EVENT_WORKER_STATUS, 0, false, NULL);
+    if (world->program == WORLD_RUNS_2S && worker->step >= 20) {
+        worker_exit(world, number, slot, 0, false, NULL);
+    }
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------------------- */
+
+static void perform(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    switch (effect->kind) {
+    case NODE_EFFECT_SEND:
+        send_message(world, number, effect);
+        break;
+    case NODE_EFFECT_PERSIST_RECORD:
+    case NODE_EFFECT_PERSIST_FENCE:
+        persist(world, number, effect);
+        break;
+    case NODE_EFFECT_CHECK_LINK:
+        answer_link(world, number, effect);
+        break;
+    case NODE_EFFECT_PREPARE:
+    case NODE_EFFECT_SPAWN:
+    case NODE_EFFECT_KILL:
+    case NODE_EFFECT_STOP_WORKER:
+    case NODE_EFFECT_GROUP:
+    case NODE_EFFECT_DURABLE:
+        worker_effect(world, number, effect);
+        break;
+    case NODE_EFFECT_PUSH:
+        push_blob(world, number, effect);
+        break;
+    case NODE_EFFECT_REPLY:
+        world->reply.count++;
+        world->reply.code = effect->u.reply.code;
+        world->reply.stored_on = effect->u.reply.stored_on;
+        memcpy(world->reply.text, effect->u.reply.text, sizeof world->reply.text);
+        say(world, number, '>', "reply");
+        break;
+    case NODE_EFFECT_PEER:
+    case NODE_EFFECT_ADMIT:
+    case NODE_EFFECT_WELCOME:
+        break;
+    }
+}
+
+void world_step(struct world *world, uint32_t number, struct node_event *event)
+{
+    struct world_node *node = &world->nodes[number];
+    event->now_ms = world->now_ms;
+    event->wall_s = WALL_S + world->now_ms / 1000;
+    if (event->kind == NODE_EVENT_PERSISTED) {
+        char line[64];
+        snprintf(line, sizeof line, "%s %llu", event->u.persisted.ok ? "persisted" : "refused",
+                 (unsigned long long)event->u.persisted.ticket);
+        say(world, number, '<', line);
+    }
+    node->effects.count = 0;
+    node->effects.used_bytes = 0;
+    node_core_step(node->core, event, &node->effects);
+    for (uint32_t i = 0; i < node->effects.count; i++) {
+        perform(world, number, &node->effects.items[i]);
+    }
+}
+
+/* True if something was waiting for this moment. */
+static bool step_queue(struct world *world)
+{
+    struct world_event *first = world->queue;
+    if (first == NULL || first->at_ms > world->now_ms) {
+        return false;
+    }
+    world->queue = first->next;
+    const struct world_node *node = &world->nodes[first->node];
+    if (node->is_up && (first->boot == 0 || first->boot == node->boots)) {
+        first->event.bytes = first->bytes;
+        if (first->event.kind == NODE_EVENT_MESSAGE) {
+            first->message.bytes = first->bytes;
+            first->event.u.message.message = &first->message;
+        }
+        world_step(world, first->node, &first->event);
+    }
+    free(first->bytes);
+    free(first);
+    return true;
+}
+
+/* Moves to the next moment at which something happens, `until_ms` at the latest. */
+static void step_time(struct world *world, uint64_t until_ms)
+{
+    uint64_t next_ms = world->queue != NULL && world->queue->at_ms < until_ms ? world->queue->at_ms : until_ms;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        const struct world_node *node = &world->nodes[i];
+        uint64_t tick_ms = node->is_up ? node_core_next_ms(node->core) : UINT64_MAX;
+        next_ms = tick_ms < next_ms ? tick_ms : next_ms;
+        for (uint32_t slot = 0; slot < node->slot_count && node->is_up; slot++) {
+            const struct world_worker *worker = &node->workers[slot];
+            next_ms = worker->runs && worker->status_ms < next_ms ? worker->status_ms : next_ms;
+        }
+    }
+    world->now_ms = next_ms > world->now_ms ? next_ms : world->now_ms + 1;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        struct world_node *node = &world->nodes[i];
+        for (uint32_t slot = 0; slot < node->slot_count && node->is_up; slot++) {
+            if (node->workers[slot].runs && node->workers[slot].status_ms <= world->now_ms) {
+                worker_works(world, i, slot);
+            }
+        }
+        if (node->is_up && node_core_next_ms(node->core) <= world->now_ms) {
+            struct node_event tick = {.kind = NODE_EVENT_TICK};
+            world_step(world, i, &tick);
+        }
+    }
+}
+
+void world_run(struct world *world, uint64_t ms)
+{
+    (void)world_run_until(world, ms, 0, "\n\n"); /* never in the log */
+}
+
+bool world_run_until(struct world *world, uint64_t max_ms, size_t from, const char *line)
+{
+    uint64_t until_ms = world->now_ms + max_ms;
+    size_t looked = from;
+    for (;;) {
+        while (step_queue(world)) {
+        }
+        if (world_find(world, looked, line) != SIZE_MAX) {
+            return true;
+        }
+        looked = world->log_bytes;
+        if (world->now_ms >= until_ms) {
+            return false;
+        }
+        step_time(world, until_ms);
+    }
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------------------- */
+
+struct world *world_new(uint32_t node_count, uint32_t slots_each)
+{
+    struct world *world = calloc(1, sizeof *world);
+    world->now_ms = 1000;
+    world->node_count = node_count;
+    world->log = calloc(1, WORLD_LOG_BYTES);
+    CHECK(node_count <= WORLD_NODES_MAX && slots_each <= WORLD_SLOTS_MAX);
+    struct person founder = make_person(0);
+    for (uint32_t i = 0; i < node_count; i++) {
+        struct world_node *node = &world->nodes[i];
+        node->person = make_person(i);
+        node->slot_count = slots_each;
+        node->memory = aligned_alloc(16, CORE_BYTES);
+        node->effects.items = calloc(NODE_EFFECTS_MAX, sizeof *node->effects.items);
+        node->effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
+        node->records = malloc(WORLD_DISK_MAX * sizeof *node->records);
+        for (uint32_t j = 0; j < node_count; j++) {
+            struct person person = make_person(j);
+            struct fact_member member = make_member(&person);
+            struct made made;
+            make_record(&made, founder.id, 1, j + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
+            store_record(node, made.bytes, made.count);
+        }
+    }
+    return world;
+}
+
+void world_free(struct world *world)
+{
+    while (world->queue != NULL) {
+        struct world_event *next = world->queue->next;
+        free(world->queue->bytes);
+        free(world->queue);
+        world->queue = next;
+    }
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        struct world_node *node = &world->nodes[i];
+        if (node->core != NULL) {
+            free(node->core->options.trace.context);
+        }
+        free(node->memory);
+        free(node->effects.items);
+        free(node->effects.bytes);
+        free(node->records);
+    }
+    free(world->log);
+    free(world);
+}
+
+static void adopt_workers(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+    for (uint32_t slot = 0; slot < node->slot_count; slot++) {
+        const struct world_worker *worker = &node->workers[slot];
+        if (worker->runs) {
+            struct node_event event = {.kind = NODE_EVENT_ADOPT};
+            event.u.adopt.slot = slot;
+            event.u.adopt.attempt = worker->attempt;
+            event.u.adopt.rank = (uint16_t)worker->rank;
+            event.u.adopt.token = worker->token;
+            event.u.adopt.data_port = worker->data_port;
+            memcpy(event.u.adopt.group_key, worker->group_key, sizeof event.u.adopt.group_key);
+            world_step(world, number, &event);
+        }
+    }
+}
+
+void world_restart(struct world *world, uint32_t number, bool adopt)
+{
+    struct world_node *node = &world->nodes[number];
+    CHECK(!node->is_up);
+    if (node->core != NULL) {
+        free(node->core->options.trace.context);
+    }
+    struct tracer *tracer = malloc(sizeof *tracer);
+    *tracer = (struct tracer){world, number};
+    node->boots++;
+    memset(node->memory, 0xa5, CORE_BYTES); /* nothing of an earlier life is to be found there */
+    struct node_options options = {.self = node->person.id, .mesh = make_mesh(), .boot = node->boots << 32 | (number + 1),
+                                   .seed = 100 * number + node->boots, .now_ms = world->now_ms,
+                                   .wall_s = WALL_S + world->now_ms / 1000, .memory = node->memory,
+                                   .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
+    options.node = make_node(&node->person, node->slot_count);
+    memcpy(options.public_key, node->person.public_key, sizeof options.public_key);
+    options.secret[0] = (uint8_t)(1 + number);
+    options.secret[1] = (uint8_t)node->boots;
+    node->core = node_core_init(&options);
+    CHECK(node->core != NULL);
+    node->is_up = true;
+    for (uint32_t i = 0; i < node->record_count; i++) {
+        struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .bytes = node->records[i].bytes,
+                                   .byte_count = node->records[i].count};
+        world_step(world, number, &event);
+    }
+    for (uint32_t i = 0; i < node->fence_count; i++) {
+        struct node_event event = {.kind = NODE_EVENT_LOAD_FENCE, .bytes = node->fences[i].bytes,
+                                   .byte_count = node->fences[i].count};
+        world_step(world, number, &event);
+    }
+    if (adopt) {
+        adopt_workers(world, number);
+    } else {
+        memset(node->workers, 0, sizeof node->workers);
+    }
+    struct node_event event = {.kind = NODE_EVENT_START};
+    world_step(world, number, &event);
+}
+
+void world_crash(struct world *world, uint32_t number)
+{
+    CHECK(world->nodes[number].is_up);
+    world->nodes[number].is_up = false;
+    say(world, number, '<', "crash");
+}
+
+void world_start_all(struct world *world)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        world_restart(world, i, false);
+    }
+    world_run(world, ELECTION_UP_MS + 2000); /* all are old enough to coordinate */
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        CHECK(!world->nodes[i].core->syncing);
+    }
+}
+
+/* ---- users ---------------------------------------------------------------------------------------------------------------- */
+
+void world_submit(struct world *world, uint32_t node, const struct config *config)
+{
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct node_event event = {.kind = NODE_EVENT_REQUEST, .bytes = packed};
+    event.byte_count = make_packed_config(config, packed);
+    event.u.request.kind = NODE_REQUEST_SUBMIT;
+    event.u.request.client = 1;
+    event.u.request.experiment = make_experiment_id(0);
+    event.u.request.code.bytes[0] = 0xc0;
+    event.u.request.config_text.bytes[0] = 0xcf;
+    world_step(world, node, &event);
+}
+
+void world_request(struct world *world, uint32_t node, enum node_request_kind kind)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = kind;
+    event.u.request.client = 2;
+    event.u.request.experiment = make_experiment_id(0);
+    world_step(world, node, &event);
+}
+
+int world_coordinator(const struct world *world)
+{
+    int found = -1;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        const struct world_node *node = &world->nodes[i];
+        const struct core_coordination *row =
+            node->is_up ? core_find_coordination(node->core, make_experiment_id(0)) : NULL;
+        if (row != NULL && row->election.state == ELECTION_LEADING) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = (int)i;
+        }
+    }
+    return found;
+}
+
+uint32_t world_spawns(const struct world *world)
+{
+    uint32_t spawns = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        spawns += world->nodes[i].spawn_count;
+    }
+    return spawns;
+}
+
+const struct view_experiment *world_experiment(const struct world *world, uint32_t node)
+{
+    return view_find_experiment(&world->nodes[node].core->view, make_experiment_id(0));
+}

@@ -1,0 +1,113 @@
+#ifndef TESTS_SCENARIO_CORE_WORLD_H
+#define TESTS_SCENARIO_CORE_WORLD_H
+/* One to five node cores in lock step, with a disk, a network and worker programs that do at once what they are asked (a
+ * disk may be told to take its time, or to refuse). Everything that is worth telling goes to one log, which stories
+ * compare with what they expect:
+ *
+ *     "a: trial 0 attempt 1 from step 0 on a/0"      the core of node a traced this
+ *     "a> spawn trial 0 attempt 1 rank 0 slot 0"     an effect, in the order in which the core gave it
+ *     "a< persisted 17"                              an event that the outside world answered with
+ *
+ * The persist effects are "a> persist slot 0 leased #17", "a> persist claim 3 #4", "a> persist fence 3 #9" and the like,
+ * messages between nodes "a> send confirm_answer b" (those of membership and exchange are left out). */
+
+#include "node/core_state.h"
+#include "tests/unit/facts_make.h"
+
+#define WORLD_NODES_MAX 5
+#define WORLD_SLOTS_MAX 4
+#define WORLD_DISK_MAX 2048
+#define WORLD_LOG_BYTES (4u << 20)
+
+/* What the users' program does. It counts ten steps a second and saves a checkpoint when asked to stop. */
+enum world_program { WORLD_RUNS_2S, WORLD_FAILS_AT_ONCE, WORLD_RUNS_FOREVER };
+
+struct world_worker {
+    bool runs;
+    bool ready; /* prepared, not yet spawned */
+    attempt_id attempt;
+    uint32_t rank;
+    lease_token token;
+    uint8_t group_key[MESSAGE_KEY_BYTES];
+    uint32_t data_port;
+    uint64_t step;
+    uint64_t spawned_ms;
+    uint64_t status_ms; /* next report */
+};
+
+struct world_node {
+    bool is_up;
+    bool is_cut;        /* its host is silent: nothing comes in or goes out */
+    bool disk_refuses;
+    struct person person;
+    uint64_t boots;
+    uint32_t slot_count;
+    void *memory;
+    struct node_core *core;
+    struct node_effects effects;
+    struct made *records; /* WORLD_DISK_MAX, by first writing */
+    uint32_t record_count;
+    struct {
+        uint8_t key[8];
+        uint8_t bytes[64];
+        uint32_t count;
+    } fences[16];
+    uint32_t fence_count;
+    struct world_worker workers[WORLD_SLOTS_MAX];
+    uint32_t spawn_count; /* in all its lives */
+};
+
+struct world_event;
+
+struct world {
+    uint64_t now_ms;
+    uint64_t disk_ms; /* how long a write takes */
+    enum world_program program;
+    uint32_t node_count;
+    struct world_node nodes[WORLD_NODES_MAX];
+    struct world_event *queue; /* by time, then by order */
+    struct {
+        uint32_t count;
+        int32_t code; /* of the last one */
+        uint32_t stored_on;
+        char text[NODE_REPLY_BYTES];
+    } reply;
+    char *log;
+    size_t log_bytes;
+};
+
+/* Nodes "a", "b", ... of one mesh with this many slots each, everybody on everybody's roster; none is started. */
+struct world *world_new(uint32_t node_count, uint32_t slots_each);
+void world_free(struct world *world);
+
+/* Starts all and runs until they are in step. */
+void world_start_all(struct world *world);
+
+void world_run(struct world *world, uint64_t ms);
+
+/* Runs until the log holds `line` at or behind `from`, for at most max_ms. False if it never came. */
+bool world_run_until(struct world *world, uint64_t max_ms, size_t from, const char *line);
+
+/* Where in the log `part` occurs first at or behind `from`; SIZE_MAX if it does not. */
+size_t world_find(const struct world *world, size_t from, const char *part);
+uint32_t world_count(const struct world *world, const char *part);
+
+/* The node that leads experiment 0, or -1 if it is not exactly one. */
+int world_coordinator(const struct world *world);
+
+void world_submit(struct world *world, uint32_t node, const struct config *config);
+void world_request(struct world *world, uint32_t node, enum node_request_kind kind);
+
+/* The daemon dies; its workers live on under their keeps. What was on its way from its disk and to it is gone. */
+void world_crash(struct world *world, uint32_t node);
+
+/* A new boot on the same disk. `adopt`: its workers are found alive; else they did not survive. */
+void world_restart(struct world *world, uint32_t node, bool adopt);
+
+/* Hands one event to a node and performs what follows. */
+void world_step(struct world *world, uint32_t node, struct node_event *event);
+
+uint32_t world_spawns(const struct world *world); /* of all nodes together */
+const struct view_experiment *world_experiment(const struct world *world, uint32_t node);
+
+#endif

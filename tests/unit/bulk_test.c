@@ -1,0 +1,935 @@
+/* Bulk transfer between two or three nodes of one process over loopback, with real keys, a door per node and real chunk
+ * stores. Every wait is for a condition, with a deadline that only a failure meets. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/random.h"
+#include "base/rendezvous.h"
+#include "node/bulk.h"
+#include "node/bulk_wire.h"
+#include "store/hash.h"
+
+#define PATIENCE_MS 60000
+#define SIDES 3
+#define SEEN_MAX 64
+#define MIB (1u << 20)
+#define BLOB_BYTES (20u * MIB)
+
+struct side {
+    bool open, mounted;
+    char dir[64];
+    void *context;
+    struct zap *zap;
+    struct keys keys;
+    struct chunks *chunks;
+    struct bulk *bulk;
+    struct bulk_event seen[SEEN_MAX]; /* without items */
+    size_t seen_count;
+    uint8_t last_items[8][64]; /* of the last BULK_SERIES */
+    size_t last_item_bytes[8];
+    uint64_t last_sequences[8];
+};
+
+struct world {
+    struct side sides[SIDES];
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int world_make(void **state)
+{
+    *state = calloc(1, sizeof(struct world));
+    return *state != NULL ? 0 : -1;
+}
+
+static int world_remove(void **state)
+{
+    struct world *world = *state;
+    int result = 0;
+    for (int i = 0; i < SIDES; i++) {
+        struct side *side = &world->sides[i];
+        if (!side->open) {
+            continue;
+        }
+        bulk_stop(&side->bulk);
+        chunks_close(&side->chunks);
+        zap_close(&side->zap);
+        result |= zmq_ctx_term(side->context);
+        if (side->mounted) {
+            result |= umount2(side->dir, MNT_DETACH);
+        }
+        char command[128];
+        (void)snprintf(command, sizeof command, "rm -rf %s", side->dir);
+        result |= system(command);
+    }
+    free(world);
+    return result;
+}
+
+static void bulk_open(struct side *side, uint64_t rate, uint64_t idle_ms)
+{
+    char error[256] = "";
+    struct bulk_options options = {.context = side->context, .zap = side->zap, .keys = &side->keys,
+                                   .listen = "127.0.0.1:0", .chunks = side->chunks, .bytes_per_s_max = rate,
+                                   .idle_ms = idle_ms};
+    if (bulk_start(&options, &side->bulk, error) != 0) {
+        fail_msg("%s", error);
+    }
+    assert_true(bulk_port(side->bulk) > 0);
+}
+
+/* `disk`: the size of a tmpfs to live on, or NULL. False: it cannot be mounted here. */
+static bool side_open(struct side *side, uint64_t rate, const char *disk)
+{
+    char error[256] = "";
+    side->open = true;
+    (void)snprintf(side->dir, sizeof side->dir, "/tmp/shoal-bulk-test-XXXXXX");
+    assert_non_null(mkdtemp(side->dir));
+    side->mounted = disk != NULL && mount("none", side->dir, "tmpfs", 0, disk) == 0;
+    keys_create(&side->keys);
+    side->context = zmq_ctx_new();
+    assert_non_null(side->context);
+    assert_int_equal(zap_open(side->context, &side->zap, error), 0);
+    assert_int_equal(chunks_open(side->dir, &side->chunks, error, sizeof error), 0);
+    bulk_open(side, rate, 0);
+    return disk == NULL || side->mounted;
+}
+
+static void introduce(struct side *from, const struct side *to)
+{
+    assert_int_equal(bulk_peer(from->bulk, to->keys.id, to->keys.sign_public, "127.0.0.1", bulk_port(to->bulk)), 0);
+}
+
+/* Both admit each other and know where the other listens. */
+static void befriend(struct side *a, struct side *b)
+{
+    assert_int_equal(zap_admit_member(a->zap, b->keys.curve_public, b->keys.id), 0);
+    assert_int_equal(zap_admit_member(b->zap, a->keys.curve_public, a->keys.id), 0);
+    introduce(a, b);
+    introduce(b, a);
+}
+
+static void side_take(struct side *side)
+{
+    struct bulk_event event;
+    while (bulk_next(side->bulk, &event) == 0) {
+        assert_true(side->seen_count < SEEN_MAX);
+        for (uint32_t i = 0; i < event.item_count && i < 8; i++) {
+            side->last_sequences[i] = event.items[i].sequence;
+            side->last_item_bytes[i] = event.items[i].count;
+            memcpy(side->last_items[i], event.items[i].bytes, event.items[i].count < 64 ? event.items[i].count : 64);
+        }
+        assert_true((event.code == 0) == (event.text[0] == '\0'));
+        event.items = NULL;
+        side->seen[side->seen_count++] = event;
+    }
+}
+
+/* The doors are answered and the events taken. */
+static void world_turn(struct world *world)
+{
+    zmq_pollitem_t items[2 * SIDES];
+    int count = 0;
+    for (int i = 0; i < SIDES; i++) {
+        if (world->sides[i].open) {
+            items[count++] = (zmq_pollitem_t){.socket = zap_socket(world->sides[i].zap), .events = ZMQ_POLLIN};
+        }
+        if (world->sides[i].bulk != NULL) {
+            items[count++] = (zmq_pollitem_t){.fd = bulk_fd(world->sides[i].bulk), .events = ZMQ_POLLIN};
+        }
+    }
+    assert_true(zmq_poll(items, count, 20) >= 0);
+    for (int i = 0; i < SIDES; i++) {
+        if (world->sides[i].open) {
+            zap_process(world->sides[i].zap);
+        }
+        if (world->sides[i].bulk != NULL) {
+            side_take(&world->sides[i]);
+        }
+    }
+}
+
+static const struct bulk_event *find_event(const struct side *side, enum bulk_event_kind kind, uint64_t id)
+{
+    for (size_t i = 0; i < side->seen_count; i++) {
+        if (side->seen[i].kind == kind && side->seen[i].id == id) {
+            return &side->seen[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct bulk_event *wait_event(struct world *world, const struct side *side, enum bulk_event_kind kind,
+                                           uint64_t id)
+{
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    const struct bulk_event *event;
+    while ((event = find_event(side, kind, id)) == NULL) {
+        if (now_ms() > end_ms) {
+            fail_msg("no event of kind %d with id %llu came", kind, (unsigned long long)id);
+        }
+        world_turn(world);
+    }
+    return event;
+}
+
+static void wait_ok(struct world *world, const struct side *side, enum bulk_event_kind kind, uint64_t id)
+{
+    const struct bulk_event *event = wait_event(world, side, kind, id);
+    if (event->code != 0) {
+        fail_msg("request %llu: %s", (unsigned long long)id, event->text);
+    }
+}
+
+static uint64_t received_bytes(const struct side *side)
+{
+    struct bulk_statistics statistics;
+    bulk_statistics(side->bulk, &statistics);
+    return statistics.received_bytes;
+}
+
+static void wait_received(struct world *world, const struct side *side, uint64_t bytes)
+{
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    while (received_bytes(side) < bytes) {
+        assert_true(now_ms() < end_ms);
+        world_turn(world);
+    }
+}
+
+/* ---- blobs ---- */
+
+static uint8_t *blob_bytes(uint64_t seed, size_t count)
+{
+    uint8_t *bytes = malloc(count);
+    assert_non_null(bytes);
+    struct random random;
+    random_init(&random, seed);
+    for (size_t i = 0; i + 8 <= count; i += 8) {
+        uint64_t word = random_u64(&random);
+        memcpy(bytes + i, &word, 8);
+    }
+    return bytes;
+}
+
+static hash256 blob_put(struct side *side, uint64_t seed, size_t count)
+{
+    char error[256] = "";
+    hash256 manifest;
+    uint8_t *bytes = blob_bytes(seed, count);
+    int fd = memfd_create("blob", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, count, 0), (ssize_t)count);
+    assert_int_equal(chunks_put_blob_from_fd(side->chunks, fd, count, 0, &manifest, error, sizeof error), 0);
+    assert_int_equal(close(fd), 0);
+    free(bytes);
+    return manifest;
+}
+
+static void assert_blob(struct side *side, hash256 manifest)
+{
+    char error[256] = "";
+    if (chunks_verify_blob(side->chunks, manifest, NULL, error, sizeof error) != 0) {
+        fail_msg("%s", error);
+    }
+}
+
+/* Flips one byte of a stored chunk in the file below the store, which sees it at once: it maps that file. */
+static void damage(const struct side *side, const uint8_t *chunk)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/chunks/data.mdb", side->dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct stat info;
+    assert_true(fd >= 0 && fstat(fd, &info) == 0);
+    uint8_t *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(map != MAP_FAILED);
+    const uint8_t *found = memmem(map, (size_t)info.st_size, chunk, 256);
+    assert_non_null(found);
+    uint8_t flipped = (uint8_t)(found[1000] ^ 0x20);
+    assert_int_equal(pwrite(fd, &flipped, 1, found - map + 1000), 1);
+    assert_int_equal(munmap(map, (size_t)info.st_size), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void fetches_around_a_flipped_byte(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1], *c = &world->sides[2];
+    for (int i = 0; i < 3; i++) {
+        side_open(&world->sides[i], 0, NULL);
+    }
+    befriend(a, c);
+    befriend(b, c);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 1, BLOB_BYTES);
+    assert_true(hash256_equal(manifest, blob_put(b, 1, BLOB_BYTES)));
+    /* The first chunk is asked of the holder with the larger weight first: that one's copy is damaged. */
+    uint8_t *bytes = blob_bytes(1, BLOB_BYTES);
+    hash256 first = hash_bytes(bytes, BLOB_CHUNK_BYTES);
+    bool a_is_first = rendezvous_weight(a->keys.id, first.bytes, HASH_BYTES) >
+                      rendezvous_weight(b->keys.id, first.bytes, HASH_BYTES);
+    struct side *bad = a_is_first ? a : b, *good = a_is_first ? b : a;
+    damage(bad, bytes);
+    free(bytes);
+    node_id holders[] = {a->keys.id, b->keys.id, c->keys.id, {{1, 2, 3}}};
+    assert_int_equal(bulk_fetch(c->bulk, 7, manifest, holders, 4), 0);
+    wait_ok(world, c, BULK_FETCHED, 7);
+    assert_true(find_event(c, BULK_FETCHED, 7)->bytes > BLOB_BYTES);
+    assert_blob(c, manifest);
+    const struct bulk_event *corrupt = wait_event(world, bad, BULK_CORRUPT, 0);
+    assert_true(hash256_equal(corrupt->hash, first));
+    assert_true(node_id_equal(corrupt->node, bad->keys.id));
+    assert_false(chunks_has(bad->chunks, first));
+    assert_null(find_event(good, BULK_CORRUPT, 0));
+    assert_null(find_event(c, BULK_CORRUPT, 0));
+    struct bulk_statistics of_a, of_b; /* both were used */
+    bulk_statistics(a->bulk, &of_a);
+    bulk_statistics(b->bulk, &of_b);
+    assert_true(of_a.sent_bytes > 2 * MIB && of_b.sent_bytes > 2 * MIB);
+    /* The damaged copy is mended by the others, and what is complete is not moved again. */
+    assert_int_equal(bulk_fetch(bad->bulk, 8, manifest, holders, 2), 0);
+    wait_ok(world, bad, BULK_FETCHED, 8);
+    assert_blob(bad, manifest);
+    assert_int_equal(find_event(bad, BULK_FETCHED, 8)->bytes, BLOB_CHUNK_BYTES);
+    assert_int_equal(bulk_fetch(c->bulk, 9, manifest, NULL, 0), 0);
+    wait_ok(world, c, BULK_FETCHED, 9);
+    assert_int_equal(find_event(c, BULK_FETCHED, 9)->bytes, 0);
+}
+
+static void a_local_reader_can_have_a_chunk_looked_at(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    hash256 manifest = blob_put(a, 2, 2 * MIB);
+    uint8_t *bytes = blob_bytes(2, 2 * MIB);
+    hash256 first = hash_bytes(bytes, MIB), second = hash_bytes(bytes + MIB, MIB);
+    damage(a, bytes + MIB);
+    free(bytes);
+    assert_int_equal(bulk_discard(a->bulk, first), 0);
+    assert_int_equal(bulk_discard(a->bulk, second), 0);
+    assert_true(hash256_equal(wait_event(world, a, BULK_CORRUPT, 0)->hash, second));
+    assert_true(chunks_has(a->chunks, first));
+    assert_false(chunks_has(a->chunks, second));
+    assert_int_equal(bulk_fetch(a->bulk, 1, manifest, NULL, 0), 0);
+    assert_int_equal(wait_event(world, a, BULK_FETCHED, 1)->code, ERR_NOT_FOUND);
+    assert_int_equal(bulk_push(a->bulk, 2, manifest, a->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 2)->code, ERR_NOT_FOUND);
+}
+
+static void a_holder_may_die_in_the_middle(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1], *c = &world->sides[2];
+    side_open(a, 8 * MIB, NULL);
+    side_open(b, 2 * MIB, NULL);
+    side_open(c, 0, NULL);
+    befriend(a, c);
+    befriend(b, c);
+    hash256 manifest = blob_put(a, 3, BLOB_BYTES);
+    (void)blob_put(b, 3, BLOB_BYTES);
+    node_id holders[] = {b->keys.id, a->keys.id};
+    assert_int_equal(bulk_fetch(c->bulk, 1, manifest, holders, 2), 0);
+    wait_received(world, c, 3 * MIB);
+    assert_null(find_event(c, BULK_FETCHED, 1));
+    bulk_stop(&b->bulk);
+    wait_ok(world, c, BULK_FETCHED, 1);
+    assert_blob(c, manifest);
+}
+
+static void a_fetch_goes_on_where_it_stopped(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *c = &world->sides[1];
+    side_open(a, 4 * MIB, NULL);
+    side_open(c, 0, NULL);
+    befriend(a, c);
+    hash256 manifest = blob_put(a, 4, BLOB_BYTES / 2);
+    assert_int_equal(bulk_fetch(c->bulk, 1, manifest, &a->keys.id, 1), 0);
+    wait_received(world, c, 3 * MIB);
+    assert_int_equal(bulk_peer(c->bulk, a->keys.id, a->keys.sign_public, "", 0), 0);
+    assert_int_equal(wait_event(world, c, BULK_FETCHED, 1)->code, ERR_NOT_FOUND);
+    assert_false(chunks_has(c->chunks, manifest)); /* whoever has the manifest has it all */
+    introduce(c, a);
+    assert_int_equal(bulk_fetch(c->bulk, 2, manifest, &a->keys.id, 1), 0);
+    wait_ok(world, c, BULK_FETCHED, 2);
+    assert_true(find_event(c, BULK_FETCHED, 2)->bytes < BLOB_BYTES / 2 - 2 * MIB);
+    assert_blob(c, manifest);
+}
+
+static void a_push_sends_what_the_peer_lacks(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 8 * MIB, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 5, BLOB_BYTES);
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    wait_received(world, b, 4 * MIB);
+    assert_int_equal(bulk_peer(a->bulk, b->keys.id, b->keys.sign_public, "", 0), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 1)->code, ERR_CLOSED);
+    assert_false(chunks_has(b->chunks, manifest));
+    assert_int_equal(bulk_push(a->bulk, 2, manifest, b->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 2)->code, ERR_NOT_FOUND); /* it is not known any more */
+    introduce(a, b);
+    assert_int_equal(bulk_push(a->bulk, 3, manifest, b->keys.id), 0);
+    wait_ok(world, a, BULK_PUSHED, 3);
+    assert_true(find_event(a, BULK_PUSHED, 3)->bytes < BLOB_BYTES - 2 * MIB);
+    assert_blob(b, manifest);
+    assert_int_equal(bulk_push(a->bulk, 4, manifest, b->keys.id), 0);
+    wait_ok(world, a, BULK_PUSHED, 4);
+    assert_true(find_event(a, BULK_PUSHED, 4)->bytes < 4096); /* the manifest */
+    assert_int_equal(bulk_push(a->bulk, 5, (hash256){{9}}, b->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 5)->code, ERR_NOT_FOUND);
+    hash256 empty = blob_put(a, 6, 0);
+    assert_int_equal(bulk_push(a->bulk, 6, empty, b->keys.id), 0);
+    wait_ok(world, a, BULK_PUSHED, 6);
+    assert_blob(b, empty);
+}
+
+static void a_push_finds_its_own_copy_damaged(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 7, 4 * MIB);
+    uint8_t *bytes = blob_bytes(7, 4 * MIB);
+    damage(a, bytes + 2 * MIB);
+    free(bytes);
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 1)->code, ERR_CORRUPT);
+    assert_true(node_id_equal(wait_event(world, a, BULK_CORRUPT, 0)->node, a->keys.id));
+    assert_false(chunks_has(b->chunks, manifest));
+}
+
+static void dead_peers_hold_up_nobody(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 8, 2 * MIB);
+    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* its kernel answers, nobody else does */
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_true(deaf >= 0 && bind(deaf, (struct sockaddr *)&at, sizeof at) == 0 && listen(deaf, 16) == 0 &&
+                getsockname(deaf, (struct sockaddr *)&at, &bytes) == 0);
+    for (uint64_t i = 0; i < 8; i++) {
+        struct keys dead;
+        keys_create(&dead);
+        assert_int_equal(bulk_peer(a->bulk, dead.id, dead.sign_public, "127.0.0.1", ntohs(at.sin_port)), 0);
+        assert_int_equal(bulk_push(a->bulk, 100 + i, manifest, dead.id), 0);
+    }
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    wait_ok(world, a, BULK_PUSHED, 1);
+    assert_null(find_event(a, BULK_PUSHED, 100));
+    for (uint64_t i = 0; i < 8; i++) {
+        assert_int_equal(wait_event(world, a, BULK_PUSHED, 100 + i)->code, ERR_TIMEOUT);
+    }
+    assert_int_equal(close(deaf), 0);
+}
+
+static void the_bandwidth_is_capped(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 2 * MIB, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 9, 4 * MIB);
+    uint64_t begin_ms = now_ms();
+    assert_int_equal(bulk_fetch(b->bulk, 1, manifest, &a->keys.id, 1), 0);
+    wait_ok(world, b, BULK_FETCHED, 1);
+    assert_true(now_ms() - begin_ms > 1200); /* 4 MiB less the last chunk less a quarter second's worth, at 2 MiB/s */
+}
+
+static void idle_connections_close(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    bulk_stop(&a->bulk);
+    bulk_open(a, 0, 300);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 10, 2 * MIB);
+    struct bulk_statistics statistics;
+    for (uint64_t round = 1; round <= 2; round++) {
+        assert_int_equal(bulk_push(a->bulk, round, manifest, b->keys.id), 0);
+        wait_ok(world, a, BULK_PUSHED, round);
+        bulk_statistics(a->bulk, &statistics);
+        assert_int_equal(statistics.connections, 1);
+        for (uint64_t end_ms = now_ms() + PATIENCE_MS; statistics.connections > 0; bulk_statistics(a->bulk, &statistics)) {
+            assert_true(now_ms() < end_ms);
+            world_turn(world);
+        }
+    }
+}
+
+static void a_full_disk_is_said_so(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    if (!side_open(b, 0, "size=8m")) {
+        print_message("skipped: a tmpfs cannot be mounted on %s: %s\n", b->dir, strerror(errno));
+        skip();
+    }
+    side_open(a, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 11, BLOB_BYTES);
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_PUSHED, 1)->code, ERR_NO_SPACE);
+    assert_int_equal(wait_event(world, b, BULK_STORE_FAILED, 0)->code, ERR_NO_SPACE);
+    assert_null(find_event(a, BULK_STORE_FAILED, 0));
+    assert_int_equal(bulk_fetch(b->bulk, 2, manifest, &a->keys.id, 1), 0);
+    assert_int_equal(wait_event(world, b, BULK_FETCHED, 2)->code, ERR_NO_SPACE);
+    assert_false(chunks_has(b->chunks, manifest));
+}
+
+static void strangers_are_refused(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *stranger = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(stranger, 0, NULL);
+    introduce(stranger, a); /* but nobody admitted it */
+    hash256 manifest = blob_put(a, 12, 2 * MIB);
+    hash256 theirs = blob_put(stranger, 13, 2 * MIB);
+    assert_int_equal(bulk_fetch(stranger->bulk, 1, manifest, &a->keys.id, 1), 0);
+    assert_int_equal(bulk_push(stranger->bulk, 2, theirs, a->keys.id), 0);
+    assert_int_equal(bulk_series_fetch(stranger->bulk, 3, "s", 1, 0, a->keys.id), 0);
+    assert_int_equal(wait_event(world, stranger, BULK_FETCHED, 1)->code, ERR_NOT_FOUND);
+    assert_int_equal(wait_event(world, stranger, BULK_PUSHED, 2)->code, ERR_TIMEOUT);
+    assert_int_equal(wait_event(world, stranger, BULK_SERIES, 3)->code, ERR_TIMEOUT);
+    assert_int_equal(received_bytes(a), 0);
+    struct zap_statistics statistics;
+    zap_statistics(a->zap, &statistics);
+    assert_true(statistics.refused > 0);
+    assert_int_equal(statistics.admitted, 0);
+    /* Once admitted the same works; once evicted it does no more, over the open connection either. */
+    assert_int_equal(zap_admit_member(a->zap, stranger->keys.curve_public, stranger->keys.id), 0);
+    assert_int_equal(bulk_push(stranger->bulk, 4, theirs, a->keys.id), 0);
+    wait_ok(world, stranger, BULK_PUSHED, 4);
+    assert_int_equal(zap_evict(a->zap, stranger->keys.curve_public), 0);
+    assert_int_equal(bulk_fetch(stranger->bulk, 5, manifest, &a->keys.id, 1), 0);
+    assert_int_equal(wait_event(world, stranger, BULK_FETCHED, 5)->code, ERR_NOT_FOUND);
+    assert_int_equal(bulk_port(a->bulk) > 0, 1);
+}
+
+/* ---- series ---- */
+
+static void append(struct side *side, const char *prefix, uint64_t sequence, const char *text, const node_id *to,
+                   uint32_t to_count)
+{
+    assert_int_equal(bulk_series_append(side->bulk, prefix, strlen(prefix), sequence, text, strlen(text), to, to_count), 0);
+}
+
+/* Asks a node again and again until it has `count` entries of a series. */
+static void wait_series(struct world *world, struct side *asker, uint64_t *id, const char *prefix, uint64_t from,
+                        const struct side *holder, uint32_t count)
+{
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    const struct bulk_event *event;
+    do {
+        assert_true(now_ms() < end_ms);
+        asker->seen_count = 0;
+        assert_int_equal(bulk_series_fetch(asker->bulk, ++*id, prefix, strlen(prefix), from, holder->keys.id), 0);
+        event = wait_event(world, asker, BULK_SERIES, *id);
+        assert_int_equal(event->code, 0);
+    } while (event->item_count < count);
+    assert_int_equal(event->item_count, count);
+    assert_false(event->more);
+}
+
+static void series_reach_all_copies(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1], *c = &world->sides[2];
+    for (int i = 0; i < 3; i++) {
+        side_open(&world->sides[i], 0, NULL);
+    }
+    befriend(a, b);
+    befriend(a, c);
+    befriend(b, c);
+    uint64_t id = 0;
+    node_id to[] = {b->keys.id, c->keys.id};
+    append(a, "loss", 1, "one", to, 2);
+    append(a, "loss", 2, "two", to, 2);
+    append(a, "lossy", 1, "other", to, 1);
+    append(a, "loss", 4, "four", to, 2);
+    wait_series(world, a, &id, "loss", 0, b, 3);
+    wait_series(world, b, &id, "loss", 0, c, 3);
+    assert_int_equal(b->last_sequences[2], 4);
+    assert_int_equal(b->last_item_bytes[2], 4);
+    assert_memory_equal(b->last_items[2], "four", 4);
+    wait_series(world, c, &id, "loss", 2, b, 2);
+    wait_series(world, c, &id, "loss", 5, b, 0);
+    wait_series(world, a, &id, "loss", 0, a, 3); /* its own */
+    wait_series(world, a, &id, "lossy", 0, b, 1);
+    /* What comes late goes to its place, and what comes twice changes nothing. */
+    append(a, "loss", 3, "three", to, 2);
+    append(a, "loss", 2, "TWO", to, 2);
+    append(a, "loss", 5, "five", to, 2);
+    wait_series(world, a, &id, "loss", 0, b, 5);
+    assert_memory_equal(a->last_items[1], "two", 3);
+    assert_memory_equal(a->last_items[2], "three", 5);
+    wait_series(world, a, &id, "loss", 0, c, 5);
+    assert_memory_equal(a->last_items[1], "two", 3);
+    /* A copy that was away gets what it missed, once it is back at another port. */
+    bulk_stop(&b->bulk);
+    append(a, "loss", 6, "six", to, 2);
+    append(a, "loss", 7, "seven", to, 2);
+    wait_series(world, a, &id, "loss", 0, c, 7);
+    bulk_open(b, 0, 0);
+    introduce(b, a);
+    introduce(a, b);
+    wait_series(world, a, &id, "loss", 0, b, 7);
+    assert_memory_equal(a->last_items[6], "seven", 5);
+    assert_int_equal(bulk_series_fetch(a->bulk, 900, "x", 1, 0, (node_id){{77}}), 0);
+    assert_int_equal(wait_event(world, a, BULK_SERIES, 900)->code, ERR_NOT_FOUND);
+    assert_int_equal(bulk_series_fetch(a->bulk, 901, "x", 0, 0, b->keys.id), ERR_USAGE);
+}
+
+static void long_series_come_in_pieces(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    char *text = malloc(SERIES_ENTRY_BYTES_MAX);
+    assert_non_null(text);
+    memset(text, 'x', SERIES_ENTRY_BYTES_MAX);
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(bulk_series_append(a->bulk, "log", 3, i, text, i == 20 ? SERIES_ENTRY_BYTES_MAX : 50000,
+                                            &b->keys.id, 1), 0);
+    }
+    free(text);
+    uint64_t end_ms = now_ms() + PATIENCE_MS, last = 0;
+    while (series_last(b->chunks, "log", 3, &last) != 0 || last != 39) {
+        assert_true(now_ms() < end_ms);
+        world_turn(world);
+    }
+    uint64_t from = 0, pieces = 0;
+    const struct bulk_event *event;
+    do {
+        assert_int_equal(bulk_series_fetch(a->bulk, ++pieces, "log", 3, from, b->keys.id), 0);
+        event = wait_event(world, a, BULK_SERIES, pieces);
+        assert_int_equal(event->code, 0);
+        assert_true(event->item_count >= 1);
+        assert_int_equal(a->last_sequences[0], from);
+        from += event->item_count;
+    } while (event->more);
+    assert_int_equal(from, 40);
+    assert_true(pieces > 8);
+}
+
+/* ---- nonsense ---- */
+
+static void garbage_on_the_port_is_survived(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(bulk_port(a->bulk)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const uint8_t greeting[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E'};
+    static const uint8_t giant[] = {0x06, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}; /* a command of 2^63 bytes */
+    int fds[24];
+    for (int i = 0; i < 24; i++) {
+        uint8_t bytes[512] = {0};
+        uint8_t *noise = blob_bytes(100 + (uint64_t)i, sizeof bytes);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0 && connect(fds[i], (struct sockaddr *)&at, sizeof at) == 0);
+        if (i % 3 == 0) {
+            (void)send(fds[i], noise, sizeof bytes, MSG_NOSIGNAL);
+        } else if (i % 3 == 1) { /* a greeting, then a frame that is too large */
+            memcpy(bytes, greeting, sizeof greeting);
+            memcpy(bytes + 64, giant, sizeof giant);
+            (void)send(fds[i], bytes, sizeof bytes, MSG_NOSIGNAL);
+        } else {
+            (void)send(fds[i], greeting, 1 + (size_t)i % sizeof greeting, MSG_NOSIGNAL);
+        }
+        free(noise);
+    }
+    hash256 manifest = blob_put(a, 14, 3 * MIB);
+    assert_int_equal(bulk_fetch(b->bulk, 1, manifest, &a->keys.id, 1), 0);
+    wait_ok(world, b, BULK_FETCHED, 1);
+    struct bulk_statistics statistics;
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    do {
+        world_turn(world);
+        bulk_statistics(a->bulk, &statistics);
+        assert_true(now_ms() < end_ms);
+    } while (statistics.failed < 8);
+    for (int i = 0; i < 24; i++) {
+        (void)close(fds[i]);
+    }
+}
+
+static bool ask_raw(struct world *world, void *socket, const void *bytes, size_t count, uint8_t *answer, size_t *answer_bytes,
+                    uint64_t patience_ms)
+{
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; zmq_send(socket, bytes, count, ZMQ_DONTWAIT) < 0;) {
+        assert_true(now_ms() < end_ms);
+        world_turn(world);
+    }
+    for (uint64_t end_ms = now_ms() + patience_ms; now_ms() < end_ms; world_turn(world)) {
+        int got = zmq_recv(socket, answer, *answer_bytes, ZMQ_DONTWAIT);
+        if (got >= 0) {
+            *answer_bytes = (size_t)got;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void members_may_talk_nonsense(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    struct keys member;
+    keys_create(&member);
+    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
+    void *socket = zmq_socket(a->context, ZMQ_DEALER);
+    int zero = 0, one = 1;
+    char endpoint[64];
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
+    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+                zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0 &&
+                zmq_connect(socket, endpoint) == 0);
+    uint8_t answer[256];
+    size_t count = sizeof answer;
+    static const uint8_t later[] = {0x94, 9, 1, 77, 0}; /* version 9 */
+    struct bulk_message message;
+    assert_true(ask_raw(world, socket, later, sizeof later, answer, &count, PATIENCE_MS));
+    assert_int_equal(bulk_wire_decode(answer, count, NULL, 0, &message), 0);
+    assert_int_equal(message.kind, BULK_STATUS);
+    assert_int_equal(message.tag, 77);
+    assert_int_equal(message.status, BULK_UNKNOWN);
+    for (int i = 0; i < 50; i++) {
+        uint8_t *noise = blob_bytes(200 + (uint64_t)i, 64);
+        noise[0] = 0xc1; /* never MessagePack */
+        assert_true(zmq_send(socket, noise, 64, 0) == 64);
+        free(noise);
+    }
+    assert_true(zmq_send(socket, "a", 1, ZMQ_SNDMORE) == 1 && zmq_send(socket, "b", 1, ZMQ_SNDMORE) == 1 &&
+                zmq_send(socket, "c", 1, ZMQ_SNDMORE) == 1 && zmq_send(socket, "d", 1, 0) == 1);
+    /* A chunk under a wrong name is not believed. */
+    struct bulk_message put = {.kind = BULK_PUT, .tag = 5, .hash = {{1}}, .body = (const uint8_t *)"data", .body_bytes = 4};
+    uint8_t head[128];
+    size_t head_bytes;
+    assert_int_equal(bulk_wire_encode(&put, head, sizeof head, &head_bytes), 0);
+    assert_true(zmq_send(socket, head, head_bytes, ZMQ_SNDMORE) >= 0);
+    count = sizeof answer;
+    assert_true(ask_raw(world, socket, put.body, put.body_bytes, answer, &count, PATIENCE_MS));
+    assert_int_equal(bulk_wire_decode(answer, count, NULL, 0, &message), 0);
+    assert_int_equal(message.status, BULK_DAMAGED);
+    assert_false(chunks_has(a->chunks, put.hash));
+    struct bulk_statistics statistics;
+    bulk_statistics(a->bulk, &statistics);
+    assert_int_equal(statistics.malformed, 51);
+    assert_int_equal(zmq_close(socket), 0);
+}
+
+/* ---- the format ---- */
+
+struct sample {
+    uint8_t head[BULK_WIRE_HEAD_BYTES_MAX];
+    size_t head_bytes;
+    uint8_t body[256];
+    size_t body_bytes; /* 0: none */
+};
+
+static void sample_make(uint8_t kind, struct sample *sample)
+{
+    static uint8_t hashes[5 * HASH_BYTES];
+    struct pack_writer writer;
+    struct bulk_message message = {.kind = kind, .tag = 70000, .hash = {{1, 2, 3}}, .hashes = hashes, .hash_count = 5,
+                                   .prefix = (const uint8_t *)"prefix", .prefix_bytes = 6, .from_sequence = 1ull << 40,
+                                   .bytes_max = 4096, .bits = hashes, .bits_bytes = 1, .status = BULK_BUSY, .more = true};
+    memset(sample, 0, sizeof *sample);
+    assert_int_equal(bulk_wire_encode(&message, sample->head, sizeof sample->head, &sample->head_bytes), 0);
+    if (kind == BULK_APPEND || kind == BULK_ITEMS) {
+        pack_writer_init(&writer, sample->body, sizeof sample->body);
+        bulk_wire_entry_write(&writer, 3, (const uint8_t *)"three", 5);
+        bulk_wire_entry_write(&writer, UINT64_MAX, (const uint8_t *)"", 0);
+        sample->body_bytes = writer.used_bytes;
+    } else if (kind == BULK_PUT || kind == BULK_DATA) {
+        sample->body_bytes = 100;
+    }
+}
+
+static int sample_decode(const struct sample *sample, struct bulk_message *out)
+{
+    return bulk_wire_decode(sample->head, sample->head_bytes, sample->body_bytes > 0 ? sample->body : NULL,
+                            sample->body_bytes, out);
+}
+
+static const uint8_t kinds[] = {BULK_GET,  BULK_PUT,  BULK_HAS,   BULK_APPEND, BULK_READ,
+                                BULK_DATA, BULK_HELD, BULK_ITEMS, BULK_STATUS};
+
+static void messages_survive_the_wire(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds; k++) {
+        struct sample sample;
+        struct bulk_message message;
+        sample_make(kinds[k], &sample);
+        assert_int_equal(sample_decode(&sample, &message), 0);
+        assert_int_equal(message.kind, kinds[k]);
+        assert_int_equal(message.tag, 70000);
+        assert_int_equal(message.hash.bytes[2], kinds[k] == BULK_GET || kinds[k] == BULK_PUT ? 3 : 0);
+        assert_int_equal(message.hash_count, kinds[k] == BULK_HAS ? 5 : 0);
+        assert_int_equal(message.prefix_bytes, kinds[k] == BULK_APPEND || kinds[k] == BULK_READ ? 6 : 0);
+        assert_int_equal(message.from_sequence, kinds[k] == BULK_READ ? 1ull << 40 : 0);
+        assert_int_equal(message.status, kinds[k] == BULK_STATUS ? BULK_BUSY : 0);
+        assert_int_equal(message.more, kinds[k] == BULK_ITEMS);
+        assert_int_equal(message.body_bytes, sample.body_bytes);
+        for (size_t cut = 0; cut < sample.head_bytes; cut++) {
+            struct sample shorter = sample;
+            shorter.head_bytes = cut;
+            assert_int_equal(sample_decode(&shorter, &message), ERR_MALFORMED);
+        }
+        struct sample other = sample; /* a body where none belongs, or none where one does */
+        other.body_bytes = sample.body_bytes > 0 ? 0 : 10;
+        assert_int_equal(sample_decode(&other, &message), ERR_MALFORMED);
+    }
+}
+
+static void changed_messages_are_bounded(void **state)
+{
+    (void)state;
+    struct random random;
+    random_init(&random, 20);
+    unsigned good = 0, bad = 0;
+    for (int round = 0; round < 60000; round++) {
+        struct sample sample;
+        struct bulk_message message;
+        sample_make(kinds[(size_t)round % sizeof kinds], &sample);
+        for (uint64_t changes = 1 + random_u64(&random) % 3; changes > 0; changes--) {
+            uint8_t *where = sample.body_bytes > 0 && random_u64(&random) % 2 == 0
+                                 ? sample.body + random_u64(&random) % sample.body_bytes
+                                 : sample.head + random_u64(&random) % sample.head_bytes;
+            *where = (uint8_t)random_u64(&random);
+        }
+        /* Exact copies, so that the address sanitizer sees a byte too far. */
+        uint8_t *head = malloc(sample.head_bytes), *body = malloc(sample.body_bytes + 1);
+        assert_true(head != NULL && body != NULL);
+        memcpy(head, sample.head, sample.head_bytes);
+        memcpy(body, sample.body, sample.body_bytes);
+        int code = bulk_wire_decode(head, sample.head_bytes, sample.body_bytes > 0 ? body : NULL, sample.body_bytes,
+                                    &message);
+        if (code == 0) {
+            good++;
+            assert_true(message.hash_count <= BULK_WIRE_HAS_MAX && message.prefix_bytes <= BULK_WIRE_PREFIX_BYTES_MAX);
+            volatile uint8_t sum = 0;
+            for (size_t i = 0; i < (size_t)message.hash_count * HASH_BYTES; i++) {
+                sum = (uint8_t)(sum + message.hashes[i]);
+            }
+            for (size_t i = 0; i < message.prefix_bytes; i++) {
+                sum = (uint8_t)(sum + message.prefix[i]);
+            }
+            for (size_t i = 0; i < message.bits_bytes; i++) {
+                sum = (uint8_t)(sum + message.bits[i]);
+            }
+        } else {
+            assert_true(code == ERR_MALFORMED || code == ERR_VERSION);
+            bad++;
+        }
+        free(head);
+        free(body);
+    }
+    assert_true(good > 1000 && bad > 1000);
+}
+
+static void wrong_addresses_are_refused(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    static const char *const listens[] = {"", "127.0.0.1", "localhost:0", "127.0.0.1:", "127.0.0.1:99999", "::1:0", ":5"};
+    for (size_t i = 0; i < sizeof listens / sizeof listens[0]; i++) {
+        char error[256] = "";
+        struct bulk *bulk = NULL;
+        struct bulk_options options = {.context = a->context, .zap = a->zap, .keys = &a->keys, .listen = listens[i],
+                                       .chunks = a->chunks};
+        assert_int_equal(bulk_start(&options, &bulk, error), ERR_USAGE);
+        assert_true(strlen(error) > 20);
+        assert_null(bulk);
+    }
+    char error[256] = "", taken[32];
+    (void)snprintf(taken, sizeof taken, "127.0.0.1:%u", bulk_port(a->bulk));
+    struct bulk *bulk = NULL;
+    struct bulk_options options = {.context = a->context, .zap = a->zap, .keys = &a->keys, .listen = taken,
+                                   .chunks = a->chunks};
+    assert_int_equal(bulk_start(&options, &bulk, error), ERR_EXISTS);
+    assert_int_equal(bulk_peer(a->bulk, (node_id){{1}}, a->keys.sign_public, "localhost", 80), ERR_USAGE);
+    assert_int_equal(bulk_peer(a->bulk, (node_id){{1}}, a->keys.sign_public, "*", 80), ERR_USAGE);
+    assert_int_equal(bulk_peer(a->bulk, (node_id){{1}}, a->keys.sign_public, "fe80::1", 80), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_remove)
+
+int main(void)
+{
+    if (keys_start() != 0) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_survive_the_wire),
+        cmocka_unit_test(changed_messages_are_bounded),
+        TEST(wrong_addresses_are_refused),
+        TEST(fetches_around_a_flipped_byte),
+        TEST(a_local_reader_can_have_a_chunk_looked_at),
+        TEST(a_holder_may_die_in_the_middle),
+        TEST(a_fetch_goes_on_where_it_stopped),
+        TEST(a_push_sends_what_the_peer_lacks),
+        TEST(a_push_finds_its_own_copy_damaged),
+        TEST(dead_peers_hold_up_nobody),
+        TEST(the_bandwidth_is_capped),
+        TEST(idle_connections_close),
+        TEST(a_full_disk_is_said_so),
+        TEST(strangers_are_refused),
+        TEST(series_reach_all_copies),
+        TEST(long_series_come_in_pieces),
+        TEST(garbage_on_the_port_is_survived),
+        TEST(members_may_talk_nonsense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
