@@ -10,8 +10,12 @@
  * and bulk_stop may be called by any thread, bulk_next by one at a time, and none waits for a disk or a peer.
  *
  * Bounds: BULK_WINDOW chunks asked for at a time, BULK_BUFFERS chunks on their way out, BULK_ACTIVE_MAX requests at work
- * (a request holds its manifest: 40 bytes per chunk). A peer that does not answer costs the requests that need it
- * BULK_STALL_MS and the others nothing, unless more peers than BULK_WINDOW / BULK_WINDOW_PEER fall silent at once. */
+ * (a request holds its manifest: 77 bytes per chunk). A peer that does not answer costs the requests that need it at most
+ * BULK_STALL_MS and the others nothing, unless BULK_WINDOW / BULK_WINDOW_PEER holders or BULK_ACTIVE_MAX / BULK_ACTIVE_PEER
+ * receivers fall silent at once: then what comes next waits as long.
+ *
+ * Known weakness: a member that means harm can hold a request up for ever by answering "wait"; bulk_peer with port 0 ends
+ * that. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +28,8 @@
 
 #define BULK_PEERS_MAX 1024
 #define BULK_REQUESTS_MAX 512       /* fetches, pushes and series fetches whose event was not taken yet */
-#define BULK_ACTIVE_MAX 24          /* of these at work at a time; the others wait in order */
+#define BULK_ACTIVE_MAX 24          /* of these at work at a time, the others wait in order; */
+#define BULK_ACTIVE_PEER 6          /* ... pushes and series fetches with one peer */
 #define BULK_WINDOW 12              /* chunks asked of all peers, */
 #define BULK_WINDOW_PEER 4          /* ... and of one */
 #define BULK_BUFFERS 8              /* chunks that libzmq still has to send, */

@@ -482,7 +482,8 @@ static void cursor_answer(struct bulk *bulk, struct bulk_cursor *cursor, const s
         return;
     }
     if (message == NULL || message->kind != BULK_STATUS || message->status != BULK_STORED) {
-        cursor->not_before_ms = bulk->now_ms + BULK_RETRY_MS;
+        bool full = message != NULL && message->kind == BULK_STATUS && message->status == BULK_FULL;
+        cursor->not_before_ms = bulk->now_ms + (full ? BULK_RETRY_FULL_MS : BULK_RETRY_MS);
         return;
     }
     uint64_t last;
@@ -608,13 +609,30 @@ static void job_step(struct bulk *bulk, struct bulk_job *job)
     }
 }
 
-void bulk_jobs_pump(struct bulk *bulk)
+/* A push or a read waits where its peer has enough to do, or one that is dead would take all places. A fetch has other
+ * holders to turn to. */
+static bool job_may_start(const struct bulk *bulk, const struct bulk_job *job)
 {
-    while (bulk->waiting != NULL && bulk->active_count < BULK_ACTIVE_MAX) {
-        struct bulk_job *job = bulk->waiting;
-        bulk->waiting = job->next;
-        if (bulk->waiting == NULL) {
-            bulk->waiting_end = &bulk->waiting;
+    unsigned busy = 0;
+    for (const struct bulk_job *each = bulk->active; each != NULL && job->command->kind != BULK_DO_FETCH; each = each->next) {
+        busy += each->command->kind != BULK_DO_FETCH &&
+                node_id_equal(each->command->nodes[0], job->command->nodes[0]);
+    }
+    return busy < BULK_ACTIVE_PEER;
+}
+
+static void jobs_start(struct bulk *bulk)
+{
+    struct bulk_job **at = &bulk->waiting;
+    while (*at != NULL && bulk->active_count < BULK_ACTIVE_MAX) {
+        struct bulk_job *job = *at;
+        if (!job_may_start(bulk, job)) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        if (*at == NULL) {
+            bulk->waiting_end = at;
         }
         struct bulk_job **end = &bulk->active; /* behind the older ones: who came first asks first */
         while (*end != NULL) {
@@ -624,6 +642,11 @@ void bulk_jobs_pump(struct bulk *bulk)
         *end = job;
         bulk->active_count++;
     }
+}
+
+void bulk_jobs_pump(struct bulk *bulk)
+{
+    jobs_start(bulk);
     for (struct bulk_job **at = &bulk->active; *at != NULL;) {
         struct bulk_job *job = *at;
         if (!job->finished) {

@@ -21,6 +21,7 @@
 #define BULK_ENDPOINT_BYTES 80
 #define BULK_QUESTIONS_MAX 384
 #define BULK_RETRY_MS 1000   /* after BUSY, and between tries to replicate */
+#define BULK_RETRY_FULL_MS 10000 /* ... to a full disk */
 #define BULK_NOTICES_MAX 64  /* CORRUPT and STORE_FAILED that wait to be taken; more are dropped */
 
 /* ---- memory on its way out ---- */

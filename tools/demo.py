@@ -130,8 +130,9 @@ def main():
             say(f"\n{GREEN}{BOLD}Best: trial {best['trial']}, test accuracy {number(test)}{END}")
         code = 0 if experiment["state"] == "completed" and killed is not None else 1
         say("\nLook further:")
-        for command in (f"show {identity}", f"metrics {identity}/0", f"logs {identity}/0", f"checkpoint ls {identity}", "events"):
-            say(f"  build/release/shoal {command.split()[0]} --dir {viewer.dir} {' '.join(command.split()[1:])}")
+        for command, what in (("show", identity), ("metrics", f"{identity}/0"), ("logs", f"{identity}/0"),
+                              ("checkpoint ls", identity), ("events", "")):
+            say(f"  build/release/shoal {command} {what} --dir {viewer.dir}".replace("  --dir", " --dir"))
         if not arguments.keep:
             say(f"{DIM}(with tools/demo --keep; now the mesh is ended and removed){END}")
     except (Refused, TimeoutError) as error:

@@ -201,6 +201,34 @@ static void pause_stops_and_resume_goes_on_from_the_checkpoint(void **state)
     world_free(world);
 }
 
+static struct world *run_with_a_crash(void)
+{
+    struct world *world = world_new(3, 2);
+    struct config config;
+    make_config(&config, 8, 5);
+    world_start_all(world);
+    world->disk_ms = 7;
+    world_submit(world, 1, &config);
+    world_run(world, 3000);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    world_crash(world, (uint32_t)coordinator);
+    world_run(world, 40000);
+    return world;
+}
+
+static void the_same_story_is_told_in_the_same_words(void **state)
+{
+    (void)state;
+    struct world *first = run_with_a_crash(), *second = run_with_a_crash();
+    assert_int_equal(first->log_bytes, second->log_bytes);
+    assert_memory_equal(first->log, second->log, first->log_bytes);
+    assert_int_equal(world_count(first, ": trial 7 attempt 1: completed") +
+                         world_count(first, ": trial 7 attempt 2: completed"), 1);
+    world_free(first);
+    world_free(second);
+}
+
 /* Determined's `slots_per_trial` of more than there is: nothing happens until a node brings the slots. */
 static void a_trial_waits_for_slots_and_takes_those_that_come(void **state)
 {
@@ -230,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_failing_program_is_tried_max_restarts_and_one_times),
         cmocka_unit_test(cancel_kills_and_starts_nothing_more),
         cmocka_unit_test(pause_stops_and_resume_goes_on_from_the_checkpoint),
+        cmocka_unit_test(the_same_story_is_told_in_the_same_words),
         cmocka_unit_test(a_trial_waits_for_slots_and_takes_those_that_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,7 +179,8 @@ static void persist(struct world *world, uint32_t number, const struct node_effe
         snprintf(line, sizeof line, "persist %s #%llu", what, (unsigned long long)effect->u.persist.ticket);
         say(world, number, '>', line);
     }
-    bool is_refused = node->disk_refuses;
+    bool is_refused = node->disk_refuses || node->disk_refuses_next > 0;
+    node->disk_refuses_next -= node->disk_refuses_next > 0;
     if (!is_refused && is_fence) {
         store_fence(node, effect);
     } else if (!is_refused) {

@@ -39,6 +39,7 @@ struct world_node {
     bool is_up;
     bool is_cut;        /* its host is silent: nothing comes in or goes out */
     bool disk_refuses;
+    uint32_t disk_refuses_next; /* so many writes, then it takes them again */
     struct person person;
     uint64_t boots;
     uint32_t slot_count;

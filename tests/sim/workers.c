@@ -603,6 +603,11 @@ static void tell_exit(struct sim *sim, int node, uint32_t slot, const struct wor
 void workers_daemon_up(struct sim *sim, int node)
 {
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        const struct worker_process *process = &sim->nodes[node].processes[slot];
+        if (process->is_alive && process->is_listening && process->generation == 0) {
+            /* It connects again, and repeats what got no reply: it still waits for its group. */
+            (void)push_process(sim, sim_between(&sim->random[STREAM_WORKERS], 10, 1000), SIM_LISTENS, node, slot);
+        }
         struct worker_report *note = &sim->nodes[node].reports[slot];
         if (note->is_waiting) {
             struct workers_exit told = {.attempt = note->attempt, .code = note->code, .is_killed = note->is_killed};

@@ -756,7 +756,7 @@ static void submit_sends_the_file_and_the_code(void **state)
     write_text(file, yaml);
     write_text(train, "echo\n");
     fake_start(answers);
-    assert_int_equal(RUN("submit", file, "--set", "searcher.max_trials=2", "--set", "seed=4"), CLI_DONE);
+    assert_int_equal(RUN("submit", file, "--set", "max_restarts=2", "--set", "seed=4"), CLI_DONE);
     struct pack_reader request = last_request();
     char id[32], text[128];
     document_text(&request, "experiment", id, sizeof id);
@@ -772,7 +772,7 @@ static void submit_sends_the_file_and_the_code(void **state)
     value = pack_find(&request, "overrides");
     assert_int_equal(pack_read_array(&value), 2);
     pack_read_text_copy(&value, text, sizeof text);
-    assert_string_equal(text, "searcher.max_trials=2");
+    assert_string_equal(text, "max_restarts=2");
     struct stat status;
     assert_int_equal(fstat(fake.passed_fd, &status), 0);
     assert_int_equal(document_number(&request, "bytes"), status.st_size);
