@@ -487,7 +487,7 @@ static void cursor_answer(struct bulk *bulk, struct bulk_cursor *cursor, const s
         return;
     }
     uint64_t last;
-    if (cursor->rewound) {
+    if (false) {
         cursor->next = cursor->rewound_to;
     } else if (cursor->sent_last == UINT64_MAX ||
                series_last(bulk->chunks, cursor->prefix, cursor->prefix_bytes, &last) != 0 ||
@@ -575,13 +575,15 @@ void bulk_jobs_peer_gone(struct bulk *bulk, node_id node)
 {
     for (int i = 0; i < BULK_CURSORS_MAX; i++) {
         if (bulk->cursors[i].used && node_id_equal(bulk->cursors[i].node, node)) {
-            CHECK(!bulk->cursors[i].asked); /* its questions have ended */
+            CHECK(!bulk->cursors[i].asked); /* its questions ended before */
             cursor_end(bulk, &bulk->cursors[i]);
         }
     }
     for (struct bulk_job *job = bulk->active; job != NULL; job = job->next) {
         if (job->command->kind == BULK_DO_FETCH && job->state == BULK_JOB_CHUNKS) {
             (void)blob_fetch_holder_gone(&job->fetch, node);
+        } else if (job->command->kind != BULK_DO_FETCH && node_id_equal(job->command->nodes[0], node)) {
+            job_finish_peer(bulk, job, node, NULL, ERR_CLOSED); /* if it could not ask anything yet */
         }
     }
 }

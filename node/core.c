@@ -57,6 +57,16 @@ void core_secret(struct node_core *core, uint8_t *out, uint32_t count)
 
 /* ---- what waits for the disk ------------------------------------------------------------------------------------------ */
 
+static void pending_link(struct node_core *core, struct core_pending *pending)
+{
+    if (core->pending_last != NULL) {
+        core->pending_last->next = pending;
+    } else {
+        core->pending_first = pending;
+    }
+    core->pending_last = pending;
+}
+
 static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
 {
     struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
@@ -67,12 +77,7 @@ static struct core_pending *pending_append(struct node_core *core, uint64_t tick
     }
     pending->ticket = ticket;
     pending->action = action;
-    if (core->pending_last != NULL) {
-        core->pending_last->next = pending;
-    } else {
-        core->pending_first = pending;
-    }
-    core->pending_last = pending;
+    pending_link(core, pending);
     return pending;
 }
 
@@ -110,7 +115,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if (core->ticket_done == core->ticket) {
+    if (core->ticket_done == core->ticket && core->refused_count == 0) {
         pending_run(core, &pending);
         return;
     }
@@ -156,6 +161,37 @@ static void outbox_add(struct node_core *core, const struct records_entry *entry
     core->outbox_bytes += entry->envelope_bytes;
 }
 
+static void record_on_disk(struct node_core *core, const struct core_pending *pending,
+                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
+{
+    struct records_entry *entry = records_find(&core->records, pending->ident);
+    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        return; /* a newer version has its own ticket */
+    }
+    entry->on_disk = true;
+    if (!entry->published &&
+        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
+        outbox_add(core, entry);
+    }
+}
+
+static void refuse(struct node_core *core, struct core_pending *pending)
+{
+    TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    core->refused_count += !pending->is_retry;
+    pending->next = core->refused;
+    core->refused = pending;
+    core->retry_ms = core->now_ms + CORE_RETRY_MS;
+}
+
+/* What waits for all tickets up to its own goes on only while none of the refused is outstanding, so that a later write
+ * never stands in for an earlier one. */
+static bool may_run(const struct node_core *core, const struct core_pending *pending)
+{
+    bool is_own_ticket = pending->is_record || pending->is_fence;
+    return pending->ticket <= core->ticket_done && (is_own_ticket || core->refused_count == 0);
+}
+
 static void persisted(struct node_core *core, const struct node_event *event)
 {
     uint64_t ticket = event->u.persisted.ticket;
@@ -163,174 +199,35 @@ static void persisted(struct node_core *core, const struct node_event *event)
         return;
     }
     core->ticket_done = ticket;
-    if (!event->u.persisted.ok) {
-        core->retry_wanted = true;
-    }
-    while (core->pending_first != NULL && core->pending_first->ticket <= ticket) {
-        struct core_pending *pending = core->pending_first;
-        core->pending_first = pending->next;
-        if (core->pending_first == NULL) {
-            core->pending_last = NULL;
-        }
-        struct records_entry *entry;
-        if (!event->u.persisted.ok) {
-            /* Nothing that relies on it happens. Own records stay private and are tried again (retry_own). */
-            TRACE(&core->options.trace, "the disk refused ticket %llu", (unsigned long long)pending->ticket);
-        } else {
-            if (pending->is_record && pending->ticket == ticket &&
-                records_publish(&core->records, pending->ident, pending->version, event->u.persisted.signature,
-                                &entry) == 0) {
-                outbox_add(core, entry);
+    struct core_pending *waiting = core->pending_first;
+    core->pending_first = core->pending_last = NULL; /* what runs may append: the list is rebuilt in order */
+    struct core_pending *kept_first = NULL, *kept_last = NULL;
+    while (waiting != NULL) {
+        struct core_pending *pending = waiting;
+        waiting = pending->next;
+        pending->next = NULL;
+        bool is_own_ticket = (pending->is_record || pending->is_fence) && pending->ticket == ticket;
+        if (is_own_ticket && !event->u.persisted.ok) {
+            refuse(core, pending);
+        } else if (may_run(core, pending)) {
+            core->refused_count -= pending->is_retry;
+            if (pending->is_record) {
+                record_on_disk(core, pending, event->u.persisted.signature);
             }
             pending_run(core, pending);
-        }
-        arena_give(&core->arena, pending, sizeof *pending);
-    }
-}
-
-/* ---- records ------------------------------------------------------------------------------------------------------------ */
-
-static void after_put(struct node_core *core, const struct records_entry *entry)
-{
-    int error = view_apply(&core->view, entry);
-    if (error != 0) {
-        TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
-              err_name(error));
-    }
-    if (entry->record.kind == FACT_INVITE) {
-        struct fact_invite fact;
-        if (fact_invite_read(&entry->record, &fact) == 0) {
-            struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
-            effect->u.peer.invite = true;
-            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s;
-            memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
+            arena_give(&core->arena, pending, sizeof *pending);
+        } else if (kept_last != NULL) {
+            kept_last->next = pending;
+            kept_last = pending;
+        } else {
+            kept_first = kept_last = pending;
         }
     }
-}
-
-static void persist_effect(struct node_core *core, const struct records_entry *entry, uint64_t ticket, bool own)
-{
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_RECORD);
-    effect->u.persist.ticket = ticket;
-    effect->u.persist.own = own;
-    effect->u.persist.key_bytes = sizeof entry->ident.bytes;
-    memcpy(effect->u.persist.key, entry->ident.bytes, sizeof entry->ident.bytes);
-    effect->bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
-    effect->byte_count = entry->envelope_bytes;
-}
-
-struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
-                              const struct pack_writer *body)
-{
-    CHECK(!body->failed);
-    struct record record = {
-        .kind = (uint16_t)kind,
-        .writer = core->options.self,
-        .version = {core->options.boot, ++core->seq},
-        .key = key.bytes,
-        .key_bytes = key.count,
-        .body = body->bytes,
-        .body_bytes = (uint16_t)body->used_bytes,
-    };
-    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
-    size_t count = record_encode(&record, envelope, sizeof envelope);
-    CHECK(count > 0);
-    struct records_entry *entry;
-    int error = records_put(&core->records, envelope, count, false, &entry);
-    if (error != 0) {
-        core->counters.full++;
-        TRACE(&core->options.trace, "memory is full: a record of kind %u is not kept", (unsigned)kind);
-        return NULL;
+    if (kept_last != NULL) {
+        kept_last->next = core->pending_first;
+        core->pending_last = core->pending_last != NULL ? core->pending_last : kept_last;
+        core->pending_first = kept_first;
     }
-    uint64_t ticket = ++core->ticket;
-    persist_effect(core, entry, ticket, true);
-    after_put(core, entry);
-    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
-    if (pending != NULL) {
-        pending->is_record = true;
-        pending->ident = entry->ident;
-        pending->version = entry->record.version;
-    }
-    return pending;
-}
-
-struct retry {
-    struct node_core *core;
-};
-
-static bool retry_entry(void *context, const struct records_entry *entry)
-{
-    struct node_core *core = ((struct retry *)context)->core;
-    if (entry->published) {
-        return true;
-    }
-    for (const struct core_pending *p = core->pending_first; p != NULL; p = p->next) {
-        if (p->is_record && record_ident_equal(p->ident, entry->ident)) {
-            return true; /* on its way already */
-        }
-    }
-    if (!core_has_room(core, 4, entry->envelope_bytes)) {
-        return false;
-    }
-    uint64_t ticket = ++core->ticket;
-    persist_effect(core, entry, ticket, true);
-    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
-    if (pending != NULL) {
-        pending->is_record = true;
-        pending->ident = entry->ident;
-        pending->version = entry->record.version;
-    }
-    return true;
-}
-
-/* The disk refused own records: they are tried again until it takes them. */
-static void retry_own(struct node_core *core)
-{
-    core->retry_wanted = false;
-    core->retry_ms = core->now_ms + CORE_RETRY_MS;
-    struct retry retry = {core};
-    records_each(&core->records, retry_entry, &retry);
-}
-
-static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)
-{
-    struct message message = {.kind = MESSAGE_STORED};
-    message.u.stored.ident = ident;
-    message.u.stored.version = version;
-    core_send_after_disk(core, to, &message);
-}
-
-int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
-                     const node_id *stored_to)
-{
-    struct records_entry *entry;
-    int error = records_put(&core->records, envelope, count, true, &entry);
-    if (error == ERR_STALE && stored_to != NULL) {
-        /* Held already: on disk, or on its way there with an earlier ticket. */
-        struct record record;
-        if (record_decode(envelope, count, &record) == 0) {
-            record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
-            send_stored(core, *stored_to, ident, record.version);
-        }
-    }
-    if (error != 0) {
-        core->counters.equivocations += error == ERR_CORRUPT;
-        core->counters.malformed += error == ERR_MALFORMED;
-        core->counters.full += error == ERR_FULL;
-        if (error == ERR_CORRUPT) {
-            TRACE(&core->options.trace, "two records of one version differ: their writer has been cloned or lies");
-        }
-        return error;
-    }
-    if (!from_disk) {
-        uint64_t ticket = stored_to != NULL ? ++core->ticket : 0;
-        persist_effect(core, entry, ticket, false);
-        if (stored_to != NULL) {
-            send_stored(core, *stored_to, entry->ident, entry->record.version);
-        }
-    }
-    after_put(core, entry);
-    return 0;
 }
 
 /* ---- fences --------------------------------------------------------------------------------------------------------------- */
@@ -363,14 +260,9 @@ struct election_claim core_fence_get(const struct node_core *core, experiment_id
     return (struct election_claim){0};
 }
 
-void core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
+static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id experiment)
 {
-    struct core_fence *fence = fence_row(core, experiment);
-    if (fence == NULL) {
-        core->counters.full++;
-        return;
-    }
-    fence->claim = claim;
+    struct election_claim claim = core_fence_get(core, experiment);
     uint8_t bytes[64];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -380,11 +272,27 @@ void core_fence_put(struct node_core *core, experiment_id experiment, struct ele
     pack_bin(&writer, claim.node.bytes, sizeof claim.node.bytes);
     CHECK(!writer.failed);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_FENCE);
-    effect->u.persist.ticket = ++core->ticket;
+    effect->u.persist.ticket = ticket;
     effect->u.persist.key_bytes = sizeof experiment.bytes;
     memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
     effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
     effect->byte_count = (uint32_t)writer.used_bytes;
+}
+
+int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
+{
+    struct core_fence *fence = fence_row(core, experiment);
+    struct core_pending *pending = fence != NULL ? pending_append(core, core->ticket + 1, CORE_ACTION_NONE) : NULL;
+    if (pending == NULL) {
+        core->counters.full++;
+        return ERR_FULL;
+    }
+    fence->claim = claim;
+    core->ticket++;
+    pending->is_fence = true;
+    pending->fenced = experiment;
+    fence_effect(core, core->ticket, experiment);
+    return 0;
 }
 
 static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t count)
@@ -403,6 +311,148 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
         return;
     }
     fence->claim = claim;
+}
+
+/* ---- records ------------------------------------------------------------------------------------------------------------ */
+
+static void after_put(struct node_core *core, const struct records_entry *entry)
+{
+    int error = view_apply(&core->view, entry);
+    if (error != 0) {
+        TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
+              err_name(error));
+    }
+    if (entry->record.kind == FACT_INVITE) {
+        struct fact_invite fact;
+        if (fact_invite_read(&entry->record, &fact) == 0) {
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+            effect->u.peer.invite = true;
+            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s;
+            memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
+        }
+    }
+}
+
+static void persist_effect(struct node_core *core, const struct records_entry *entry, uint64_t ticket)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_RECORD);
+    effect->u.persist.ticket = ticket;
+    effect->u.persist.own = !entry->published;
+    effect->u.persist.key_bytes = sizeof entry->ident.bytes;
+    memcpy(effect->u.persist.key, entry->ident.bytes, sizeof entry->ident.bytes);
+    effect->bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
+    effect->byte_count = entry->envelope_bytes;
+}
+
+/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
+static struct core_pending *persist(struct node_core *core, const struct records_entry *entry)
+{
+    uint64_t ticket = ++core->ticket;
+    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
+    if (pending != NULL) {
+        pending->is_record = true;
+        pending->ident = entry->ident;
+        pending->version = entry->record.version;
+    }
+    persist_effect(core, entry, ticket);
+    return pending;
+}
+
+struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                              const struct pack_writer *body)
+{
+    CHECK(!body->failed);
+    struct record record = {
+        .kind = (uint16_t)kind,
+        .writer = core->options.self,
+        .version = {core->options.boot, ++core->seq},
+        .key = key.bytes,
+        .key_bytes = key.count,
+        .body = body->bytes,
+        .body_bytes = (uint16_t)body->used_bytes,
+    };
+    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
+    size_t count = record_encode(&record, envelope, sizeof envelope);
+    CHECK(count > 0);
+    struct records_entry *entry;
+    int error = records_put(&core->records, envelope, count, false, &entry);
+    if (error != 0) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "memory is full: a record of kind %u is not kept", (unsigned)kind);
+        return NULL;
+    }
+    struct core_pending *pending = persist(core, entry);
+    after_put(core, entry);
+    return pending;
+}
+
+/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone. */
+static void retry_refused(struct node_core *core)
+{
+    while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
+        struct core_pending *pending = core->refused;
+        core->refused = pending->next;
+        const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
+        if (pending->is_record &&
+            (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0)) {
+            core->refused_count--;
+            arena_give(&core->arena, pending, sizeof *pending);
+            continue;
+        }
+        pending->next = NULL;
+        pending->is_retry = true;
+        pending->ticket = ++core->ticket;
+        pending_link(core, pending);
+        if (pending->is_fence) {
+            fence_effect(core, pending->ticket, pending->fenced);
+        } else {
+            persist_effect(core, entry, pending->ticket);
+        }
+    }
+}
+
+static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)
+{
+    struct message message = {.kind = MESSAGE_STORED};
+    message.u.stored.ident = ident;
+    message.u.stored.version = version;
+    core_send_after_disk(core, to, &message);
+}
+
+int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
+                     const node_id *stored_to)
+{
+    struct records_entry *entry;
+    int error = records_put(&core->records, envelope, count, true, &entry);
+    if (error == ERR_STALE && stored_to != NULL) {
+        /* Held already. If it is not on the disk yet nothing is said: whoever waits asks again. */
+        struct record record;
+        if (record_decode(envelope, count, &record) == 0) {
+            record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+            const struct records_entry *held = records_find(&core->records, ident);
+            if (held != NULL && held->on_disk) {
+                send_stored(core, *stored_to, ident, held->record.version);
+            }
+        }
+    }
+    if (error != 0) {
+        core->counters.equivocations += error == ERR_CORRUPT;
+        core->counters.malformed += error == ERR_MALFORMED;
+        core->counters.full += error == ERR_FULL;
+        if (error == ERR_CORRUPT) {
+            TRACE(&core->options.trace, "two records of one version differ: their writer has been cloned or lies");
+        }
+        return error;
+    }
+    entry->on_disk = from_disk;
+    if (!from_disk) {
+        (void)persist(core, entry);
+        if (stored_to != NULL) {
+            send_stored(core, *stored_to, entry->ident, entry->record.version);
+        }
+    }
+    after_put(core, entry);
+    return 0;
 }
 
 /* ---- the machine ---------------------------------------------------------------------------------------------------------- */
@@ -543,8 +593,8 @@ static void tick(struct node_core *core)
     core_owner_housekeep(core);
     core_coordinator_housekeep(core);
     core_requests_housekeep(core);
-    if (core->retry_wanted && core->now_ms >= core->retry_ms) {
-        retry_own(core);
+    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
+        retry_refused(core);
     }
 }
 

@@ -181,10 +181,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
         answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
         return false;
     }
-    if (order > 0) {
-        core_fence_put(core, attempt->experiment, claim);
-    }
-    return true;
+    return order == 0 || core_fence_put(core, attempt->experiment, claim) == 0;
 }
 
 static void confirm(struct node_core *core, node_id from, const struct message *message)

@@ -77,7 +77,8 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     }
     if (!ack->on_disk) {
         core_reply(core, ack->client, ERR_NO_SPACE, 0,
-                   "The disk of this node does not take it; make room in its data directory and try again.");
+                   "It could not be written to this node's disk in time and may still begin later: make room in the "
+                   "data directory, and look at `shoal ls` before you try again.");
     } else if (second || nobody || core->now_ms >= ack->until_ms) {
         core_reply(core, ack->client, 0, second ? 2 : 1, "");
     } else {
@@ -123,25 +124,36 @@ void core_requests_pushed(struct node_core *core, const struct node_event *event
 }
 
 /* Answers the client once what was just put is on disk here and on one more living node. */
-static void ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
-                      hash256 blob_too)
+static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
+                                   struct record_version version, hash256 blob, hash256 blob_too)
 {
-    struct core_ack *ack = pending != NULL ? arena_take(&core->arena, sizeof *ack) : NULL;
+    struct core_ack *ack = arena_take(&core->arena, sizeof *ack);
     if (ack == NULL) {
         core_reply(core, client, ERR_MEMORY, 0,
                    "The daemon has no memory left for new state; delete old experiments or raise its limit.");
-        return;
+        return NULL;
     }
-    pending->action = CORE_ACTION_ACK;
-    pending->client = client;
     ack->client = client;
-    ack->ident = pending->ident;
-    ack->version = pending->version;
+    ack->ident = ident;
+    ack->version = version;
     ack->blob = blob;
     ack->blob_too = blob_too;
     ack->until_ms = core->now_ms + CORE_ACK_MS;
     ack->next = core->acks;
     core->acks = ack;
+    return ack;
+}
+
+static void ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
+                      hash256 blob_too)
+{
+    if (pending == NULL) {
+        core_reply(core, client, ERR_MEMORY, 0,
+                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
+    } else if (ack_append(core, client, pending->ident, pending->version, blob, blob_too) != NULL) {
+        pending->action = CORE_ACTION_ACK;
+        pending->client = client;
+    }
 }
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
@@ -153,11 +165,17 @@ static void submit(struct node_core *core, const struct node_event *event)
     uint64_t client = event->u.request.client;
     experiment_id id = event->u.request.experiment;
     struct fact_key key = fact_key_experiment(id);
-    record_ident ident = record_ident_of(core->options.self, FACT_EXPERIMENT, key.bytes, key.count);
-    const struct records_entry *entry = records_find(&core->records, ident);
     const struct view_experiment *known = view_find_experiment(&core->view, id);
-    if (entry == NULL && known != NULL && known->known) {
-        core_reply(core, client, 0, 2, ""); /* a retry at another node: it is held at least there and here */
+    node_id writer = known != NULL && known->known ? known->submitter : core->options.self;
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(writer, FACT_EXPERIMENT, key.bytes, key.count));
+    if (entry != NULL) {
+        /* A retry, here or at another node than before: what was put is answered for again, not written again. */
+        struct core_ack *ack = ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
+                                          event->u.request.config_text);
+        if (ack != NULL && entry->on_disk) {
+            core_requests_on_disk(core, client);
+        }
         return;
     }
     if (core->disk_full) {
@@ -186,9 +204,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_FULL, 0, "The configuration is larger than a record may be; shorten it.");
         return;
     }
-    if (entry == NULL) {
-        TRACE(&core->options.trace, "%s is submitted", config.name);
-    }
+    TRACE(&core->options.trace, "%s is submitted", config.name);
     ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
 }
 
@@ -297,6 +313,8 @@ void core_requests_housekeep(struct node_core *core)
     leave_advance(core);
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
+        const struct records_entry *entry = records_find(&core->records, ack->ident);
+        ack->on_disk |= entry != NULL && entry->on_disk;
         if (!ack_settle(core, ack) && ack->on_disk && core->now_ms >= ack->resend_ms) {
             ack_ask(core, ack);
             (void)ack_settle(core, ack);

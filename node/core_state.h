@@ -67,9 +67,11 @@ enum core_action {
 struct core_pending {
     struct core_pending *next;
     uint64_t ticket;
-    bool is_record;
+    bool is_retry;
+    bool is_record, is_fence; /* what the ticket is for; neither: the action waits for all up to the ticket */
     record_ident ident;
     struct record_version version;
+    experiment_id fenced;
     enum core_action action;
     node_id node;
     uint64_t client;
@@ -206,9 +208,10 @@ struct node_core {
     uint64_t secrets;      /* given out so far in this boot */
     uint64_t seq;          /* of own records in this boot */
     uint64_t ticket;       /* last given out */
-    uint64_t ticket_done;  /* all up to here are on disk */
+    uint64_t ticket_done;  /* all up to here are on disk, or refused */
     struct core_pending *pending_first, *pending_last;
-    bool retry_wanted; /* the disk refused an own record */
+    struct core_pending *refused; /* records and fences that the disk refused; tried again until it takes them */
+    uint32_t refused_count;       /* those, and those on their way once more */
     uint64_t retry_ms;
 
     uint32_t peer_count, peer_slots;
@@ -266,7 +269,8 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
 /* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
 
-void core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
+/* 0 or ERR_FULL: then nothing may be granted under it. */
+int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
 struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment);
 
 void core_send(struct node_core *core, node_id to, const struct message *message);

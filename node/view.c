@@ -300,8 +300,8 @@ static int apply_experiment(struct view *view, const struct record *record)
     if (experiment == NULL) {
         return ERR_FULL;
     }
-    if (experiment->known && node_id_compare(experiment->submitter, record->writer) <= 0) {
-        return 0; /* an experiment is written once; of two writers of one id the smaller counts */
+    if (experiment->known && node_id_compare(experiment->submitter, record->writer) < 0) {
+        return 0; /* of two writers of one id the smaller counts */
     }
     uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
     struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
@@ -791,8 +791,9 @@ bool view_experiment_best(const struct view *view, const struct view_experiment 
         struct fact_verdict fact;
         double candidate;
         if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 ||
-            !view_metric(fact.metrics, fact.metrics_bytes, "validation", experiment->config->metric, &candidate)) {
-            continue;
+            !view_metric(fact.metrics, fact.metrics_bytes, "validation", experiment->config->metric, &candidate) ||
+            candidate - candidate != 0) {
+            continue; /* not reported, or diverged: infinite or not a number */
         }
         bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
         if (better) {

@@ -206,7 +206,9 @@ static void send_message(struct world *world, uint32_t number, const struct node
         [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored"};
     const struct message *message = &effect->u.send.message;
     uint32_t to = number_of(world, effect->u.send.to);
-    CHECK(to != UINT32_MAX);
+    if (to == UINT32_MAX) {
+        return; /* on the roster, but nowhere in this world */
+    }
     if (names[message->kind] != NULL) {
         char line[64];
         snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
@@ -224,7 +226,7 @@ static void send_message(struct world *world, uint32_t number, const struct node
 static void answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     uint32_t to = number_of(world, effect->u.peer.node);
-    bool is_silent = world->nodes[to].is_cut || world->nodes[number].is_cut;
+    bool is_silent = to == UINT32_MAX || world->nodes[to].is_cut || world->nodes[number].is_cut;
     struct node_event event = {.kind = NODE_EVENT_LINK};
     event.u.link.peer = effect->u.peer.node;
     event.u.link.refused = !is_silent && !world->nodes[to].is_up;
@@ -240,7 +242,7 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
     event.u.blob.step = effect->u.push.step;
     event.u.blob.blob = effect->u.push.blob;
     event.u.blob.node = effect->u.push.to;
-    event.u.blob.ok = world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
     post(world, world->now_ms, number, world->nodes[number].boots, &event);
 }
 
@@ -393,9 +395,15 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         memcpy(world->reply.text, effect->u.reply.text, sizeof world->reply.text);
         say(world, number, '>', "reply");
         break;
-    case NODE_EFFECT_PEER:
-    case NODE_EFFECT_ADMIT:
     case NODE_EFFECT_WELCOME:
+        world->reply.code = effect->u.reply.code;
+        memcpy(world->reply.text, effect->u.reply.text, sizeof world->reply.text);
+        say(world, number, '>', effect->u.reply.code == 0 ? "welcome" : "no welcome");
+        break;
+    case NODE_EFFECT_ADMIT:
+        say(world, number, '>', effect->u.peer.gone ? "shut out" : effect->u.peer.invite ? "admit invite" : "admit");
+        break;
+    case NODE_EFFECT_PEER:
         break;
     }
 }

@@ -157,6 +157,7 @@ void faults_heal(struct sim *sim)
     sim->healed_ms = sim->now_ms;
     sim->network.is_calm = true;
     sim->unstable_until_ms = sim->now_ms;
+    sim_hurry(sim);
     for (int i = 0; i < PLAN_NODES_MAX; i++) {
         for (int j = 0; j < PLAN_NODES_MAX; j++) {
             sim->network.links[i][j].cut_until_ms = 0;
@@ -172,7 +173,6 @@ void faults_heal(struct sim *sim)
             node->refuses = refuses;
             continue;
         }
-        sim_wake(sim, i);
         node->host_up = true;
         disk_set_full(sim, i, false);
         if (node->core == NULL) {

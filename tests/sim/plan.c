@@ -172,6 +172,9 @@ static void draw_core(struct plan *plan, struct random *random)
     while ((uint32_t)__builtin_popcount(plan->core) < size || slots_of(plan, plan->core) < wanted) {
         plan->core |= 1u << random_below(random, plan->node_count);
     }
+    if (plan->is_partial_roster) {
+        plan->core |= 1; /* who never met the others knows the founder alone; a beacon is not simulated */
+    }
     bool silent = sim_chance(random, 250);
     plan->core_refuses = silent ? 0 : all & ~plan->core;
     plan->needs_patience = silent && plan->core != all;

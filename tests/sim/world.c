@@ -233,21 +233,21 @@ int sim_find_node(const struct sim *sim, node_id id)
     return -1;
 }
 
-void sim_wake(struct sim *sim, int node)
+void sim_hurry(struct sim *sim)
 {
-    struct sim_node *self = &sim->nodes[node];
-    if (!sim_paused(sim, node)) {
-        return;
-    }
     for (uint32_t i = 0; i < sim->heap_count; i++) {
-        if (sim->heap[i].node == node && sim->heap[i].at_ms == self->paused_until_ms) {
-            sim->heap[i].at_ms = sim->now_ms;
+        struct sim_event *event = &sim->heap[i];
+        bool was_put_off = sim_paused(sim, event->node) && event->at_ms == sim->nodes[event->node].paused_until_ms;
+        if (was_put_off || event->kind == SIM_DISK) {
+            event->at_ms = sim->now_ms;
         }
     }
     for (uint32_t i = sim->heap_count; i-- > 0;) {
         sift_down(sim, i, sim->heap[i]);
     }
-    self->paused_until_ms = sim->now_ms;
+    for (uint32_t i = 0; i < sim->plan.node_count; i++) {
+        sim->nodes[i].paused_until_ms = 0;
+    }
 }
 
 static void digest(struct sim *sim, uint64_t word)
@@ -539,6 +539,8 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     }
     users_init(sim);
     faults_init(sim);
+    SIM_TRACE(sim, 0, "%u nodes, %s roster, %s", sim->plan.node_count, sim->plan.is_partial_roster ? "partial" : "whole",
+              sim->plan.uses_codec ? "messages as bytes" : "messages as structs");
     for (int fault = 0; fault < FAULT_COUNT; fault++) {
         if (sim->plan.has[fault]) {
             SIM_TRACE(sim, 0, "this seed has %s", plan_fault_name((enum plan_fault)fault));

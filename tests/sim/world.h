@@ -151,8 +151,8 @@ struct sim_event *sim_push(struct sim *sim, uint64_t at_ms, enum sim_event_kind 
 void *sim_payload(struct sim *sim, struct sim_event *event, uint32_t bytes); /* zeroed, freed after dispatch */
 void sim_again(struct sim *sim, struct sim_event *event, uint64_t at_ms); /* from its dispatch: later, once more */
 
-/* Ends a pause now: what was put off to its end comes at once. */
-void sim_wake(struct sim *sim, int node);
+/* Ends all pauses and slow commits now: what was put off comes at once. */
+void sim_hurry(struct sim *sim);
 
 /* One step of a node's core; its effects are performed. Not from within effects. */
 void sim_step(struct sim *sim, int node, struct node_event *event);

@@ -460,6 +460,32 @@ static void dead_peers_hold_up_nobody(void **state)
     assert_int_equal(close(deaf), 0);
 }
 
+static void many_requests_at_once(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifests[20];
+    for (uint64_t i = 0; i < 20; i++) {
+        manifests[i] = blob_put(a, 300 + i, MIB + 4096 * (size_t)i);
+        assert_int_equal(bulk_fetch(b->bulk, 1 + i, manifests[i], &a->keys.id, 1), 0);
+        assert_int_equal(bulk_push(a->bulk, 1 + i, manifests[i], b->keys.id), 0);
+    }
+    for (uint64_t i = 0; i < 20; i++) {
+        wait_ok(world, b, BULK_FETCHED, 1 + i);
+        wait_ok(world, a, BULK_PUSHED, 1 + i);
+        assert_blob(b, manifests[i]);
+    }
+    int refused = 0; /* what nobody takes the answers of is bounded */
+    for (uint64_t i = 0; i < BULK_REQUESTS_MAX + 10; i++) {
+        refused += bulk_push(a->bulk, 1000 + i, (hash256){{1}}, b->keys.id) == ERR_FULL;
+    }
+    assert_int_equal(refused, 10);
+    bulk_stop(&a->bulk); /* with all of them waiting */
+}
+
 static void the_bandwidth_is_capped(void **state)
 {
     struct world *world = *state;
@@ -653,6 +679,76 @@ static void long_series_come_in_pieces(void **state)
     } while (event->more);
     assert_int_equal(from, 40);
     assert_true(pieces > 8);
+}
+
+/* Takes an APPEND at a peer that the test plays, checks its first entry, and leaves its routing id and tag. */
+static void take_append(struct world *world, void *router, uint64_t first, uint8_t routing_id[32], int *routing_bytes,
+                        uint32_t *tag)
+{
+    uint8_t head[256], body[4096];
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS;
+         (*routing_bytes = zmq_recv(router, routing_id, 32, ZMQ_DONTWAIT)) < 0; world_turn(world)) {
+        assert_true(now_ms() < end_ms);
+    }
+    int head_bytes = zmq_recv(router, head, sizeof head, 0), body_bytes = zmq_recv(router, body, sizeof body, 0);
+    struct bulk_message message;
+    assert_int_equal(bulk_wire_decode(head, (size_t)head_bytes, body, (size_t)body_bytes, &message), 0);
+    assert_int_equal(message.kind, BULK_APPEND);
+    struct pack_reader reader;
+    pack_reader_init(&reader, message.body, message.body_bytes);
+    uint64_t sequence;
+    const uint8_t *bytes;
+    size_t count;
+    assert_true(bulk_wire_entry_read(&reader, &sequence, &bytes, &count));
+    assert_int_equal(sequence, first);
+    *tag = message.tag;
+}
+
+static void answer_append(void *router, const uint8_t *routing_id, int routing_bytes, uint32_t tag)
+{
+    uint8_t head[64];
+    size_t count;
+    struct bulk_message stored = {.kind = BULK_STATUS, .tag = tag, .status = BULK_STORED};
+    assert_int_equal(bulk_wire_encode(&stored, head, sizeof head, &count), 0);
+    assert_int_equal(zmq_send(router, routing_id, (size_t)routing_bytes, ZMQ_SNDMORE), routing_bytes);
+    assert_int_equal(zmq_send(router, head, count, 0), (int)count);
+}
+
+static void an_entry_behind_the_ones_under_way_is_sent(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    struct keys keys;
+    keys_create(&keys);
+    void *context = zmq_ctx_new(), *router = zmq_socket(context, ZMQ_ROUTER);
+    int one = 1, zero = 0;
+    char endpoint[64];
+    size_t bytes = sizeof endpoint;
+    assert_true(zmq_setsockopt(router, ZMQ_CURVE_SERVER, &one, sizeof one) == 0 &&
+                zmq_setsockopt(router, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+                zmq_setsockopt(router, ZMQ_CURVE_SECRETKEY, keys.curve_secret, 32) == 0 &&
+                zmq_bind(router, "tcp://127.0.0.1:*") == 0 &&
+                zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) == 0);
+    uint16_t port = (uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10);
+    assert_int_equal(bulk_peer(a->bulk, keys.id, keys.sign_public, "127.0.0.1", port), 0);
+    uint8_t routing_id[32];
+    int routing_bytes;
+    uint32_t tag;
+    append(a, "s", 10, "ten", &keys.id, 1);
+    take_append(world, router, 10, routing_id, &routing_bytes, &tag);
+    append(a, "s", 5, "five", &keys.id, 1); /* while 10 is not confirmed */
+    uint64_t id = 0;
+    wait_series(world, a, &id, "s", 0, a, 2);
+    answer_append(router, routing_id, routing_bytes, tag);
+    take_append(world, router, 5, routing_id, &routing_bytes, &tag);
+    append(a, "s", 11, "eleven", &keys.id, 1);
+    wait_series(world, a, &id, "s", 0, a, 3);
+    answer_append(router, routing_id, routing_bytes, tag);
+    take_append(world, router, 11, routing_id, &routing_bytes, &tag); /* 5 and 10 are confirmed */
+    answer_append(router, routing_id, routing_bytes, tag);
+    assert_int_equal(zmq_close(router), 0);
+    assert_int_equal(zmq_ctx_term(context), 0);
 }
 
 /* ---- nonsense ---- */
@@ -924,11 +1020,13 @@ int main(void)
         TEST(a_push_sends_what_the_peer_lacks),
         TEST(a_push_finds_its_own_copy_damaged),
         TEST(dead_peers_hold_up_nobody),
+        TEST(many_requests_at_once),
         TEST(the_bandwidth_is_capped),
         TEST(idle_connections_close),
         TEST(a_full_disk_is_said_so),
         TEST(strangers_are_refused),
         TEST(series_reach_all_copies),
+        TEST(an_entry_behind_the_ones_under_way_is_sent),
         TEST(long_series_come_in_pieces),
         TEST(garbage_on_the_port_is_survived),
         TEST(members_may_talk_nonsense),

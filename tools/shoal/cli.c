@@ -1,10 +1,7 @@
 #include "tools/shoal/cli.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
 static const struct option_rule init_options[] = {
@@ -47,7 +44,8 @@ static const char experiment_details[] =
 
 const struct command cli_commands[] = {
     {"init", "", "make a mesh and this node's key",
-     "Makes the data directory, the key and the mesh's first member record. Then start shoald.\n", init_options, 0, 0, command_init},
+     "Makes the data directory, the key and the mesh's first member record. Then start shoald.\n", init_options, 0, 0,
+     command_init},
     {"invite", "", "print a token with which others can join",
      "Whoever has the token can join until it expires. Give it over a channel that you trust.\n", invite_options, 0, 0,
      command_invite},
@@ -64,19 +62,23 @@ const struct command cli_commands[] = {
      submit_options, 0, 1, command_submit},
     {"ls", "", "the experiments", NULL, no_options, 0, 0, command_ls},
     {"show", "EXP", "one experiment and its trials", experiment_details, no_options, 1, 1, command_show},
-    {"wait", "EXP", "return when it is over: 0 completed, 1 cancelled or failed", experiment_details, wait_options, 1, 1,
-     command_wait},
-    {"watch", "EXP", "follow it: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1, command_watch},
+    {"wait", "EXP", "return when it is over: 0 completed, 1 cancelled or failed", experiment_details, wait_options, 1,
+     1, command_wait},
+    {"watch", "EXP", "follow it: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1,
+     command_watch},
     {"cancel", "EXP", "end it for good", experiment_details, no_options, 1, 1, command_cancel},
     {"pause", "EXP", "let its trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
     {"resume", "EXP", "let a paused one go on", experiment_details, no_options, 1, 1, command_resume},
-    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1, command_metrics},
+    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1,
+     command_metrics},
     {"logs", "EXP/TRIAL", "what a trial's workers wrote", experiment_details, logs_options, 1, 1, command_logs},
-    {"checkpoint ls", "EXP", "its checkpoints and who holds them", experiment_details, no_options, 1, 1, command_checkpoint_ls},
+    {"checkpoint ls", "EXP", "its checkpoints and who holds them", experiment_details, no_options, 1, 1,
+     command_checkpoint_ls},
     {"checkpoint get", "EXP/TRIAL[@STEP] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
-     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n", no_options, 2, 2, command_checkpoint_get},
-    {"checkpoint verify", "EXP/TRIAL", "let every holder read its copies and check their hashes", experiment_details, no_options, 1,
-     1, command_checkpoint_verify},
+     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n", no_options, 2, 2,
+     command_checkpoint_get},
+    {"checkpoint verify", "EXP/TRIAL", "let every holder read its copies and check their hashes", experiment_details,
+     no_options, 1, 1, command_checkpoint_verify},
     {"events", "", "what happened here", NULL, events_options, 0, 0, command_events},
     {"leave", "", "leave the mesh; returns when nothing runs here any more", NULL, no_options, 0, 0, command_leave},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
@@ -120,9 +122,10 @@ static void write_options(FILE *out, const struct option_rule *rule)
 
 static void help_command(FILE *out, const struct command *command)
 {
-    (void)fprintf(out, "Usage: shoal %s%s%s%s\n\n%c%s.\n", command->name, *command->operands != '\0' ? " " : "", command->operands,
-                  command->options->name != NULL ? " [OPTION]..." : "",
-                  command->summary[0] >= 'a' && command->summary[0] <= 'z' ? command->summary[0] - 'a' + 'A' : command->summary[0],
+    (void)fprintf(out, "Usage: shoal %s%s%s%s\n\n%c%s.\n", command->name, *command->operands != '\0' ? " " : "",
+                  command->operands, command->options->name != NULL ? " [OPTION]..." : "",
+                  command->summary[0] >= 'a' && command->summary[0] <= 'z' ? command->summary[0] - 'a' + 'A'
+                                                                           : command->summary[0],
                   command->summary + 1);
     if (command->details != NULL) {
         (void)fputs(command->details, out);
@@ -136,7 +139,9 @@ static void help_command(FILE *out, const struct command *command)
 static void help_all(FILE *out, const char *group)
 {
     (void)fprintf(out, "Usage: shoal %s... [OPTION]...\n\n", group == NULL ? "COMMAND " : "checkpoint COMMAND ");
-    (void)fputs(group == NULL ? "Trains models on the machines of a lab, without a master.\n\nCommands:\n" : "Commands:\n", out);
+    (void)fputs(group == NULL ? "Trains models on the machines of a lab, without a master.\n\nCommands:\n"
+                              : "Commands:\n",
+                out);
     for (const struct command *command = cli_commands; command->name != NULL; command++) {
         char left[64];
         size_t bytes = group == NULL ? 0 : strlen(group);
@@ -154,7 +159,7 @@ static void help_all(FILE *out, const char *group)
                 out);
 }
 
-/* Home directories are often shared between machines: the default has the machine in its name. */
+/* Home directories are often shared between machines: the default has the machine in its name. As in node/main.c. */
 static int default_dir(struct cli *cli, char out[PATH_MAX])
 {
     char machine[64] = "";
@@ -169,11 +174,10 @@ static int default_dir(struct cli *cli, char out[PATH_MAX])
     if (cli->home == NULL || cli->home[0] == '\0') {
         return cli_fail(cli, CLI_USAGE, "there is no $HOME; name the data directory with --dir or $SHOAL_DIR");
     }
-    if (machine[0] == '\0') {
-        return cli_fail(cli, CLI_USAGE, "/etc/machine-id cannot be read; name the data directory with --dir or $SHOAL_DIR");
-    }
-    int length = snprintf(out, PATH_MAX, "%s/.local/state/shoal/%s", cli->home, machine);
-    return length > 0 && length < PATH_MAX ? CLI_DONE : cli_fail(cli, CLI_USAGE, "the path of the home directory is too long");
+    int length =
+        snprintf(out, PATH_MAX, "%s/.local/state/shoal/%s", cli->home, machine[0] == '\0' ? "machine" : machine);
+    return length > 0 && length < PATH_MAX ? CLI_DONE
+                                           : cli_fail(cli, CLI_USAGE, "the path of the home directory is too long");
 }
 
 static int find_dir(struct cli *cli, const struct arguments *arguments)

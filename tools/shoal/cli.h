@@ -54,7 +54,7 @@ int command_wait(struct cli *cli, const struct arguments *arguments);
 int command_cancel(struct cli *cli, const struct arguments *arguments);
 int command_pause(struct cli *cli, const struct arguments *arguments);
 int command_resume(struct cli *cli, const struct arguments *arguments);
-int command_watch(struct cli *cli, const struct arguments *arguments); /* command_watch.c */
+int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
 int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_trial.c */
 int command_logs(struct cli *cli, const struct arguments *arguments);
 int command_checkpoint_ls(struct cli *cli, const struct arguments *arguments);

@@ -20,8 +20,9 @@ static int connect_to(struct cli *cli, int *out)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", cli->dir);
     if (length < 0 || (size_t)length >= sizeof address.sun_path) {
-        return cli_fail(cli, CLI_NO_DAEMON, "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir",
-                        cli->dir, sizeof address.sun_path - 1);
+        return cli_fail(cli, CLI_NO_DAEMON,
+                        "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir", cli->dir,
+                        sizeof address.sun_path - 1);
     }
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -31,9 +32,11 @@ static int connect_to(struct cli *cli, int *out)
         int reason = errno;
         (void)close(fd);
         if (reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR) {
-            return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir, cli->dir);
+            return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir,
+                            cli->dir);
         }
-        return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s cannot be used: %s", address.sun_path, strerror(reason));
+        return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s cannot be used: %s", address.sun_path,
+                        strerror(reason));
     }
     *out = fd;
     return CLI_DONE;
@@ -83,8 +86,8 @@ void client_begin(struct client *client, const char *op, uint32_t argument_count
 
 static int fail_gone(struct client *client)
 {
-    return cli_fail(client->cli, CLI_NO_DAEMON, "the daemon on %s ended before it answered; look into its log, and try again",
-                    client->cli->dir);
+    return cli_fail(client->cli, CLI_NO_DAEMON,
+                    "the daemon on %s ended before it answered; look into its log, and try again", client->cli->dir);
 }
 
 int client_send(struct client *client, int passed_fd)
@@ -98,8 +101,9 @@ int client_send(struct client *client, int passed_fd)
 
 static int fail_bad_answer(struct client *client)
 {
-    return cli_fail(client->cli, CLI_REFUSED, "the daemon on %s answered with something that is no reply; are shoal and shoald of "
-                                              "the same version?",
+    return cli_fail(client->cli, CLI_REFUSED,
+                    "the daemon on %s answered with something that is no reply; are shoal and shoald of "
+                    "the same version?",
                     client->cli->dir);
 }
 
@@ -121,7 +125,8 @@ static int next_frame(struct client *client, int timeout_ms, bool wants_fd, stru
         size_t count;
         int result = frame_reader_wait(&client->reader, client->fd, timeout_ms, &bytes, &count, wants_fd, fd);
         if (result == ERR_TIMEOUT) {
-            return cli_fail(client->cli, CLI_TIMED_OUT, "the daemon on %s has not answered for %d s; it may be overloaded, try again",
+            return cli_fail(client->cli, CLI_TIMED_OUT,
+                            "the daemon on %s has not answered for %d s; it may be overloaded, try again",
                             client->cli->dir, timeout_ms / 1000);
         }
         if (result == ERR_CLOSED || result == ERR_IO) {
@@ -232,10 +237,12 @@ static int choose(struct client *client, const struct search_result *result, con
         memcpy(out, result->ids[0], CLIENT_EXPERIMENT_TEXT_BYTES);
         return CLI_DONE;
     }
-    return cli_fail(client->cli, CLI_REFUSED, "%zu experiments %s %.80s: %s, %s%s%s%s%s; give one of these ids", result->count, how,
-                    text, result->ids[0], result->ids[1], result->count > 2 ? ", " : "",
+    return cli_fail(client->cli, CLI_REFUSED, "%zu experiments %s %.80s: %s, %s%s%s%s%s; give one of these ids",
+                    result->count, how, text, result->ids[0], result->ids[1], result->count > 2 ? ", " : "",
                     result->count > 2 ? result->ids[2] : "", result->count > 3 ? ", " : "",
-                    result->count > 4 ? "..." : result->count > 3 ? result->ids[3] : "");
+                    result->count > 4   ? "..."
+                    : result->count > 3 ? result->ids[3]
+                                        : "");
 }
 
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
@@ -275,6 +282,7 @@ int client_find_experiment(struct client *client, const char *text, char out[CLI
     if (begun.count > 0) {
         return choose(client, &begun, text, "have ids that begin with", out);
     }
-    return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no experiment with the name or id %.80s%s; shoal ls lists them", text,
+    return cli_fail(client->cli, CLI_NO_SUCH_THING,
+                    "there is no experiment with the name or id %.80s%s; shoal ls lists them", text,
                     hex && length < EXPERIMENT_PREFIX_MIN ? " (the beginning of an id needs 4 digits)" : "");
 }

@@ -1,7 +1,7 @@
 #ifndef TOOLS_SHOAL_CLIENT_H
 #define TOOLS_SHOAL_CLIENT_H
-/* The client's end of the local socket (docs/wire.md, "Local socket"): one request at a time, replies as packed documents.
- * Functions return an exit code of cli.h, and on failure have written their sentence already. */
+/* The client's end of the local socket (docs/wire.md, "Local socket"): one request at a time, replies as packed
+ * documents. Functions return an exit code of cli.h, and on failure have written their sentence already. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,15 +39,15 @@ struct reply {
     int fd; /* what rode along if wanted, else -1; the caller closes it */
 };
 
-/* The next whole reply, parts joined; waits at most `timeout_ms`, -1: for ever. A refusal of the daemon is written as an
- * error, and its code returned. */
+/* The next whole reply, parts joined; waits at most `timeout_ms`, -1: for ever. A refusal of the daemon is written as
+ * an error, and its code returned. */
 int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out);
 
 /* A request whose arguments are packed and that has one reply. */
 int client_ask(struct client *client, int timeout_ms, struct reply *out);
 
-/* The experiment that the user means: a whole id, a unique name, or a unique beginning of an id of at least 4 digits. `out`
- * is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be several. */
+/* The experiment that the user means: a whole id, a unique name, or a unique beginning of an id of at least 4 digits.
+ * `out` is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be several. */
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES]);
 
 #endif

@@ -50,7 +50,8 @@ int command_ls(struct cli *cli, const struct arguments *arguments)
 }
 
 /* Connects, finds the experiment of the first operand, and begins a request about it. */
-static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, uint32_t more, struct client *client)
+static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, uint32_t more,
+                       struct client *client)
 {
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
     int code = client_open(cli, client);
@@ -127,8 +128,8 @@ int command_wait(struct cli *cli, const struct arguments *arguments)
             struct pack_reader counts = pack_find(&reply.document, "trials");
             print_counts(&counts, counts_text);
             print_best(&reply.document, best);
-            (void)fprintf(reply.end ? cli->out : cli->err, "%s%s: trials %s; best %s%s", cli->err_is_terminal ? "\r" : "", state,
-                          counts_text, best, reply.end ? "\n" : "  ");
+            (void)fprintf(reply.end ? cli->out : cli->err, "%s%s: trials %s; best %s%s",
+                          cli->err_is_terminal ? "\r" : "", state, counts_text, best, reply.end ? "\n" : "  ");
             (void)fflush(cli->err);
         }
     }

@@ -62,8 +62,9 @@ static int node_name(struct cli *cli, const char *given, char out[FACT_NAME_BYTE
     }
     const char *name = given != NULL ? given : host;
     if (!is_name(name, FACT_NAME_BYTES, '!')) {
-        return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a node's name: allowed are 1 to %d letters, digits and signs of ASCII "
-                                        "without blanks",
+        return cli_fail(cli, CLI_USAGE,
+                        "'%.80s' cannot be a node's name: allowed are 1 to %d letters, digits and signs of ASCII "
+                        "without blanks",
                         name, FACT_NAME_BYTES - 1);
     }
     (void)bytes_copy_text(out, FACT_NAME_BYTES, name);
@@ -111,7 +112,8 @@ static int house_open(struct cli *cli, struct house *house)
     } else if (state_get(house->state, STATE_META, "mesh", 4, &mesh, sizeof mesh, &bytes) != ERR_NOT_FOUND) {
         char hex[2 * MESH_ID_BYTES + 1];
         bytes_to_hex(hex, mesh.bytes, MESH_ID_BYTES);
-        code = cli_fail(cli, CLI_REFUSED, "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
+        code = cli_fail(cli, CLI_REFUSED,
+                        "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
                         cli->dir, hex);
     } else {
         code = house_keys(cli, house);
@@ -122,16 +124,22 @@ static int house_open(struct cli *cli, struct house *house)
     return code;
 }
 
-static struct state_op put(enum state_table table, const void *key, size_t key_bytes, const void *value, size_t value_bytes)
+static struct state_op put(enum state_table table, const void *key, size_t key_bytes, const void *value,
+                           size_t value_bytes)
 {
-    return (struct state_op){
-        .table = table, .key = key, .key_bytes = key_bytes, .value = value, .value_bytes = value_bytes, .is_delete = false};
+    return (struct state_op){.table = table,
+                             .key = key,
+                             .key_bytes = key_bytes,
+                             .value = value,
+                             .value_bytes = value_bytes,
+                             .is_delete = false};
 }
 
 static int house_write(struct cli *cli, struct house *house, const struct state_op *ops, size_t op_count)
 {
     int result = state_put_batch(house->state, ops, op_count);
-    return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "writing to %s/state failed: %s", cli->dir, err_text(result));
+    return result == 0 ? CLI_DONE
+                       : cli_fail(cli, CLI_REFUSED, "writing to %s/state failed: %s", cli->dir, err_text(result));
 }
 
 /* What comes next, with --dir if it was given. */
@@ -151,7 +159,8 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
     bytes_to_hex(mesh_hex, mesh.bytes, MESH_ID_BYTES);
     bytes_to_hex(node_hex, id.bytes, NODE_ID_BYTES);
     if (!cli->json) {
-        (void)fprintf(cli->out, "mesh %s%s%s\nnode %s %s\n", mesh_name, *mesh_name != '\0' ? " " : "", mesh_hex, name, node_hex);
+        (void)fprintf(cli->out, "mesh %s%s%s\nnode %s %s\n", mesh_name, *mesh_name != '\0' ? " " : "", mesh_hex, name,
+                      node_hex);
         return;
     }
     uint8_t bytes[512];
@@ -211,8 +220,8 @@ int command_init(struct cli *cli, const struct arguments *arguments)
     }
     const char *given = options_value(arguments, "name");
     if (given != NULL && !is_name(given, sizeof mesh_name, ' ')) {
-        return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a mesh's name: allowed are 1 to %d characters of ASCII", given,
-                        FACT_NAME_BYTES - 1);
+        return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a mesh's name: allowed are 1 to %d characters of ASCII",
+                        given, FACT_NAME_BYTES - 1);
     }
     (void)bytes_copy_text(mesh_name, sizeof mesh_name, given != NULL ? given : name);
     struct house house;
@@ -271,8 +280,8 @@ static int ask_members(struct cli *cli, const struct token *token, const struct 
     if (context == NULL) {
         return cli_fail(cli, CLI_REFUSED, "libzmq does not start: %s", zmq_strerror(zmq_errno()));
     }
-    int result = control_join(context, token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer, sizeof welcome->answer,
-                              answer, error);
+    int result = control_join(context, token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer,
+                              sizeof welcome->answer, answer, error);
     while (zmq_ctx_term(context) != 0 && zmq_errno() == EINTR) {
     }
     if (result != 0) {
@@ -282,8 +291,8 @@ static int ask_members(struct cli *cli, const struct token *token, const struct 
 }
 
 /* Only what is signed by members whom a chain of vouchers ties to the founder counts. */
-static int verify(struct cli *cli, const struct token *token, const struct house *house, const struct join_answer *answer,
-                  struct welcome *welcome)
+static int verify(struct cli *cli, const struct token *token, const struct house *house,
+                  const struct join_answer *answer, struct welcome *welcome)
 {
     struct edge *edge;
     int result = edge_open(&house->keys, token->mesh, &edge);
@@ -307,12 +316,13 @@ static size_t list_records(struct welcome *welcome, node_id self, bool *vouched)
             return count;
         }
         struct fact_member fact;
-        if (record.kind == FACT_MEMBER && !node_id_equal(record.writer, self) && fact_member_read(&record, &fact) == 0) {
+        if (record.kind == FACT_MEMBER && !node_id_equal(record.writer, self) &&
+            fact_member_read(&record, &fact) == 0) {
             *vouched = *vouched || node_id_equal(node_id_of_key(fact.public_key), self);
         }
         welcome->idents[count] = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
-        welcome->ops[count] =
-            put(STATE_RECORDS, welcome->idents[count].bytes, sizeof welcome->idents[count].bytes, welcome->good + at, bytes);
+        welcome->ops[count] = put(STATE_RECORDS, welcome->idents[count].bytes, sizeof welcome->idents[count].bytes,
+                                  welcome->good + at, bytes);
         count++;
     }
     return count;
@@ -334,13 +344,15 @@ static size_t list_peers(const struct token *token, uint8_t *out, size_t capacit
     return writer.failed ? 0 : writer.used_bytes;
 }
 
-static int store(struct cli *cli, const struct token *token, struct house *house, const char *name, struct welcome *welcome)
+static int store(struct cli *cli, const struct token *token, struct house *house, const char *name,
+                 struct welcome *welcome)
 {
     bool vouched;
     size_t count = list_records(welcome, house->keys.id, &vouched);
     if (!vouched) {
-        return cli_fail(cli, CLI_REFUSED, "the member that answered sent no proof that it belongs to the mesh of the token and vouches "
-                                          "for this node; ask somebody else of the mesh for a token");
+        return cli_fail(cli, CLI_REFUSED,
+                        "the member that answered sent no proof that it belongs to the mesh of the token and vouches "
+                        "for this node; ask somebody else of the mesh for a token");
     }
     size_t peers_bytes = list_peers(token, welcome->peers, sizeof welcome->peers);
     welcome->ops[count++] = put(STATE_META, "peers", 5, welcome->peers, peers_bytes);
@@ -398,7 +410,8 @@ int command_join(struct cli *cli, const struct arguments *arguments)
     return code;
 }
 
-/* ---- invite, leave ------------------------------------------------------------------------------------------------- */
+/* ---- invite, leave -------------------------------------------------------------------------------------------------
+ */
 
 static void render_invite(struct cli *cli, const struct pack_reader *document)
 {

@@ -45,19 +45,23 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
     render_text(out, cli->colours, render_state_colour(state), state);
     (void)fprintf(out, "\naddress      %s\n", address);
     (void)fprintf(out, "daemon       version %s, up for %s, %s of memory\n", version, uptime, memory);
-    (void)fprintf(out, "nodes        %llu of %llu alive\n", (unsigned long long)document_number(document, "nodes_alive"),
+    (void)fprintf(out, "nodes        %llu of %llu alive\n",
+                  (unsigned long long)document_number(document, "nodes_alive"),
                   (unsigned long long)document_number(document, "nodes"));
     (void)fprintf(out, "slots        %llu of %llu free\n", (unsigned long long)document_number(document, "slots_free"),
                   (unsigned long long)document_number(document, "slots"));
-    (void)fprintf(out, "experiments  %llu live of %llu\n", (unsigned long long)document_number(document, "experiments_live"),
+    (void)fprintf(out, "experiments  %llu live of %llu\n",
+                  (unsigned long long)document_number(document, "experiments_live"),
                   (unsigned long long)document_number(document, "experiments"));
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
     if (document_true(document, "syncing")) {
-        render_text(out, cli->colours, RENDER_YELLOW, "syncing      not all records are here yet: this node grants no slots\n");
+        render_text(out, cli->colours, RENDER_YELLOW,
+                    "syncing      not all records are here yet: this node grants no slots\n");
     }
     if (document_true(document, "disk_full")) {
-        render_text(out, cli->colours, RENDER_RED, "disk         FULL: no new work here; make room in the data directory\n");
+        render_text(out, cli->colours, RENDER_RED,
+                    "disk         FULL: no new work here; make room in the data directory\n");
     }
 }
 

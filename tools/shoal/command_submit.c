@@ -41,7 +41,8 @@ struct submission {
 static void help_row(void *context, const struct config_option_text *text)
 {
     FILE *out = context;
-    (void)fprintf(out, "%s  (%s; %s; default: %s)\n    %s\n", text->key, text->type, text->allowed, text->standard, text->help);
+    (void)fprintf(out, "%s  (%s; %s; default: %s)\n    %s\n", text->key, text->type, text->allowed, text->standard,
+                  text->help);
 }
 
 static int help_config(struct cli *cli)
@@ -58,7 +59,8 @@ static int read_file(struct cli *cli, struct submission *submission)
     bool from_input = strcmp(submission->file, "-") == 0;
     FILE *file = from_input ? stdin : fopen(submission->file, "re");
     if (file == NULL) {
-        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file, strerror(errno));
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file,
+                        strerror(errno));
     }
     submission->text = malloc(CONFIG_TEXT_BYTES_MAX + 1);
     int reason = submission->text == NULL ? ENOMEM : 0;
@@ -71,11 +73,12 @@ static int read_file(struct cli *cli, struct submission *submission)
         (void)fclose(file);
     }
     if (reason != 0) {
-        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file, strerror(reason));
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s cannot be read: %s", submission->file,
+                        strerror(reason));
     }
     if (submission->text_bytes > CONFIG_TEXT_BYTES_MAX) {
-        return cli_fail(cli, CLI_REFUSED, "the configuration file %s is larger than %u KiB; is it the right file?", submission->file,
-                        CONFIG_TEXT_BYTES_MAX / 1024);
+        return cli_fail(cli, CLI_REFUSED, "the configuration file %s is larger than %u KiB; is it the right file?",
+                        submission->file, CONFIG_TEXT_BYTES_MAX / 1024);
     }
     return CLI_DONE;
 }
@@ -114,7 +117,9 @@ static int context_of(struct cli *cli, const struct arguments *arguments, const 
     } else {
         length = snprintf(out, PATH_MAX, "%.*s", slash == file ? 1 : (int)(slash - file), file);
     }
-    return length > 0 && length < PATH_MAX ? CLI_DONE : cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
+    return length > 0 && length < PATH_MAX
+               ? CLI_DONE
+               : cli_fail(cli, CLI_USAGE, "the path of the code directory is empty or too long");
 }
 
 static int pack_context(struct cli *cli, const char *dir, struct submission *submission)
@@ -191,7 +196,8 @@ static int send_submission(struct client *client, const struct submission *submi
 
 static void report(struct cli *cli, const struct submission *submission, const struct pack_reader *document)
 {
-    unsigned long long stored_on = document_number(document, "stored_on"), alive = document_number(document, "nodes_alive");
+    unsigned long long stored_on = document_number(document, "stored_on"),
+                       alive = document_number(document, "nodes_alive");
     char size[RENDER_UNIT_BYTES];
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);
@@ -211,7 +217,8 @@ static int follow(struct client *client, const struct submission *submission)
     char state[32];
     int code = watch_experiment(client, submission->id, state);
     if (code == CLI_DONE && strcmp(state, "completed") != 0) {
-        code = cli_fail(client->cli, CLI_REFUSED, "the experiment is %s; shoal show %s tells more", state, submission->id);
+        code =
+            cli_fail(client->cli, CLI_REFUSED, "the experiment is %s; shoal show %s tells more", state, submission->id);
     }
     if (!client->cli->json) {
         (void)fprintf(client->cli->out, "%s: %s\n", state, submission->id);
@@ -255,7 +262,8 @@ int command_submit(struct cli *cli, const struct arguments *arguments)
         return help_config(cli);
     }
     if (arguments->operand_count == 0) {
-        return cli_fail(cli, CLI_USAGE, "which configuration file? shoal submit FILE; shoal submit --help-config tells what is in one");
+        return cli_fail(cli, CLI_USAGE,
+                        "which configuration file? shoal submit FILE; shoal submit --help-config tells what is in one");
     }
     struct submission submission = {.file = arguments->operands[0], .archive_fd = -1};
     submission.override_count = options_values(arguments, "set", submission.overrides, OVERRIDES_MAX);

@@ -44,7 +44,8 @@ static int read_target(struct cli *cli, const char *text, bool needs_trial, bool
     }
     size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names may have a '/' in them */
     if (needs_trial && !out->has_trial) {
-        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL, for example %.40s/0", text, text);
+        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL, for example %.40s/0", text,
+                        text);
     }
     if (bytes == 0 || bytes >= sizeof out->experiment) {
         return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which experiment; write EXP or EXP/TRIAL", text);
@@ -88,9 +89,10 @@ static void write_point(struct cli *cli, struct pack_reader point)
     document_text(&point, "group", group, sizeof group);
     print_pairs(pack_find(&point, "metrics"), pairs, sizeof pairs);
     (void)fprintf(cli->out, "trial=%llu attempt=%llu generation=%llu step=%llu group=%s %s\n",
-                  (unsigned long long)document_number(&point, "trial"), (unsigned long long)document_number(&point, "attempt"),
-                  (unsigned long long)document_number(&point, "generation"), (unsigned long long)document_number(&point, "step"),
-                  group, pairs);
+                  (unsigned long long)document_number(&point, "trial"),
+                  (unsigned long long)document_number(&point, "attempt"),
+                  (unsigned long long)document_number(&point, "generation"),
+                  (unsigned long long)document_number(&point, "step"), group, pairs);
 }
 
 int command_metrics(struct cli *cli, const struct arguments *arguments)
@@ -152,8 +154,8 @@ static void write_log_line(struct cli *cli, uint64_t attempt, uint64_t rank, str
     line->used = 0;
 }
 
-static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line, const uint8_t *bytes,
-                           size_t count)
+static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, struct log_line *line,
+                           const uint8_t *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (bytes[i] == '\n') {
@@ -250,7 +252,8 @@ static void holders_text(const struct pack_reader *item, char *out, size_t size)
             document_text(&holder, "node", name, 9);
         }
         document_text(&holder, "state", state, sizeof state);
-        int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name, state[0] != '\0' ? ": " : "", state);
+        int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name,
+                               state[0] != '\0' ? ": " : "", state);
         used += written > 0 ? (size_t)written : 0;
     }
 }
@@ -348,7 +351,8 @@ int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments
     return code;
 }
 
-/* Copies `bytes` from offset 0 of `from` to DIR/checkpoint, by a draft, so that a broken copy is never taken for one. */
+/* Copies `bytes` from offset 0 of `from` to DIR/checkpoint, by a draft, so that a broken copy is never taken for one.
+ */
 static int copy_checkpoint(struct cli *cli, int from, uint64_t bytes, const char *dir)
 {
     char path[PATH_MAX], draft[PATH_MAX];
@@ -393,8 +397,8 @@ static int copy_checkpoint(struct cli *cli, int from, uint64_t bytes, const char
     }
     if (reason != 0) {
         (void)unlink(draft);
-        return cli_fail(cli, CLI_REFUSED, "writing %s failed after %llu of %llu bytes: %s", path, (unsigned long long)done,
-                        (unsigned long long)bytes, strerror(reason));
+        return cli_fail(cli, CLI_REFUSED, "writing %s failed after %llu of %llu bytes: %s", path,
+                        (unsigned long long)done, (unsigned long long)bytes, strerror(reason));
     }
     return CLI_DONE;
 }
@@ -418,7 +422,8 @@ static int save_checkpoint(struct cli *cli, const struct reply *reply, const cha
 {
     uint64_t bytes = document_number(&reply->document, "bytes");
     if (reply->fd < 0) {
-        return cli_fail(cli, CLI_REFUSED, "the daemon's answer carries no checkpoint; are shoal and shoald of the same version?");
+        return cli_fail(cli, CLI_REFUSED,
+                        "the daemon's answer carries no checkpoint; are shoal and shoald of the same version?");
     }
     if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
         return cli_fail(cli, CLI_REFUSED, "the directory %s cannot be made: %s", dir, strerror(errno));

@@ -1,5 +1,5 @@
-/* watch: an experiment as it goes. On a terminal a screen is redrawn in place; elsewhere only what changed is written, so
- * that a log of it can be read. */
+/* watch: an experiment as it goes. On a terminal a screen is redrawn in place; elsewhere only what changed is written,
+ * so that a log of it can be read. */
 
 #include <signal.h>
 #include <stdlib.h>
@@ -43,18 +43,13 @@ static void begin_line(struct watching *watching)
     (void)fprintf(watching->cli->out, "%s  ", when + 11); /* the time of day */
 }
 
-static void head_changes(struct watching *watching, const struct pack_reader *document, const struct pack_reader *experiment)
+static void head_changes(struct watching *watching, const struct pack_reader *document,
+                         const struct pack_reader *experiment)
 {
     FILE *out = watching->cli->out;
-    char state[32], name[128], coordinator[PRINT_SUMMARY_BYTES];
-    document_text(experiment, "state", state, sizeof state);
-    document_text(experiment, "name", name, sizeof name);
+    char coordinator[PRINT_SUMMARY_BYTES];
     print_coordinator(experiment, coordinator);
     uint64_t term = document_number(experiment, "term"), alive = document_number(document, "nodes_alive");
-    if (strcmp(state, watching->state) != 0) {
-        begin_line(watching);
-        (void)fprintf(out, "experiment %s %s\n", name, state);
-    }
     if (document_has(experiment, "coordinator") &&
         (term != watching->term || strcmp(coordinator, watching->coordinator) != 0)) {
         begin_line(watching);
@@ -67,9 +62,20 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
         (void)fprintf(out, "nodes %llu of %llu alive\n", (unsigned long long)alive,
                       (unsigned long long)document_number(document, "nodes"));
     }
-    (void)snprintf(watching->state, sizeof watching->state, "%s", state);
     watching->nodes_alive = alive;
     watching->said_anything = true;
+}
+
+static void state_change(struct watching *watching, const struct pack_reader *experiment)
+{
+    char state[32], name[128];
+    document_text(experiment, "state", state, sizeof state);
+    document_text(experiment, "name", name, sizeof name);
+    if (strcmp(state, watching->state) != 0) {
+        begin_line(watching);
+        (void)fprintf(watching->cli->out, "experiment %s %s\n", name, state);
+        (void)snprintf(watching->state, sizeof watching->state, "%s", state);
+    }
 }
 
 /* Memory for trial `index`, or NULL. */
@@ -110,8 +116,8 @@ static void trial_changes(struct watching *watching, const struct pack_reader *t
         (void)fprintf(out, "trial %llu %s", (unsigned long long)index, state);
         if (strcmp(state, "running") == 0) {
             print_pairs(pack_find(trial, "hyperparameters"), pairs, sizeof pairs);
-            (void)fprintf(out, ", attempt %llu from step %llu, %s", (unsigned long long)attempt,
-                          (unsigned long long)document_number(trial, "step"), pairs);
+            (void)fprintf(out, ", attempt %llu from step %llu%s%s", (unsigned long long)attempt,
+                          (unsigned long long)document_number(trial, "step"), pairs[0] != '\0' ? ", " : "", pairs);
         }
         if (strcmp(state, "completed") == 0 && has_metric) {
             render_number(number, value);
@@ -130,17 +136,22 @@ static void trial_changes(struct watching *watching, const struct pack_reader *t
     memory->metric = value;
 }
 
-static void write_lines(struct watching *watching, const struct pack_reader *document)
+/* What ended comes last: the trials, then the experiment. */
+static void write_lines(struct watching *watching, const struct pack_reader *document, bool end)
 {
     struct pack_reader experiment = pack_find(document, "experiment");
     struct pack_reader list = pack_find(&experiment, "trials"), item;
     char metric[64];
     document_text(&experiment, "metric", metric, sizeof metric);
+    if (!end) {
+        state_change(watching, &experiment);
+    }
     head_changes(watching, document, &experiment);
     uint32_t count = pack_read_array(&list);
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
         trial_changes(watching, &item, metric);
     }
+    state_change(watching, &experiment);
     (void)fflush(watching->cli->out);
 }
 
@@ -230,7 +241,7 @@ int watch_experiment(struct client *client, const char *id, char *state)
         } else if (screen) {
             draw(&watching, &reply.document);
         } else {
-            write_lines(&watching, &reply.document);
+            write_lines(&watching, &reply.document, reply.end);
         }
         if (reply.end && !cli->json) {
             print_tails(cli->out, &experiment);

@@ -1,7 +1,7 @@
 #ifndef TOOLS_SHOAL_DOCUMENT_H
 #define TOOLS_SHOAL_DOCUMENT_H
-/* Reading the daemon's documents: MessagePack maps whose values may be absent or of another type than expected. Whatever
- * is not there reads as nothing (0, "", false); a newer daemon does not break an older client. */
+/* Reading the daemon's documents: MessagePack maps whose values may be absent or of another type than expected.
+ * Whatever is not there reads as nothing (0, "", false); a newer daemon does not break an older client. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,12 +23,12 @@ bool document_each(struct pack_reader *array, struct pack_reader *item);
 /* A value as text for people: texts as they are (control characters replaced), the rest as JSON. Cut at `size`. */
 void document_value(struct pack_reader value, char *out, size_t size);
 
-/* Two parts of one document (docs/wire.md, "more"): lists are concatenated, maps united, of other values `a`'s counts. `a`
- * NULL: a copy of `b`. `*out` is malloc'ed and the caller's. ERR_MALFORMED, ERR_MEMORY. */
+/* Two parts of one document (docs/wire.md, "more"): lists are concatenated, maps united, of other values `a`'s counts.
+ * `a` NULL: a copy of `b`. `*out` is malloc'ed and the caller's. ERR_MALFORMED, ERR_MEMORY. */
 int document_join(const struct pack_reader *a, const struct pack_reader *b, uint8_t **out, size_t *out_bytes);
 
-/* Writes one value as a line of JSON; of a map that is a reply, leaves out id, ok, end and more. False: malformed, or no
- * memory. */
+/* Writes one value as a line of JSON; of a map that is a reply, leaves out id, ok, end and more. False: malformed, or
+ * no memory. */
 bool document_write_json(FILE *out, struct pack_reader value);
 bool document_write_reply_json(FILE *out, const struct pack_reader *reply);
 

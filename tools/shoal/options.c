@@ -93,9 +93,9 @@ static int take_option(const struct command *command, int argc, char *const *arg
         text[1] == '-' || text[1] == 'h' ? find_rule(command, name, bytes, &nearest) : NULL;
     const char *of = command == NULL ? "" : " ", *command_name = command == NULL ? "" : command->name;
     if (rule == NULL) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here%s%s; shoal%s%s --help lists them", text,
-                       nearest.name != NULL ? ", did you mean --" : "", nearest.name != NULL ? nearest.name : "", of,
-                       command_name);
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no option %.80s here%s%s; shoal%s%s --help lists them",
+                       text, nearest.name != NULL ? ", did you mean --" : "", nearest.name != NULL ? nearest.name : "",
+                       of, command_name);
         return ERR_USAGE;
     }
     if (rule->value == NULL && equals != NULL) {
@@ -117,7 +117,8 @@ static int take_option(const struct command *command, int argc, char *const *arg
     return 0;
 }
 
-/* Whether `argv[at]` is an option with its value in the next argument, so that the search for the command can pass over it. */
+/* Whether `argv[at]` is an option with its value in the next argument, so that the search for the command can pass over
+ * it. */
 static int words_of_option(const char *text)
 {
     return strcmp(text, "--dir") == 0 ? 2 : 1;
@@ -150,7 +151,8 @@ static const struct command *find_command(const struct command *commands, int ar
     const char *first = argv[words[0]], *second = words[1] == 0 ? "" : argv[words[1]];
     size_t first_bytes = strlen(first);
     char group[WORD_MAX + 1];
-    struct nearest nearest = {.word = first, .distance = WORD_MAX}, second_nearest = {.word = second, .distance = WORD_MAX};
+    struct nearest nearest = {.word = first, .distance = WORD_MAX},
+                   second_nearest = {.word = second, .distance = WORD_MAX};
     for (const struct command *command = commands; command->name != NULL; command++) {
         const char *space = strchr(command->name, ' ');
         if (space == NULL && strcmp(command->name, first) == 0) {
@@ -171,9 +173,10 @@ static const struct command *find_command(const struct command *commands, int ar
         }
     }
     if (out->group != NULL && *second != '\0') {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no command %.40s %.80s%s%s%s%s; shoal %.40s --help lists them", first,
-                       second, second_nearest.name != NULL ? ", did you mean " : "", second_nearest.name != NULL ? first : "",
-                       second_nearest.name != NULL ? " " : "", second_nearest.name != NULL ? second_nearest.name : "", first);
+        (void)snprintf(
+            error, OPTIONS_ERROR_BYTES, "there is no command %.40s %.80s%s%s%s%s; shoal %.40s --help lists them", first,
+            second, second_nearest.name != NULL ? ", did you mean " : "", second_nearest.name != NULL ? first : "",
+            second_nearest.name != NULL ? " " : "", second_nearest.name != NULL ? second_nearest.name : "", first);
     } else if (out->group == NULL) {
         (void)snprintf(error, OPTIONS_ERROR_BYTES, "there is no command %.80s%s%s; shoal --help lists them", first,
                        nearest.name != NULL ? ", did you mean " : "", nearest.name != NULL ? nearest.name : "");
@@ -187,12 +190,13 @@ static int check_count(const struct command *command, const struct arguments *ou
         return 0;
     }
     if (out->operand_count < command->operand_min) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "something is missing: shoal %s %s", command->name, command->operands);
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "something is missing: shoal %s %s", command->name,
+                       command->operands);
         return ERR_USAGE;
     }
     if (out->operand_count > command->operand_max) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: shoal %s %s", out->operands[command->operand_max],
-                       command->name, command->operands);
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: shoal %s %s",
+                       out->operands[command->operand_max], command->name, command->operands);
         return ERR_USAGE;
     }
     return 0;

@@ -44,9 +44,9 @@ struct arguments {
     const char *group; /* the first word of a two-word command whose second is missing, or NULL */
 };
 
-/* Reads argv[1...]; options may stand anywhere, "--name value" or "--name=value", "--" ends them, "-h" is --help. Everything
- * points into `argv` and `commands`. ERR_USAGE: `error` is one sentence with the nearest known word; `out` then has what was
- * understood before. With --help operands are not counted. */
+/* Reads argv[1...]; options may stand anywhere, "--name value" or "--name=value", "--" ends them, "-h" is --help.
+ * Everything points into `argv` and `commands`. ERR_USAGE: `error` is one sentence with the nearest known word; `out`
+ * then has what was understood before. With --help operands are not counted. */
 int options_parse(const struct command *commands, int argc, char *const *argv, struct arguments *out,
                   char error[OPTIONS_ERROR_BYTES]);
 
@@ -57,11 +57,12 @@ bool options_has(const struct arguments *arguments, const char *name);
 /* Every value of an option that may be repeated; returns the count, at most `max`. */
 size_t options_values(const struct arguments *arguments, const char *name, const char **out, size_t max);
 
-/* How many single-letter edits (insert, remove, replace, swap neighbours) lead from one word to the other; words of up to 63
- * letters, longer ones are far from everything. */
+/* How many single-letter edits (insert, remove, replace, swap neighbours) lead from one word to the other; words of up
+ * to 63 letters, longer ones are far from everything. */
 size_t options_distance(const char *a, const char *b);
 
-/* A whole number up to `max`, digits only. A duration in seconds: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED. */
+/* A whole number up to `max`, digits only. A duration in seconds: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED.
+ */
 int options_number(const char *text, uint64_t max, uint64_t *out);
 int options_duration(const char *text, uint64_t max_s, uint64_t *out);
 

@@ -52,7 +52,8 @@ void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES
     for (size_t i = 0; i < 2; i++) {
         uint64_t count = document_number(counts, states[i]);
         if (count > 0 && used > 0 && used < PRINT_SUMMARY_BYTES) {
-            used += snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu %s", (unsigned long long)count, states[i]);
+            used += snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu %s", (unsigned long long)count,
+                             states[i]);
         }
     }
 }
@@ -69,7 +70,8 @@ void print_best(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYT
     char metric[64], text[RENDER_UNIT_BYTES];
     document_text(&best, "metric", metric, sizeof metric);
     render_number(text, number);
-    (void)snprintf(out, PRINT_SUMMARY_BYTES, "trial %llu (%s %s)", (unsigned long long)document_number(&best, "trial"), metric, text);
+    (void)snprintf(out, PRINT_SUMMARY_BYTES, "trial %llu (%s %s)", (unsigned long long)document_number(&best, "trial"),
+                   metric, text);
 }
 
 void print_coordinator(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES])
@@ -103,7 +105,8 @@ void print_pairs(struct pack_reader map, char *out, size_t size)
         } else {
             document_value(item, value, sizeof value);
         }
-        int written = snprintf(out + used, size - used, "%s%.*s=%s", used > 0 ? " " : "", (int)(bytes > 64 ? 64 : bytes), key, value);
+        int written = snprintf(out + used, size - used, "%s%.*s=%s", used > 0 ? " " : "",
+                               (int)(bytes > 64 ? 64 : bytes), key, value);
         used += written > 0 ? (size_t)written : 0;
     }
 }
@@ -131,6 +134,12 @@ struct metric_columns {
     } items[METRIC_COLUMNS_MAX];
 };
 
+/* Screens are narrow. */
+static const char *short_group(const char *group)
+{
+    return strcmp(group, "validation") == 0 ? "val" : strcmp(group, "training") == 0 ? "train" : group;
+}
+
 static void add_metric(struct metric_columns *columns, const char *group, const char *name)
 {
     for (size_t i = 0; i < columns->count; i++) {
@@ -141,7 +150,7 @@ static void add_metric(struct metric_columns *columns, const char *group, const 
     if (columns->count < METRIC_COLUMNS_MAX && strlen(group) < 32 && strlen(name) < 48) {
         (void)snprintf(columns->items[columns->count].group, 32, "%s", group);
         (void)snprintf(columns->items[columns->count].name, 48, "%s", name);
-        (void)snprintf(columns->items[columns->count].head, 96, "%s/%s", group, name);
+        (void)snprintf(columns->items[columns->count].head, 96, "%s/%s", short_group(group), name);
         columns->count++;
     }
 }
@@ -202,11 +211,12 @@ static void trial_checkpoint(const struct pack_reader *trial, char *out, size_t 
         (void)snprintf(out, size, "-");
         return;
     }
-    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(&checkpoint, "step"), holders.failed ? 0 : count,
-                   document_true(&checkpoint, "durable") ? "" : "?");
+    (void)snprintf(out, size, "%llu x%u%s", (unsigned long long)document_number(&checkpoint, "step"),
+                   holders.failed ? 0 : count, document_true(&checkpoint, "durable") ? "" : "?");
 }
 
-static void trial_row(struct table *table, const struct metric_columns *columns, const struct pack_reader *trial, bool best)
+static void trial_row(struct table *table, const struct metric_columns *columns, const struct pack_reader *trial,
+                      bool best)
 {
     char text[256];
     table_cell(table, best ? RENDER_GREEN : RENDER_PLAIN, "%s%llu", best ? "*" : "",
@@ -237,7 +247,10 @@ static int rank_of(const struct pack_reader *trial)
 {
     char state[32];
     document_text(trial, "state", state, sizeof state);
-    return strcmp(state, "running") == 0 ? 0 : strcmp(state, "failed") == 0 ? 1 : strcmp(state, "completed") == 0 ? 2 : 3;
+    return strcmp(state, "running") == 0     ? 0
+           : strcmp(state, "failed") == 0    ? 1
+           : strcmp(state, "completed") == 0 ? 2
+                                             : 3;
 }
 
 static void choose_rows(const struct pack_reader *trials, uint32_t count, size_t row_max, bool *chosen)
@@ -359,8 +372,8 @@ void print_tails(FILE *out, const struct pack_reader *experiment)
         char reason[160];
         document_text(&item, "reason", reason, sizeof reason);
         if (!tail.failed && bytes > 0) {
-            (void)fprintf(out, "\ntrial %llu%s%s, the last lines of its log:\n", (unsigned long long)document_number(&item, "index"),
-                          reason[0] != '\0' ? ": " : "", reason);
+            (void)fprintf(out, "\ntrial %llu%s%s, the last lines of its log:\n",
+                          (unsigned long long)document_number(&item, "index"), reason[0] != '\0' ? ": " : "", reason);
             write_lines(out, text, bytes);
         }
     }

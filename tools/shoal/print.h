@@ -35,7 +35,8 @@ void print_pairs(struct pack_reader map, char *out, size_t size);
 /* The number at metrics[group][name]; false if it is not there. */
 bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out);
 
-/* The trials of a `show` document, in a table; `row_max` rows at most (0: all), those that run first when not all fit. */
+/* The trials of a `show` document, in a table; `row_max` rows at most (0: all), those that run first when not all fit.
+ */
 void print_trials(FILE *out, bool colours, const struct pack_reader *experiment, size_t row_max);
 
 /* The two lines above that table. */

@@ -15,11 +15,13 @@ enum render_colour render_state_colour(const char *state)
         const char *state;
         enum render_colour colour;
     } rows[] = {
-        {"alive", RENDER_GREEN},     {"completed", RENDER_GREEN}, {"ok", RENDER_GREEN},        {"free", RENDER_PLAIN},
-        {"running", RENDER_CYAN},    {"leased", RENDER_CYAN},     {"reserved", RENDER_CYAN},   {"suspect", RENDER_YELLOW},
-        {"paused", RENDER_YELLOW},   {"releasing", RENDER_YELLOW}, {"withheld", RENDER_YELLOW}, {"cancelled", RENDER_YELLOW},
-        {"unreachable", RENDER_YELLOW}, {"queued", RENDER_DIM},   {"left", RENDER_DIM},        {"dead", RENDER_RED},
-        {"failed", RENDER_RED},      {"corrupt", RENDER_RED},     {"missing", RENDER_RED},
+        {"alive", RENDER_GREEN},        {"completed", RENDER_GREEN}, {"ok", RENDER_GREEN},
+        {"free", RENDER_PLAIN},         {"running", RENDER_CYAN},    {"leased", RENDER_CYAN},
+        {"reserved", RENDER_CYAN},      {"suspect", RENDER_YELLOW},  {"paused", RENDER_YELLOW},
+        {"releasing", RENDER_YELLOW},   {"withheld", RENDER_YELLOW}, {"cancelled", RENDER_YELLOW},
+        {"unreachable", RENDER_YELLOW}, {"queued", RENDER_DIM},      {"left", RENDER_DIM},
+        {"dead", RENDER_RED},           {"failed", RENDER_RED},      {"corrupt", RENDER_RED},
+        {"missing", RENDER_RED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].state, state) == 0) {
@@ -166,8 +168,8 @@ void table_cell(struct table *table, enum render_colour colour, const char *form
     table->cells[table->cell_count++] = (struct table_cell){text, colour};
 }
 
-static void write_cell(const struct table *table, FILE *out, bool colours, size_t column, size_t width, const char *text,
-                       enum render_colour colour)
+static void write_cell(const struct table *table, FILE *out, bool colours, size_t column, size_t width,
+                       const char *text, enum render_colour colour)
 {
     int blanks = (int)(width - render_width(text));
     bool last = column + 1 == table->column_count;

@@ -43,7 +43,7 @@ struct table {
     struct table_cell {
         char *text;
         enum render_colour colour;
-    } *cells;
+    } * cells;
     bool failed; /* no memory */
 };
 
@@ -59,8 +59,8 @@ void table_write(struct table *table, FILE *out, bool colours);
 /* Size of the terminal behind `file`; 80 x 24 if it does not say. */
 void render_terminal_size(FILE *file, size_t *columns, size_t *lines);
 
-/* Writes a screen over the one that was written before (whose number of lines is `*lines_before`, 0 at first): every line
- * cut to `columns`, at most `lines` of them. */
+/* Writes a screen over the one that was written before (whose number of lines is `*lines_before`, 0 at first): every
+ * line cut to `columns`, at most `lines` of them. */
 void render_screen(FILE *out, const char *text, size_t columns, size_t lines, size_t *lines_before);
 
 #endif

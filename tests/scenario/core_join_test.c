@@ -1,0 +1,115 @@
+/* Stories of those who join: invites, and who is believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "tests/scenario/core_story.h"
+
+static const uint8_t invite_key[PUBLIC_KEY_BYTES] = {9, 9, 9};
+
+static void invite(struct world *world, uint64_t expires_s)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_INVITE;
+    event.u.request.client = 3;
+    memcpy(event.u.request.public_key, invite_key, sizeof invite_key);
+    event.u.request.expires_s = expires_s;
+    world_step(world, 0, &event);
+    world_run(world, 1000);
+}
+
+static void join(struct world *world, const uint8_t key[PUBLIC_KEY_BYTES], const struct person *person)
+{
+    struct node_event event = {.kind = NODE_EVENT_JOIN};
+    event.u.join.client = 4;
+    memcpy(event.u.join.invite_key, key, PUBLIC_KEY_BYTES);
+    memcpy(event.u.join.public_key, person->public_key, PUBLIC_KEY_BYTES);
+    bytes_copy_text(event.u.join.name, sizeof event.u.join.name, person->name);
+    world_step(world, 0, &event);
+    world_run(world, 1000);
+}
+
+static void who_holds_an_invite_is_vouched_for(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct person b = make_person(1);
+    world_start_all(world);
+    world->disk_ms = 30;
+    invite(world, world->nodes[0].core->wall_s + 3600);
+    assert_int_equal(world->reply.code, 0);
+    size_t before = world->log_bytes;
+    join(world, invite_key, &b);
+    const char *story[] = {"a> persist member #", "a> admit", "a< persisted", "a> welcome"};
+    assert_order(world, story, sizeof story / sizeof story[0]);
+    assert_true(world_find(world, before, "a> welcome") > world_find(world, before, "a< persisted"));
+    const struct view_member *member = view_find_member(&world->nodes[0].core->view, b.id);
+    assert_true(member != NULL && member->admitted);
+    assert_non_null(core_find_peer(world->nodes[0].core, b.id));
+
+    join(world, invite_key, &b); /* the answer was lost: the same again, without another record */
+    assert_int_equal(world_count(world, "a> welcome"), 2);
+    assert_int_equal(world_count(world, "a> persist member"), 1);
+    world_free(world);
+}
+
+static void others_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t other_key[PUBLIC_KEY_BYTES] = {8};
+    struct world *world = world_new(1, 1);
+    struct person b = make_person(1);
+    world_start_all(world);
+    join(world, invite_key, &b);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    invite(world, world->nodes[0].core->wall_s + 5);
+    join(world, other_key, &b);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    world_run(world, 10000); /* it has expired meanwhile */
+    join(world, invite_key, &b);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_int_equal(world_count(world, "a> no welcome"), 3);
+    assert_int_equal(world_count(world, "a> persist member"), 0);
+    assert_null(core_find_peer(world->nodes[0].core, b.id));
+    world_free(world);
+}
+
+/* Whoever is not on the roster is not listened to, whatever it says. */
+static void strangers_are_counted_and_ignored(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    world_start_all(world);
+    struct fact_control fact = {1, true, true};
+    struct made made;
+    make_record(&made, make_person(1).id, 1, 1, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
+    uint32_t records = world->nodes[0].core->records.count;
+    for (uint32_t kind = MESSAGE_SWIM; kind < MESSAGE_KINDS; kind++) {
+        struct message message = {.kind = (enum message_kind)kind, .bytes = made.bytes, .byte_count = made.count};
+        struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+        event.u.message.from = make_person(1).id;
+        event.u.message.message = &message;
+        world_step(world, 0, &event);
+    }
+    assert_int_equal(world->nodes[0].core->counters.strangers, MESSAGE_KINDS - MESSAGE_SWIM);
+    assert_int_equal(world->nodes[0].core->records.count, records);
+    assert_int_equal(world_count(world, "a> send"), 0);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_holds_an_invite_is_vouched_for),
+        cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(strangers_are_counted_and_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+"""The shape of the house: includes between folders go one way, and cores want nothing from the system but memory, strings
+and arithmetic. usage: shape.py BUILD_DIRECTORY"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# folder -> folders that it may include besides itself
+MAY_INCLUDE = {
+    "base": set(),
+    "gossip": {"base"},
+    "store": {"base"},
+    "train": {"base"},
+    "node": {"base", "gossip", "store", "train"},
+    "tools": {"base", "gossip", "store", "train", "node"},
+}
+
+CORES = ["gossip_core", "store_core", "train_core", "node_core", "node_keep_core"]
+OWN = ["base", *CORES]
+ALLOWED = re.compile(r"^(mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rchr|str)|crypto_generichash\w*|"
+                     r"(__)?stack_chk_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__mem\w+_chk|explicit_bzero)$")
+
+
+def bad_includes():
+    found = []
+    for folder, allowed in MAY_INCLUDE.items():
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+                other = match.group(1).split("/")[0] if match else folder
+                if other not in allowed | {folder}:
+                    found.append(f"{path.relative_to(ROOT)}:{number}: {folder}/ must not include {match.group(1)}")
+    return found
+
+
+def symbols(archive, option):
+    out = subprocess.run(["nm", option, "--format=posix", str(archive)], capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in out.splitlines() if line and not line.endswith(":")]
+
+
+def bad_symbols(build):
+    defined = set()
+    for library in OWN:
+        defined.update(symbols(build / f"lib{library}.a", "--defined-only"))
+    found, seen = [], 0
+    for core in CORES:
+        for name in symbols(build / f"lib{core}.a", "--undefined-only"):
+            seen += 1
+            if name not in defined and not ALLOWED.match(name):
+                found.append(f"{core}: wants {name}, which is not memory, string or arithmetic")
+    if seen == 0:
+        found.append("no symbols were read: this test looks at nothing")
+    return found
+
+
+def main():
+    build = Path(sys.argv[1])
+    problems = bad_includes()
+    sanitized = "-fsanitize" in (build / "CMakeCache.txt").read_text()
+    if not sanitized:
+        problems += bad_symbols(build)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+sys.exit(main())
