@@ -487,7 +487,7 @@ static void cursor_answer(struct bulk *bulk, struct bulk_cursor *cursor, const s
         return;
     }
     uint64_t last;
-    if (false) {
+    if (cursor->rewound) {
         cursor->next = cursor->rewound_to;
     } else if (cursor->sent_last == UINT64_MAX ||
                series_last(bulk->chunks, cursor->prefix, cursor->prefix_bytes, &last) != 0 ||

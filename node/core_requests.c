@@ -166,9 +166,9 @@ static void submit(struct node_core *core, const struct node_event *event)
     experiment_id id = event->u.request.experiment;
     struct fact_key key = fact_key_experiment(id);
     const struct view_experiment *known = view_find_experiment(&core->view, id);
-    node_id writer = known != NULL && known->known ? known->submitter : core->options.self;
+    node_id submitter = known != NULL && known->known ? known->submitter : core->options.self;
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(writer, FACT_EXPERIMENT, key.bytes, key.count));
+        records_find(&core->records, record_ident_of(submitter, FACT_EXPERIMENT, key.bytes, key.count));
     if (entry != NULL) {
         /* A retry, here or at another node than before: what was put is answered for again, not written again. */
         struct core_ack *ack = ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
