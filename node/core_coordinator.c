@@ -492,6 +492,23 @@ static void backoff(struct node_core *core, node_id node, uint32_t slot)
     *oldest = (struct core_backoff){node, slot, core->now_ms + CORE_SLOT_BACKOFF_MS};
 }
 
+/* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
+static bool gang_is_wanted(const struct view_experiment *experiment, const struct core_gang *gang)
+{
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
+        (trial != NULL && view_trial_completed(trial) != NULL)) {
+        return false;
+    }
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        bool is_own = attempt_id_equal(&a->id, &gang->attempt);
+        if ((is_own && a->verdicts != NULL) || (!is_own && a->assigned && a->verdicts == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void on_reserve_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                               node_id from, const struct message *message)
 {
@@ -505,6 +522,10 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+    if (!gang_is_wanted(experiment, gang)) {
+        gang_abort(core, coordination, gang, "it is not wanted any more");
+        return;
+    }
     if (++gang->reserved_count == gang->member_count) {
         gang_record(core, experiment, gang);
     } else {
@@ -570,14 +591,11 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
                        const struct view_experiment *experiment)
 {
     for (struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
-        const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
-        bool is_over = attempt != NULL && view_attempt_verdict(attempt) != NULL;
-        bool unwanted = view_experiment_cancelled(experiment) || view_experiment_paused(experiment);
         bool unreachable = false;
         for (uint32_t i = 0; i < gang->member_count; i++) {
             unreachable |= !core_node_alive(core, gang->members[i].node);
         }
-        if (core->now_ms >= gang->until_ms || is_over || unwanted || unreachable) {
+        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");
             return true;
         }
