@@ -37,6 +37,11 @@ static struct core_coordination *coordination_row(struct node_core *core, experi
     return made;
 }
 
+static const char *name_of(const struct view_experiment *experiment)
+{
+    return experiment != NULL && experiment->known ? experiment->config->name : "?";
+}
+
 /* To an owner, who may be this node itself. */
 static void ask_owner(struct node_core *core, node_id owner, const struct message *message)
 {
@@ -99,7 +104,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
         return; /* overtaken on the way to the disk */
     }
     election_led(&coordination->election, claim);
-    TRACE(&core->options.trace, "coordinates %s with term %llu", row->known ? row->config->name : "?",
+    TRACE(&core->options.trace, "coordinates %s with term %llu", name_of(row),
           (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
     row->changed = true;
@@ -197,7 +202,8 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_verdict_pack(&writer, &fact);
     (void)core_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer);
-    TRACE(&core->options.trace, "trial %u attempt %u: %s, %s", attempt->id.trial, attempt->id.number,
+    TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
+          name_of(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial, attempt->id.number,
           fact_reason_name(reason), why);
 }
 
@@ -452,8 +458,8 @@ static void gang_record(struct node_core *core, const struct view_experiment *ex
         format_text(where + used, sizeof where - used, " %s/%u", member != NULL ? member->name : "?",
                     gang->members[i].slot);
     }
-    TRACE(&core->options.trace, "trial %u attempt %u from step %llu on%s", gang->attempt.trial, gang->attempt.number,
-          (unsigned long long)fact.start_step, where);
+    TRACE(&core->options.trace, "%s trial %u attempt %u from step %llu on%s", name_of(experiment), gang->attempt.trial,
+          gang->attempt.number, (unsigned long long)fact.start_step, where);
 }
 
 /* This node may be an owner itself and answer before ask_owner returns, which can complete the gang or give it up: hence
