@@ -509,10 +509,12 @@ static void start(struct node_core *core)
 
 static void receive(struct node_core *core, node_id from, const struct message *message)
 {
-    if (core_find_peer(core, from) == NULL) {
+    struct core_peer *peer = core_find_peer(core, from);
+    if (peer == NULL) {
         core->counters.strangers++;
         return;
     }
+    peer->boot = message->boot > peer->boot ? message->boot : peer->boot;
     switch (message->kind) {
     case MESSAGE_SWIM:
         core_members_receive_swim(core, from, message);

@@ -265,6 +265,11 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
             }
             continue;
         }
+        const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
+        if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
+            sight.unsure++; /* it was restarted and has not said yet what became of its workers */
+            continue;
+        }
         if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->swim, member->node) <= watch->failed_ms) {
             sight.heard_since_failure = false;
         }

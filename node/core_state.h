@@ -44,6 +44,7 @@ _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer t
 struct core_peer {
     node_id id;
     enum swim_state state;
+    uint64_t boot; /* the newest that it has spoken from */
     uint64_t up_since_ms;
     uint64_t died_ms;
     uint64_t refused_since_ms; /* 0: it does not refuse */

@@ -169,7 +169,7 @@ static int run_many(const struct options *options)
         CHECK(wait(&ended_with) > 0);
         if (ended_with != 0) {
             status = 1;
-            shared->failed = true;
+            shared->failed = !options->keeps_going;
         }
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &ended);
