@@ -184,12 +184,32 @@ static void refuse(struct node_core *core, struct core_pending *pending)
     core->retry_ms = core->now_ms + CORE_RETRY_MS;
 }
 
-/* What waits for all tickets up to its own goes on only while none of the refused is outstanding, so that a later write
- * never stands in for an earlier one. */
-static bool may_run(const struct node_core *core, const struct core_pending *pending)
+/* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
+static struct core_pending *pending_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
 {
-    bool is_own_ticket = pending->is_record || pending->is_fence;
-    return pending->ticket <= core->ticket_done && (is_own_ticket || core->refused_count == 0);
+    struct core_pending *before = NULL;
+    for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+        bool has_ticket = pending->is_record || pending->is_fence;
+        if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
+            *(before != NULL ? &before->next : &core->pending_first) = pending->next;
+            core->pending_last = core->pending_last == pending ? before : core->pending_last;
+            pending->next = NULL;
+            return pending;
+        }
+        before = pending;
+    }
+    return NULL;
+}
+
+/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
+ * a later write never stands in for an earlier one. */
+static void run_waiting(struct node_core *core)
+{
+    struct core_pending *pending;
+    while (core->refused_count == 0 && (pending = pending_take(core, core->ticket_done, false)) != NULL) {
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
 }
 
 static void persisted(struct node_core *core, const struct node_event *event)
@@ -199,35 +219,19 @@ static void persisted(struct node_core *core, const struct node_event *event)
         return;
     }
     core->ticket_done = ticket;
-    struct core_pending *waiting = core->pending_first;
-    core->pending_first = core->pending_last = NULL; /* what runs may append: the list is rebuilt in order */
-    struct core_pending *kept_first = NULL, *kept_last = NULL;
-    while (waiting != NULL) {
-        struct core_pending *pending = waiting;
-        waiting = pending->next;
-        pending->next = NULL;
-        bool is_own_ticket = (pending->is_record || pending->is_fence) && pending->ticket == ticket;
-        if (is_own_ticket && !event->u.persisted.ok) {
-            refuse(core, pending);
-        } else if (may_run(core, pending)) {
-            core->refused_count -= pending->is_retry;
-            if (pending->is_record) {
-                record_on_disk(core, pending, event->u.persisted.signature);
-            }
-            pending_run(core, pending);
-            arena_give(&core->arena, pending, sizeof *pending);
-        } else if (kept_last != NULL) {
-            kept_last->next = pending;
-            kept_last = pending;
-        } else {
-            kept_first = kept_last = pending;
+    struct core_pending *pending = pending_take(core, ticket, true);
+    if (pending != NULL && !event->u.persisted.ok) {
+        refuse(core, pending);
+    } else if (pending != NULL) {
+        core->refused_count -= pending->is_retry;
+        if (pending->is_record) {
+            record_on_disk(core, pending, event->u.persisted.signature);
         }
+        run_waiting(core); /* what was said before comes first */
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
     }
-    if (kept_last != NULL) {
-        kept_last->next = core->pending_first;
-        core->pending_last = core->pending_last != NULL ? core->pending_last : kept_last;
-        core->pending_first = kept_first;
-    }
+    run_waiting(core);
 }
 
 /* ---- fences --------------------------------------------------------------------------------------------------------------- */
@@ -409,6 +413,7 @@ static void retry_refused(struct node_core *core)
             persist_effect(core, entry, pending->ticket);
         }
     }
+    run_waiting(core);
 }
 
 static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)

@@ -388,26 +388,27 @@ static void gang_release(struct node_core *core, const struct core_gang *gang)
     }
 }
 
-static void gang_free(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+static void gang_unlink(struct core_coordination *coordination, struct core_gang *gang)
 {
     struct core_gang **link = &coordination->gangs;
     while (*link != gang) {
         link = &(*link)->next;
     }
     *link = gang->next;
-    arena_give(&core->arena, gang, sizeof *gang);
 }
 
-/* Gives up: what was reserved is returned; what is recorded gets its verdict. */
+/* Gives up: what was reserved is returned; what is recorded gets its verdict. Out of the list first: this node may be an
+ * owner itself, whose refusal can make us yield, which drops all gangs. */
 static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                        const char *why)
 {
+    gang_unlink(coordination, gang);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
     if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL) {
         put_verdict(core, attempt, FACT_LOST, why);
     }
     gang_release(core, gang);
-    gang_free(core, coordination, gang);
+    arena_give(&core->arena, gang, sizeof *gang);
 }
 
 static void drop_gangs(struct node_core *core, struct core_coordination *coordination)
@@ -563,7 +564,8 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
             return;
         }
     }
-    gang_free(core, coordination, gang); /* complete: from here on the records speak */
+    gang_unlink(coordination, gang); /* complete: from here on the records speak */
+    arena_give(&core->arena, gang, sizeof *gang);
 }
 
 void core_coordinator_receive(struct node_core *core, node_id from, const struct message *message)

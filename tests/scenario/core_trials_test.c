@@ -22,10 +22,10 @@ static void a_single_node_runs_a_trial_of_two_slots(void **state)
     config.slots_per_trial = config.min_slots = config.max_slots = 2;
     world_start_all(world);
     world_submit(world, 0, &config);
-    assert_line(world, 20000, "a: trial 0 attempt 1: completed, every rank is done");
+    assert_line(world, 20000, "a: exp trial 0 attempt 1: completed, every rank is done");
     const char *story[] = {
         "a> persist experiment", "a> reply", "a: coordinates exp with term 1", "a> persist fence 1",
-        "a: trial 0 attempt 1 from step 0 on a/0 a/1", "a> persist attempt",
+        "a: exp trial 0 attempt 1 from step 0 on a/0 a/1", "a> persist attempt",
         "a> persist slot 0 leased", "a> persist slot 1 leased", "a> prepare trial 0 attempt 1 rank 0 slot 0",
         "a> spawn trial 0 attempt 1 rank ", "a> group trial 0 attempt 1 rank ", "a> persist worker ended completed",
         "a> persist verdict completed",

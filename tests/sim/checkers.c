@@ -807,7 +807,8 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
                  view_experiment_state_name(state), (unsigned long long)((sim->now_ms - sim->healed_ms) / 1000));
         return;
     }
-    bool had_reason = false;
+    /* With a program that ends because another rank did, and a network that hides why, the coordinator can only guess. */
+    bool had_reason = plan->fails_fast && plan_hides_ends(&sim->plan);
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
         had_reason |= sim->checkers->trials[e][t].failure_count > plan->max_restarts;
     }

@@ -17,17 +17,27 @@ const char *plan_fault_name(enum plan_fault fault)
     return fault_names[fault];
 }
 
-bool plan_isolates(const struct plan *plan)
+static bool has_any(const struct plan *plan, const enum plan_fault *faults, size_t count)
 {
-    static const enum plan_fault isolating[] = {FAULT_LOSS,         FAULT_DELAY,      FAULT_REORDER, FAULT_PARTITION,
-                                                FAULT_ONE_WAY,      FAULT_CRASH_HOST, FAULT_PAUSE,   FAULT_SUSPEND,
-                                                FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP};
-    for (size_t i = 0; i < sizeof isolating / sizeof isolating[0]; i++) {
-        if (plan->has[isolating[i]]) {
+    for (size_t i = 0; i < count; i++) {
+        if (plan->has[faults[i]]) {
             return true;
         }
     }
     return false;
+}
+
+bool plan_isolates(const struct plan *plan)
+{
+    static const enum plan_fault crashes[] = {FAULT_CRASH_HOST, FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP};
+    return plan_hides_ends(plan) || has_any(plan, crashes, sizeof crashes / sizeof crashes[0]);
+}
+
+bool plan_hides_ends(const struct plan *plan)
+{
+    static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
+                                             FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND};
+    return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
 static void draw_faults(struct plan *plan, struct random *random)

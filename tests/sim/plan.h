@@ -80,4 +80,7 @@ void plan_draw(struct plan *plan, struct random *random, uint64_t minutes);
 /* Which faults may have made two coordinators run one trial, though nothing was lost. */
 bool plan_isolates(const struct plan *plan);
 
+/* Which may keep the word of a worker's end from the coordinator, while other words arrive. */
+bool plan_hides_ends(const struct plan *plan);
+
 #endif
