@@ -42,9 +42,12 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     }
     const struct records_entry *entry = records_find(&core->records, ack->ident);
     ack->resend_ms = core->now_ms + CORE_RETRY_MS;
-    if (count == 0 || entry == NULL || !core_has_room(core, 64, entry->envelope_bytes)) {
+    if (count == 0 || entry == NULL) {
         ack->peer = (node_id){{0}};
         return;
+    }
+    if (!entry->published || !core_has_room(core, 64, entry->envelope_bytes)) {
+        return; /* a newer version is on its way to the disk: then that is sent */
     }
     rendezvous_sort(candidates, count, ack->ident.bytes, sizeof ack->ident.bytes);
     node_id peer = candidates[(ack->tries++ / 2) % count];

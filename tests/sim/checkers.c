@@ -12,6 +12,7 @@
 #define TOKENS_TRIED 24  /* of them are tried again every time */
 #define ATTEMPTS_MAX 128 /* of one trial */
 #define SETTLE_MS 5500   /* "within 5 s", and one commit */
+#define MEET_MS 30000
 #define CLAIMS_FROM_MS 15000
 #define CLAIMS_MAX 2 /* of one experiment without faults, from then on */
 #define ELECT_MS 45000   /* a node on an old disk that hears nobody waits 30 s before it coordinates */
@@ -84,6 +85,7 @@ struct checkers {
     uint32_t claims[PLAN_EXPERIMENTS_MAX];
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;
+    uint64_t apart_ms; /* after the heal: when two of the core did not see each other yet */
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
 };
@@ -637,11 +639,38 @@ void checkers_on_heal(struct sim *sim)
     }
 }
 
+/* Who was long away is found again by the probes that the dead get now and then: the more are dead for ever, the later. */
+static bool have_met(const struct sim *sim)
+{
+    for (int a = 0; a < (int)sim->plan.node_count; a++) {
+        for (int b = 0; in_core(sim, a) && b < (int)sim->plan.node_count; b++) {
+            const struct node_core *core = sim->nodes[a].core;
+            if (a != b && in_core(sim, b) &&
+                (core == NULL || swim_state_of(&core->swim, sim->nodes[b].id) != SWIM_ALIVE)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static void check_same_state(struct sim *sim)
 {
-    uint64_t since_ms = sim->checkers->last_own_ms > sim->unstable_until_ms ? sim->checkers->last_own_ms
-                                                                            : sim->unstable_until_ms;
-    if (!sim->healed || __builtin_popcount(sim->plan.core) < 2 || sim->now_ms < since_ms + SETTLE_MS) {
+    if (!sim->healed || __builtin_popcount(sim->plan.core) < 2) {
+        return;
+    }
+    if (!have_met(sim)) {
+        sim->checkers->apart_ms = sim->now_ms;
+        if (sim->now_ms >= sim->unstable_until_ms + MEET_MS) {
+            sim_fail(sim, 5, "%llu ms after the heal the nodes of the core have not found each other",
+                     (unsigned long long)(sim->now_ms - sim->unstable_until_ms));
+        }
+        return;
+    }
+    uint64_t since_ms = sim->unstable_until_ms;
+    since_ms = since_ms > sim->checkers->last_own_ms ? since_ms : sim->checkers->last_own_ms;
+    since_ms = since_ms > sim->checkers->apart_ms ? since_ms : sim->checkers->apart_ms;
+    if (sim->now_ms < since_ms + SETTLE_MS) {
         return;
     }
     int first = -1;

@@ -1,0 +1,151 @@
+"""Bad input: configuration files, programs and data sets that are wrong say so in one sentence and disturb nobody."""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from lab import case, expect, show, wait_over
+from look import refusal
+
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+
+
+def config(name, entrypoint, **more):
+    return {"name": name, "entrypoint": entrypoint, "searcher": {"name": "single", "metric": "accuracy"}, **more}
+
+
+def submit_bystander(lab, node):
+    """An experiment that runs until `release` is called; whatever else happens, it must not be disturbed."""
+    gate = lab.dir / "gate"
+    identity = lab.submit(node, config("bystander", f"while [ ! -e {gate} ]; do sleep 0.1; done"))
+    return identity, gate.touch
+
+
+def expect_undisturbed(mesh, identity, release):
+    expect(show(mesh, identity)["state"] == "running", "the bystander does not run any more")
+    release()
+    trial = wait_over(mesh, identity, 30)["trials"][0]
+    expect(trial["attempt"] == 1 and trial["restarts"] == 0, f"the bystander was disturbed: {trial}")
+
+
+@case(limit_s=60)
+def a_wrong_configuration_is_refused_with_line_and_key(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    bystander, release = submit_bystander(lab, node)
+    before = len(node.json("ls")["experiments"])
+    good = "name: a\nentrypoint: 'true'\nsearcher: {name: single, metric: accuracy}\n"
+    for text, line, parts in (
+            (good + "max_restart: 5\n", 4, ["max_restart", "max_restarts", "allowed"]),
+            (good + "resources:\n  slots_per_trial: two\n", 5, ["resources.slots_per_trial", "'two'", "1 ... 64"]),
+            (good + "resources:\n  slots_per_trial: [2]\n", 5, ["resources.slots_per_trial", "a list", "1 ... 64"]),
+            (good.replace("single", "rando"), 3, ["searcher.name", "'rando'", "single, grid, random"]),
+            (good + "max_restarts: 5\nmax_restarts: 6\n", 5, ["max_restarts"]),
+            (good + "resources: [\n", 5, ["not valid YAML"]),
+            ("name: a\nsearcher: {name: single, metric: accuracy}\n", None, ["entrypoint"])):
+        path = node.tree / "wrong.yaml"
+        path.write_text(text)
+        said = refusal(node, "submit", path, code=1)
+        place = f"wrong.yaml:{line}:" if line else "wrong.yaml"
+        expect(place in said and all(part in said for part in parts), f"it lacks {place} or one of {parts}: {said}")
+    (node.tree / "wrong.yaml").write_text(good)
+    said = refusal(node, "submit", node.tree / "wrong.yaml", "--set", "max_restarts=many", code=1)
+    expect("max_restarts" in said and "many" in said, said)
+    said = refusal(node, "submit", node.tree / "absent.yaml", code=1)
+    expect("absent.yaml" in said and "No such file" in said, said)
+    said = refusal(node, "submit", node.tree / "wrong.yaml", "--context", node.tree / "nowhere", code=1)
+    expect("nowhere" in said, said)
+    (node.tree / "wrong.yaml").write_bytes(b"\x00\xff\xfe" * 1000)
+    expect("wrong.yaml" in refusal(node, "submit", node.tree / "wrong.yaml", code=1), "the file is not named")
+    for arguments, code in ((["show", "ffffffffffffffff"], 4), (["logs", f"{bystander}/7"], 4), (["show"], 2),
+                            (["submit"], 2), (["show", bystander, "--no-such-option"], 2)):
+        refusal(node, *arguments, code=code)
+    expect(len(node.json("ls")["experiments"]) == before, "something refused is listed")
+    expect_undisturbed(mesh, bystander, release)
+
+
+@case(limit_s=60)
+def a_program_that_cannot_run_fails_after_max_restarts_with_its_last_lines(lab):
+    mesh = lab.mesh(2)
+    node = mesh.nodes[0]
+    bystander, release = submit_bystander(lab, node)
+    failing = {
+        "absent": (config("absent", "./no-such-program --now", max_restarts=1), "no-such-program: not found", 127),
+        "at-once": (config("at-once", "echo going down; echo because >&2; exit 3", max_restarts=2), "because", 3),
+        "no-python-file": (config("no-python-file", "/usr/bin/python3 absent.py", max_restarts=0), "absent.py", 2),
+    }
+    identities = {name: lab.submit(node, failing[name][0]) for name in failing}
+    for name, identity in identities.items():
+        wanted, text, status = failing[name]
+        trial = wait_over(mesh, identity, 40, "failed")["trials"][0]
+        expect(trial["state"] == "failed" and trial["attempt"] == wanted["max_restarts"] + 1, f"{name}: {trial}")
+        expect(text in trial["tail"] and f"ended with status {status}" in trial["reason"], f"{name}: {trial}")
+        shown = node.run("show", identity)
+        expect(text in shown and f"status {status}" in shown, f"{name}: shoal show hides why:\n{shown}")
+        expect(identity in refusal(node, "wait", identity, code=1), "shoal wait does not name the experiment")
+    refusal(node, "wait", bystander, "--timeout", "1", code=5)
+    expect_undisturbed(mesh, bystander, release)
+
+
+def damaged_copy(lab, name, damage):
+    """A data set whose training images `damage` (bytes to bytes) has changed; the other files are whole."""
+    directory = lab.dir / name
+    directory.mkdir()
+    for file in FASHION.iterdir():
+        if not file.name.startswith("train-images"):
+            os.symlink(file, directory / file.name)
+    damage(gzip.decompress((FASHION / "train-images-idx3-ubyte.gz").read_bytes()), directory)
+    return directory
+
+
+@case(limit_s=60)
+def damaged_training_data_is_named_with_its_place(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    packed = (FASHION / "train-images-idx3-ubyte.gz").read_bytes()
+    plain, zipped = "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"
+    flipped = bytearray(packed)
+    flipped[5_000_000] ^= 0x40
+    damages = {
+        "magic": lambda raw, to: (to / plain).write_bytes(b"\x00\x00\x0d\x03" + raw[4:]),
+        "count": lambda raw, to: (to / plain).write_bytes(raw[:4] + b"\xff\xff\xff\xff" + raw[8:]),
+        "short": lambda raw, to: (to / plain).write_bytes(raw[:1_000_000]),
+        "header": lambda raw, to: (to / plain).write_bytes(raw[:7]),
+        "cut-gzip": lambda raw, to: (to / zipped).write_bytes(packed[:3_000_000]),
+        "flipped-gzip": lambda raw, to: (to / zipped).write_bytes(flipped),
+        "no-gzip": lambda raw, to: (to / zipped).write_bytes(b"no gzip at all" * 100),
+    }
+    identities = {}
+    for name, damage in damages.items():
+        directory = damaged_copy(lab, name, damage)
+        identities[name] = lab.submit(node, config(name, "shoal-train mlp", max_restarts=0,
+                                                   hyperparameters={"data_dir": str(directory), "epochs": 0.1}))
+    for name, identity in identities.items():
+        trial = wait_over(mesh, identity, 60, "failed")["trials"][0]
+        said = trial["tail"] or ""
+        file = zipped if "gzip" in name else plain
+        expect("ended with status 1" in trial["reason"], f"{name}: it did not end cleanly: {trial}")
+        expect(str(lab.dir / name / file) in said, f"{name}: the file is not named: {said}")
+        expect(any(place in said for place in ("byte", "offset", "header")), f"{name}: the place is not named: {said}")
+        lab.note(f"{name}: {said.strip()}")
+
+
+@case(limit_s=30)
+def a_data_directory_has_one_daemon_and_is_local(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    second = subprocess.run([node.bin / "shoald", "--dir", node.dir, "--listen", "127.0.0.1:0", "--beacon", "0"],
+                            capture_output=True, text=True, timeout=20)
+    expect(second.returncode == 1 and len(second.stderr.splitlines()) == 1, f"the second daemon: {second}")
+    expect(str(node.dir) in second.stderr and "daemon" in second.stderr, f"it does not say why: {second.stderr}")
+    expect(node.json("status")["nodes_alive"] == 1, "the first daemon is disturbed")
+    empty = lab.dir / "empty"
+    homeless = subprocess.run([node.bin / "shoald", "--dir", empty], capture_output=True, text=True, timeout=20)
+    expect(homeless.returncode == 1 and "shoal init" in homeless.stderr and len(homeless.stderr.splitlines()) == 1,
+           f"a directory without a mesh: {homeless}")
+    refusal(node, "init", code=1)  # it belongs to a mesh already
+    shutil.rmtree(empty, ignore_errors=True)
+    gone = subprocess.run([node.bin / "shoal", "status", "--dir", empty], capture_output=True, text=True, timeout=20)
+    expect(gone.returncode == 3 and len(gone.stderr.splitlines()) == 1, f"no daemon there: {gone}")

@@ -1,0 +1,154 @@
+"""What every end-to-end case gets: a directory, meshes of real daemons in it, a seed, and an end that leaves nothing."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from mesh import Mesh, Node, Refused, processes_naming, wait_until  # noqa: E402, F401
+
+CASES = []
+
+
+class Skip(Exception):
+    """This machine cannot run the case; the text says what it lacks."""
+
+
+class Broken(AssertionError):
+    """A promise that was not kept."""
+
+
+def case(limit_s=60, soak=False):
+    """Makes a function of one argument (a Lab) a case of tests/e2e/run.py; `soak`: --soak repeats it with other seeds."""
+
+    def register(function):
+        CASES.append(Case(function.__name__, function, limit_s, soak))
+        return function
+
+    return register
+
+
+class Case:
+    def __init__(self, name, function, limit_s, soak):
+        self.name = name
+        self.function = function
+        self.limit_s = limit_s
+        self.soak = soak
+
+
+def expect(condition, text):
+    """As assert, but also under python3 -O, and with a sentence."""
+    if not condition:
+        raise Broken(text)
+
+
+class Lab:
+    def __init__(self, name, build, seed):
+        self.dir = Path(tempfile.mkdtemp(prefix="shoal-e2e-"))
+        self.build = str(build)
+        self.seed = seed
+        self.random = random.Random(f"{seed} {name}")
+        self.notes = []
+        self.meshes = []
+        self.at_end = []  # called in reverse order, whatever happened
+
+    def note(self, text):
+        """Shown when the case fails, or with --verbose at once."""
+        self.notes.append(text)
+
+    def mesh(self, names, start=True, **options):
+        """A mesh of nodes with these names (or that many), ended with the case."""
+        if isinstance(names, int):
+            names = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "gorse", "hazel", "ivy"][:names]
+        mesh = Mesh(self.dir / f"mesh{len(self.meshes)}", names, build=self.build, **options)
+        self.meshes.append(mesh)
+        return mesh.start() if start else mesh
+
+    def submit(self, node, config, files=None):
+        """Submits `config` (a dict: JSON is YAML) with `files` (name to text) from a context that is gone afterwards."""
+        context = Path(tempfile.mkdtemp(prefix="context-", dir=node.tree))
+        for name, text in (files or {}).items():
+            (context / name).write_text(text)
+        (context / "experiment.yaml").write_text(json.dumps(config, indent=1))
+        try:
+            return node.run("submit", context / "experiment.yaml").split()[-1]
+        finally:
+            shutil.rmtree(context)
+
+    def end(self):
+        for action in reversed(self.at_end):
+            action()
+        for mesh in self.meshes:
+            mesh.end()
+        for process in processes_naming(self.dir):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def log_tails(self, lines=40):
+        text = []
+        for mesh in self.meshes:
+            for node in mesh.nodes:
+                if node.log.exists():
+                    tail = node.log.read_text(errors="replace").splitlines()[-lines:]
+                    text.append("\n".join([f"--- {node.name}", *tail]))
+        return "\n".join(text)
+
+    def remove(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def show(mesh, identity):
+    """The experiment as the first living node sees it."""
+    return mesh.living()[0].json("show", identity)["experiment"]
+
+
+def wait_over(mesh, identity, timeout, state="completed"):
+    """Waits until the experiment is over; it must have ended in `state`. Returns it."""
+    final = wait_until(lambda: over(show(mesh, identity)), timeout, f"experiment {identity} to be {state}")
+    expect(final["state"] == state, f"the experiment is {final['state']}, not {state}: {trial_states(final)}")
+    return final
+
+
+def over(experiment):
+    return experiment if experiment["state"] in ("completed", "failed", "cancelled") else None
+
+
+def trial_states(experiment):
+    return ", ".join(f"trial {t['index']} {t['state']} attempt {t['attempt']} step {t['step']}"
+                     + (f" ({t['reason']})" if t.get("reason") else "") for t in experiment["trials"])
+
+
+class Step:
+    """One line of SHOAL_STEP_LOG."""
+
+    def __init__(self, line):
+        fields = line.split()
+        self.ms, self.trial, self.attempt, self.rank, self.step = int(fields[0]), *map(int, fields[2:])
+        self.experiment = fields[1]
+
+
+def read_steps(path, experiment, rank=0):
+    """The step log's lines of one rank; a line whose end a SIGKILL cut off does not exist, since each is one write."""
+    if not Path(path).exists():
+        return []
+    lines = Path(path).read_text().splitlines()
+    expect(all(re.fullmatch(r"\d+ [0-9a-f]+ \d+ \d+ \d+ \d+", line) for line in lines), f"{path} has a malformed line")
+    steps = [Step(line) for line in lines]
+    return [s for s in steps if s.experiment == experiment and s.rank == rank]
+
+
+def command(*arguments):
+    """Runs a program of the system (ip, nft); its error text becomes the failure's."""
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        raise Broken(f"{' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,100 @@
+"""Runs the end-to-end cases: real daemons, real workers, real deaths. Cases are the functions marked @case in case_*.py.
+
+Each gets a directory and a mesh of its own and a time limit; whatever it started is ended, by id. One line per case:
+`ok|FAILED|skipped NAME (SECONDS) REASON`. The exit status is 0 only if no case failed."""
+
+import argparse
+import importlib
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import lab  # noqa: E402
+
+
+class LimitReached(BaseException):
+    """Not an Exception, so that no case catches it by accident."""
+
+
+def on_alarm(*_):
+    raise LimitReached
+
+
+def find_cases():
+    for path in sorted(HERE.glob("case_*.py")):
+        importlib.import_module(path.stem)
+    names = [case.name for case in lab.CASES]
+    double = {name for name in names if names.count(name) > 1}
+    if double:
+        raise SystemExit(f"run.py: two cases have the name {', '.join(sorted(double))}")
+    return lab.CASES
+
+
+def run_case(case, build, seed, arguments):
+    """Returns "ok", "FAILED" or "skipped", after one line that says so."""
+    began = time.monotonic()
+    room = lab.Lab(case.name, build, seed)
+    verdict, reason, details = "ok", "", ""
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(case.limit_s)
+    try:
+        reason = case.function(room) or ""
+    except lab.Skip as skip:
+        verdict, reason = "skipped", str(skip)
+    except LimitReached:
+        verdict, reason, details = "FAILED", f"not done within {case.limit_s} s", traceback.format_exc(limit=-6)
+    except Exception as error:  # whatever it is, the next case gets its chance
+        verdict, reason, details = "FAILED", f"{error}" or type(error).__name__, traceback.format_exc(limit=-6)
+    finally:
+        signal.alarm(0)
+        room.end()
+    seconds = time.monotonic() - began
+    print(f"{verdict} {case.name} ({seconds:.1f}) {reason}".rstrip(), flush=True)
+    if verdict == "FAILED" or arguments.verbose:
+        notes = [f"seed {seed}", *room.notes, details.rstrip(), room.log_tails() if verdict == "FAILED" else ""]
+        print("\n".join("    " + line for text in notes if text for line in text.splitlines()), flush=True)
+    if verdict == "FAILED" and arguments.keep:
+        print(f"    everything is in {room.dir}", flush=True)
+    else:
+        room.remove()
+    return verdict
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/e2e/run.py", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these cases (a part of the name is enough)")
+    parser.add_argument("--list", action="store_true", help="the cases' names")
+    parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
+    parser.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
+    parser.add_argument("--seed", type=int, default=None, metavar="S", help="of the random moments; else from the clock")
+    parser.add_argument("--keep", action="store_true", help="keep the directory of a case that failed")
+    parser.add_argument("--verbose", action="store_true", help="show the cases' notes")
+    arguments = parser.parse_args()
+    cases = [c for c in find_cases() if not arguments.names or any(name in c.name for name in arguments.names)]
+    if arguments.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    build = Path(arguments.build).resolve()
+    missing = [p for p in ("shoald", "shoal", "shoal-keep", "shoal-train") if not (build / p).exists()]
+    if missing or not cases:
+        print(f"run.py: {build} has no {', '.join(missing)}; build it or give --build." if missing
+              else f"run.py: no case is named {' or '.join(arguments.names)}; see --list.", file=sys.stderr)
+        return 2
+    seed = arguments.seed if arguments.seed is not None else int(time.time())
+    turns = [(case, seed) for case in cases]
+    if arguments.soak > 0:
+        soaked = [case for case in cases if case.soak]
+        turns = [(soaked[i % len(soaked)], seed + i) for i in range(arguments.soak)]
+    print(f"seed {seed}", flush=True)
+    verdicts = [run_case(case, build, case_seed, arguments) for case, case_seed in turns]
+    print(f"{verdicts.count('ok')} ok, {verdicts.count('FAILED')} failed, {verdicts.count('skipped')} skipped", flush=True)
+    return 1 if "FAILED" in verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
