@@ -341,6 +341,11 @@ static void take_edge(struct daemon *daemon)
     }
 }
 
+static int read_meta(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count)
+{
+    return state_get(daemon->state, STATE_META, key, strlen(key), out, capacity, count);
+}
+
 /* A hint says where a member may be. It must prove its key there, so trying does no harm. */
 static void try_address(struct daemon *daemon, node_id node, const char *address)
 {
@@ -358,6 +363,32 @@ static void take_beacon(struct daemon *daemon)
     char address[BEACON_ADDRESS_BYTES];
     while (daemon->beacon != NULL && beacon_receive(daemon->beacon, &node, address) == 0) {
         try_address(daemon, node, address);
+    }
+}
+
+/* What `shoal join` left: members of the token and where they were. Once their own records are here those count. */
+static void try_remembered(struct daemon *daemon)
+{
+    uint8_t bytes[4096];
+    size_t count;
+    if (read_meta(daemon, "peers", bytes, sizeof bytes, &count) != 0) {
+        return;
+    }
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t members = pack_read_array(&reader);
+    for (uint32_t i = 0; i < members && !reader.failed; i++) {
+        uint32_t fields = pack_read_array(&reader);
+        uint8_t key[PUBLIC_KEY_BYTES];
+        char address[CONTROL_ADDRESS_BYTES];
+        pack_read_bin_exact(&reader, key, sizeof key);
+        for (uint32_t f = 1; f < fields && !reader.failed; f++) {
+            pack_read_text_copy(&reader, address, sizeof address);
+            const struct core_peer *peer = reader.failed ? NULL : core_find_peer(daemon->core, node_id_of_key(key));
+            if (peer != NULL && peer->address[0] == '\0') {
+                try_address(daemon, peer->id, address);
+            }
+        }
     }
 }
 
@@ -484,11 +515,6 @@ static void loop(struct daemon *daemon, int signal_fd)
 }
 
 /* ---- start and stop ------------------------------------------------------------------------------------------------------- */
-
-static int read_meta(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count)
-{
-    return state_get(daemon->state, STATE_META, key, strlen(key), out, capacity, count);
-}
 
 static int write_meta(struct daemon *daemon, const char *key, const void *value, size_t count)
 {
@@ -813,6 +839,7 @@ int daemon_run(const struct daemon_options *options, char error[256])
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
         daemon_runs_deliver_ended(daemon);
+        try_remembered(daemon);
         loop(daemon, signal_fd);
         daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
     }
