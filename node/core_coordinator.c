@@ -767,8 +767,35 @@ static uint32_t side_rank(const struct node_core *core, experiment_id experiment
     return before;
 }
 
-static bool trial_is_pending(const struct core_coordination *coordination, const struct view_experiment *experiment,
-                             uint32_t index)
+/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the
+ * mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. */
+static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
+                               const struct view_trial *trial)
+{
+    uint32_t losses = 0;
+    const struct view_attempt *last = NULL;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict != NULL) {
+            losses = verdict->reason == FACT_LOST ? losses + 1 : 0;
+            last = a;
+        }
+    }
+    if (losses < 2) {
+        return false;
+    }
+    struct core_watch *watch = watch_row(core, coordination, &last->id);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->seen_pass = coordination->pass;
+    watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
+    uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2) : CORE_LOST_WAIT_MS;
+    return core->now_ms - watch->ended_ms < wait_ms;
+}
+
+static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
+                             const struct view_experiment *experiment, uint32_t index)
 {
     if (view_trial_state(experiment, index) != VIEW_TRIAL_QUEUED) {
         return false;
@@ -779,6 +806,9 @@ static bool trial_is_pending(const struct core_coordination *coordination, const
             return false; /* a lower attempt still lives: it is judged first */
         }
     }
+    if (trial != NULL && waits_after_losses(core, coordination, trial)) {
+        return false;
+    }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
         if (gang->attempt.trial == index) {
             return false;
@@ -787,7 +817,7 @@ static bool trial_is_pending(const struct core_coordination *coordination, const
     return true;
 }
 
-static bool next_pending(const struct node_core *core, const struct core_coordination *coordination,
+static bool next_pending(struct node_core *core, struct core_coordination *coordination,
                          const struct view_experiment *experiment, uint32_t *out)
 {
     bool is_whole = true;
@@ -797,7 +827,7 @@ static bool next_pending(const struct node_core *core, const struct core_coordin
     bool found = false;
     uint32_t best_rank = 0;
     for (uint32_t i = 0; i < experiment->trial_count; i++) {
-        if (!trial_is_pending(coordination, experiment, i)) {
+        if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
         uint32_t rank = is_whole ? 0 : side_rank(core, experiment->id, i);
@@ -896,7 +926,6 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     if (renews) {
         coordination->renew_ms = core->now_ms + CORE_RENEW_MS;
     }
-    drop_watches(core, coordination);
     gangs_tick(core, coordination, experiment);
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         minority_pauses(core, experiment)) {
@@ -907,6 +936,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
             break;
         }
     }
+    drop_watches(core, coordination);
 }
 
 void core_coordinator_experiment(struct node_core *core, struct view_experiment *experiment)

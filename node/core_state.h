@@ -32,6 +32,8 @@
 #define CORE_GANG_CONFIRM_MS 10000
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_IDLE_MS 12000          /* an attempt of which a slot's record says that it is not leased to it */
+#define CORE_LOST_FIRST_MS 500      /* before a further attempt of a trial that was lost twice in a row; doubled each time */
+#define CORE_LOST_WAIT_MS 30000     /* ... up to this */
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
@@ -148,6 +150,7 @@ struct core_watch {
     uint64_t first_ms;
     uint64_t failed_ms; /* 0: no rank has failed */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
+    uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */
 };
 

@@ -223,8 +223,8 @@ static void the_same_story_is_told_in_the_same_words(void **state)
     struct world *first = run_with_a_crash(), *second = run_with_a_crash();
     assert_int_equal(first->log_bytes, second->log_bytes);
     assert_memory_equal(first->log, second->log, first->log_bytes);
-    assert_int_equal(world_count(first, ": trial 7 attempt 1: completed") +
-                         world_count(first, ": trial 7 attempt 2: completed"), 1);
+    assert_int_equal(world_count(first, " trial 7 attempt 1: completed") +
+                         world_count(first, " trial 7 attempt 2: completed"), 1);
     world_free(first);
     world_free(second);
 }
