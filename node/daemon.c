@@ -834,8 +834,10 @@ int daemon_run(const struct daemon_options *options, char error[256])
     if (code == 0) {
         char id[13];
         bytes_to_hex(id, daemon->keys.id.bytes, 6);
-        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id, daemon->mesh_name,
-                    daemon->host, (unsigned)control_port(daemon->control), daemon->slot_count);
+        char mesh[13];
+        bytes_to_hex(mesh, daemon->mesh.bytes, 6);
+        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
+                    daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host, (unsigned)control_port(daemon->control), daemon->slot_count);
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
         daemon_runs_deliver_ended(daemon);
