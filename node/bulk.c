@@ -361,6 +361,7 @@ static void bulk_free(struct bulk *bulk)
 {
     bulk_link_close(bulk);
     bulk_jobs_close(bulk);
+    bulk_serve_close(bulk);
     for (struct bulk_command *command = bulk->commands; command != NULL;) {
         struct bulk_command *next = command->next;
         if (command->job != NULL) {
@@ -604,6 +605,15 @@ int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t
         memcpy(command->prefix, prefix, prefix_bytes);
         command->prefix_bytes = prefix_bytes;
         command->sequence = from_sequence;
+    }
+    return command_put(bulk, command);
+}
+
+int bulk_verify(struct bulk *bulk, uint64_t id, hash256 manifest, node_id node)
+{
+    struct bulk_command *command = request_new(BULK_DO_VERIFY, id, &node, 1);
+    if (command != NULL) {
+        command->hash = manifest;
     }
     return command_put(bulk, command);
 }

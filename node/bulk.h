@@ -27,15 +27,18 @@
 #include "store/chunks_lmdb.h"
 
 #define BULK_PEERS_MAX 1024
-#define BULK_REQUESTS_MAX 512       /* fetches, pushes and series fetches whose event was not taken yet */
+#define BULK_REQUESTS_MAX 512       /* fetches, pushes, series fetches and checks whose event was not taken yet */
 #define BULK_ACTIVE_MAX 24          /* of these at work at a time, the others wait in order; */
-#define BULK_ACTIVE_PEER 6          /* ... pushes and series fetches with one peer */
+#define BULK_ACTIVE_PEER 6          /* ... pushes, series fetches and checks with one peer */
+#define BULK_VERIFY_ACTIVE 8        /* checks at work, which take long, each with another node */
 #define BULK_WINDOW 12              /* chunks asked of all peers, */
 #define BULK_WINDOW_PEER 4          /* ... and of one */
 #define BULK_BUFFERS 8              /* chunks that libzmq still has to send, */
 #define BULK_BUFFERS_PEER 2         /* ... to one peer */
 #define BULK_SERVE_MAX 256          /* questions for chunks that wait for a buffer or the bandwidth, */
 #define BULK_SERVE_PEER 16          /* ... of one connection */
+#define BULK_VERIFY_MAX 32          /* questions for checks that wait: one blob is read at a time, */
+#define BULK_VERIFY_PEER 4          /* ... of one connection */
 #define BULK_COMMAND_BYTES_MAX (8u << 20) /* series entries on their way to the disk */
 #define BULK_CURSORS_MAX 512        /* series that some peer has not got to the end of */
 #define BULK_SERIES_BYTES (256u << 10) /* of one batch of entries, or one entry if that is larger */
@@ -96,6 +99,13 @@ int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_byte
 int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
                       node_id node);
 
+/* Lets a node, which may be this one, read every chunk of a blob again and compare its hash. All of them are looked at;
+ * what is damaged is deleted there (BULK_CORRUPT, on that node). Answer: BULK_VERIFIED with 0, ERR_CORRUPT (the manifest or
+ * a chunk was damaged), ERR_NOT_FOUND (one is missing, and none was damaged), or, if nothing is known of that copy:
+ * ERR_TIMEOUT, ERR_CLOSED (also: no such peer), ERR_VERSION (the peer is too old to know the question), ERR_IO, ERR_MEMORY.
+ * ERR_FULL, ERR_MEMORY. */
+int bulk_verify(struct bulk *bulk, uint64_t id, hash256 manifest, node_id node);
+
 /* Some reader found a chunk damaged: it is read again, and if it is, deleted (BULK_CORRUPT). bulk_fetch brings a good
  * copy. ERR_FULL, ERR_MEMORY. */
 int bulk_discard(struct bulk *bulk, hash256 hash);
@@ -104,6 +114,7 @@ enum bulk_event_kind {
     BULK_FETCHED,     /* id, code, text, hash (the manifest's), bytes (received) */
     BULK_PUSHED,      /* id, code, text, hash, node, bytes (sent) */
     BULK_SERIES,      /* id, code, text, node, items, more */
+    BULK_VERIFIED,    /* id, code, text, hash, node */
     BULK_CORRUPT,     /* hash; node: where; if it is this node, the chunk was deleted */
     BULK_STORE_FAILED /* code (ERR_NO_SPACE, ERR_IO), text: this node's disk; at most one each 5 s */
 };

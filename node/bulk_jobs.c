@@ -1,4 +1,4 @@
-/* Fetches, pushes and series fetches, and the replication of series. */
+/* Fetches, pushes, series fetches and checks, and the replication of series. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,7 @@ void bulk_job_free(struct bulk_job *job)
     free(job->encoded);
     free(job->manifest.chunks);
     free(job->slots);
+    bulk_check_close(&job->check);
     free(job->event);
     free(job->command);
     free(job);
@@ -43,7 +44,8 @@ static void job_finish(struct bulk *bulk, struct bulk_job *job, int code, const 
         return;
     }
     static const enum bulk_event_kind kinds[] = {
-        [BULK_DO_FETCH] = BULK_FETCHED, [BULK_DO_PUSH] = BULK_PUSHED, [BULK_DO_READ] = BULK_SERIES};
+        [BULK_DO_FETCH] = BULK_FETCHED, [BULK_DO_PUSH] = BULK_PUSHED, [BULK_DO_READ] = BULK_SERIES,
+        [BULK_DO_VERIFY] = BULK_VERIFIED};
     job->finished = true;
     bulk_link_forget(bulk, job);
     struct bulk_event *event = &job->event->event;
@@ -423,6 +425,47 @@ static void read_answer(struct bulk *bulk, struct bulk_job *job, const struct bu
     }
 }
 
+/* ---- checks ---- */
+
+static void verify_start(struct bulk *bulk, struct bulk_job *job)
+{
+    char name[NAME_BYTES];
+    node_id node = job->command->nodes[0];
+    if (node_id_equal(node, bulk->self)) {
+        job->check.hash = job->command->hash;
+        job->state = BULK_JOB_CHUNKS;
+    } else if (bulk_link_peer(bulk, node) == NULL) {
+        job_finish(bulk, job, ERR_CLOSED, "Node %s cannot be asked: where it listens is not known.",
+                   name_of(node.bytes, name));
+    } else if (bulk_link_ask(bulk, job, BULK_VERIFY, node, job->command->hash, 0)) {
+        job->state = BULK_JOB_LAST;
+    }
+}
+
+/* One chunk per turn, as for a peer. */
+static void verify_self(struct bulk *bulk, struct bulk_job *job)
+{
+    char name[NAME_BYTES];
+    int code = bulk_check_step(bulk, &job->check);
+    (void)name_of(job->command->hash.bytes, name);
+    if (code == 0) {
+        job_finish(bulk, job, 0, "%s", "");
+    } else if (code != ERR_AGAIN) {
+        job_finish(bulk, job, code, "Blob %s of this node is not whole: %s.", name, err_text(code));
+    }
+    bulk->again = true;
+}
+
+static void verify_answer(struct bulk *bulk, struct bulk_job *job, const struct bulk_question *question,
+                          const struct bulk_message *message, int code)
+{
+    if (message != NULL && message->kind == BULK_STATUS && message->status == BULK_STORED) {
+        job_finish(bulk, job, 0, "%s", "");
+    } else {
+        job_finish_peer(bulk, job, question->node, message, code);
+    }
+}
+
 /* ---- replication of series ---- */
 
 static void cursor_end(struct bulk *bulk, struct bulk_cursor *cursor)
@@ -565,6 +608,9 @@ void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, c
     case BULK_DO_PUSH:
         push_answer(bulk, job, question, message, code);
         break;
+    case BULK_DO_VERIFY:
+        verify_answer(bulk, job, question, message, code);
+        break;
     default:
         read_answer(bulk, job, question, message, code);
         break;
@@ -595,6 +641,8 @@ static void job_step(struct bulk *bulk, struct bulk_job *job)
             fetch_start(bulk, job);
         } else if (job->command->kind == BULK_DO_PUSH) {
             push_start(bulk, job);
+        } else if (job->command->kind == BULK_DO_VERIFY) {
+            verify_start(bulk, job);
         } else {
             read_start(bulk, job);
         }
@@ -605,6 +653,8 @@ static void job_step(struct bulk *bulk, struct bulk_job *job)
     if (!job->finished && job->state == BULK_JOB_CHUNKS) {
         if (job->command->kind == BULK_DO_FETCH) {
             fetch_chunks(bulk, job);
+        } else if (job->command->kind == BULK_DO_VERIFY) {
+            verify_self(bulk, job);
         } else {
             push_chunks(bulk, job);
         }
@@ -612,15 +662,21 @@ static void job_step(struct bulk *bulk, struct bulk_job *job)
 }
 
 /* A push or a read waits where its peer has enough to do, or one that is dead would take all places. A fetch has other
- * holders to turn to. */
+ * holders to turn to. Checks take long and nobody depends on them: they leave most places to the others. */
 static bool job_may_start(const struct bulk *bulk, const struct bulk_job *job)
 {
-    unsigned busy = 0;
+    unsigned busy = 0, checks = 0;
+    bool checked = false;
     for (const struct bulk_job *each = bulk->active; each != NULL && job->command->kind != BULK_DO_FETCH; each = each->next) {
-        busy += each->command->kind != BULK_DO_FETCH &&
-                node_id_equal(each->command->nodes[0], job->command->nodes[0]);
+        bool same = each->command->kind != BULK_DO_FETCH &&
+                    node_id_equal(each->command->nodes[0], job->command->nodes[0]);
+        bool check = each->command->kind == BULK_DO_VERIFY;
+        busy += same;
+        checks += check;
+        checked = checked || (check && same);
     }
-    return busy < BULK_ACTIVE_PEER;
+    return busy < BULK_ACTIVE_PEER &&
+           (job->command->kind != BULK_DO_VERIFY || (checks < BULK_VERIFY_ACTIVE && !checked));
 }
 
 static void jobs_start(struct bulk *bulk)

@@ -1,4 +1,5 @@
-/* Answers the peers' questions: chunks in turn as buffers and bandwidth allow, all else at once. */
+/* Answers the peers' questions: chunks in turn as buffers and bandwidth allow, checks one after the other beside them, all
+ * else at once. */
 #include <string.h>
 
 #include "base/check.h"
@@ -125,18 +126,14 @@ static void serve_chunk(struct bulk *bulk, struct bulk_serve *serve, struct bulk
     (void)bulk_link_send(bulk->router, &status);
 }
 
-static void serve_tell(struct bulk *bulk, struct bulk_serve *serve)
+/* False: the asker is gone. */
+static bool tell_status(struct bulk *bulk, const uint8_t *routing_id, size_t routing_id_bytes, uint32_t tag, uint8_t status)
 {
-    serve->told_ms = bulk->now_ms;
-    if (!address(bulk, serve->routing_id, serve->routing_id_bytes)) {
-        serve->used = false; /* gone */
-        return;
-    }
-    struct bulk_message status = {.kind = BULK_STATUS, .tag = serve->tag, .status = BULK_WAIT};
-    (void)bulk_link_send(bulk->router, &status);
+    struct bulk_message message = {.kind = BULK_STATUS, .tag = tag, .status = status};
+    return address(bulk, routing_id, routing_id_bytes) && bulk_link_send(bulk->router, &message);
 }
 
-void bulk_serve_pump(struct bulk *bulk)
+static void serve_pump(struct bulk *bulk)
 {
     for (uint32_t i = 0; i < bulk->serve_count; i++) {
         struct bulk_serve *serve = serve_at(bulk, i);
@@ -148,12 +145,85 @@ void bulk_serve_pump(struct bulk *bulk)
             serve_chunk(bulk, serve, slot);
             serve->used = false;
         } else if (serve->used && bulk->now_ms - serve->told_ms >= TELL_MS) {
-            serve_tell(bulk, serve);
+            serve->told_ms = bulk->now_ms;
+            serve->used = tell_status(bulk, serve->routing_id, serve->routing_id_bytes, serve->tag, BULK_WAIT);
         }
     }
     while (bulk->serve_count > 0 && !serve_at(bulk, 0)->used) {
         bulk->serve_first = (bulk->serve_first + 1) % BULK_SERVE_MAX;
         bulk->serve_count--;
+    }
+}
+
+/* ---- checks ---- */
+
+static uint8_t check_enqueue(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    size_t bytes = zmq_msg_size(&request->parts[0]);
+    if (bytes > BULK_ROUTING_ID_BYTES) {
+        return BULK_FAILED;
+    }
+    uint64_t owner = bytes_hash64(zmq_msg_data(&request->parts[0]), bytes, 2);
+    unsigned owned = 0;
+    for (uint32_t i = 0; i < bulk->check_count; i++) {
+        owned += bulk->checks[i].owner == owner;
+    }
+    if (bulk->check_count == BULK_VERIFY_MAX || owned >= BULK_VERIFY_PEER) {
+        return BULK_BUSY;
+    }
+    struct bulk_serve_check *check = &bulk->checks[bulk->check_count++];
+    *check = (struct bulk_serve_check){.routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
+                                       .check.hash = message->hash, .told_ms = bulk->now_ms};
+    memcpy(check->routing_id, zmq_msg_data(&request->parts[0]), bytes);
+    return BULK_WAIT;
+}
+
+static void check_remove(struct bulk *bulk, uint32_t index)
+{
+    CHECK(index < bulk->check_count);
+    bulk_check_close(&bulk->checks[index].check);
+    bulk->check_count--;
+    memmove(&bulk->checks[index], &bulk->checks[index + 1], (bulk->check_count - index) * sizeof bulk->checks[0]);
+}
+
+/* A chunk of the first one per turn: who wants another chunk sent waits for the reading of one at most. */
+static void checks_pump(struct bulk *bulk)
+{
+    if (bulk->check_count == 0) {
+        return;
+    }
+    struct bulk_serve_check *first = &bulk->checks[0];
+    int code = bulk_check_step(bulk, &first->check);
+    if (code != ERR_AGAIN) {
+        (void)tell_status(bulk, first->routing_id, first->routing_id_bytes, first->tag, status_of(code));
+        check_remove(bulk, 0);
+    }
+    for (uint32_t i = 0; i < bulk->check_count;) {
+        struct bulk_serve_check *check = &bulk->checks[i];
+        bool gone = false;
+        if (bulk->now_ms - check->told_ms >= TELL_MS) {
+            check->told_ms = bulk->now_ms;
+            gone = !tell_status(bulk, check->routing_id, check->routing_id_bytes, check->tag, BULK_WAIT);
+        }
+        if (gone) {
+            check_remove(bulk, i);
+        } else {
+            i++;
+        }
+    }
+    bulk->again = bulk->again || bulk->check_count > 0;
+}
+
+void bulk_serve_pump(struct bulk *bulk)
+{
+    serve_pump(bulk);
+    checks_pump(bulk);
+}
+
+void bulk_serve_close(struct bulk *bulk)
+{
+    while (bulk->check_count > 0) {
+        check_remove(bulk, bulk->check_count - 1);
     }
 }
 
@@ -230,8 +300,10 @@ static void serve_read(struct bulk *bulk, struct request *request, const struct 
 static void serve(struct bulk *bulk, struct request *request, const struct bulk_message *message)
 {
     switch (message->kind) {
-    case BULK_GET: {
-        uint8_t status = serve_enqueue(bulk, request, message);
+    case BULK_GET:
+    case BULK_VERIFY: {
+        uint8_t status = message->kind == BULK_GET ? serve_enqueue(bulk, request, message)
+                                                   : check_enqueue(bulk, request, message);
         if (status != BULK_WAIT) {
             reply_status(bulk, request, message->tag, status);
         }

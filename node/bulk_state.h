@@ -6,7 +6,8 @@
  *      bulk.c        API, commands and events, the thread's loop
  *      bulk_link.c   sockets, peers, and the questions that are out
  *      bulk_serve.c  answers the peers' questions
- *      bulk_jobs.c   fetches, pushes and series fetches; replication of series
+ *      bulk_check.c  reads a blob again, chunk by chunk
+ *      bulk_jobs.c   fetches, pushes, series fetches and checks; replication of series
  */
 
 #include <pthread.h>
@@ -64,9 +65,21 @@ struct bulk_question {
     uint64_t not_before_ms;
 };
 
+/* ---- checks ---- */
+
+/* A blob of this disk that is being read again. Start with zeroes and the hash. */
+struct bulk_check {
+    hash256 hash; /* of the manifest */
+    bool begun;   /* the manifest was read; its array is owned */
+    struct blob_manifest manifest;
+    uint32_t next; /* chunk */
+    int result;    /* of the chunks so far: 0, ERR_CORRUPT or ERR_NOT_FOUND */
+};
+
 /* ---- requests ---- */
 
-enum bulk_command_kind { BULK_DO_PEER, BULK_DO_FETCH, BULK_DO_PUSH, BULK_DO_APPEND, BULK_DO_READ, BULK_DO_DISCARD };
+enum bulk_command_kind { BULK_DO_PEER, BULK_DO_FETCH, BULK_DO_PUSH, BULK_DO_APPEND, BULK_DO_READ, BULK_DO_VERIFY,
+                         BULK_DO_DISCARD };
 
 struct bulk_command {
     struct bulk_command *next;
@@ -80,7 +93,7 @@ struct bulk_command {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
     uint64_t sequence;
-    struct bulk_job *job; /* FETCH, PUSH, READ: made beforehand, so that the thread need not run out of memory */
+    struct bulk_job *job; /* FETCH, PUSH, READ, VERIFY: made beforehand, so that the thread need not run out of memory */
     size_t byte_count;
     uint8_t bytes[];
 };
@@ -106,6 +119,7 @@ struct bulk_job {
     uint32_t batch_next;    /* which of these is looked at next */
     bool batch_known;       /* the answer came */
     uint8_t held[BULK_WIRE_HAS_MAX / 8];
+    struct bulk_check check; /* VERIFY of this node */
 };
 
 /* A peer that has a series up to `next`, and not all of what is behind it. */
@@ -140,6 +154,15 @@ struct bulk_serve {
     uint64_t owner;
     uint32_t tag;
     hash256 hash;
+    uint64_t told_ms;
+};
+
+struct bulk_serve_check {
+    uint8_t routing_id[BULK_ROUTING_ID_BYTES];
+    size_t routing_id_bytes;
+    uint64_t owner;
+    uint32_t tag;
+    struct bulk_check check;
     uint64_t told_ms;
 };
 
@@ -179,6 +202,8 @@ struct bulk {
     uint32_t window; /* GETs that are out */
     struct bulk_serve serves[BULK_SERVE_MAX];
     uint32_t serve_first, serve_count; /* a ring, in order of arrival, with holes */
+    struct bulk_serve_check checks[BULK_VERIFY_MAX]; /* in order of arrival; the first is at work */
+    uint32_t check_count;
     struct bulk_job *waiting, **waiting_end, *active;
     uint32_t active_count;
     struct bulk_cursor cursors[BULK_CURSORS_MAX];
@@ -226,10 +251,17 @@ void bulk_pool_release(struct bulk_pool *pool);
 /* bulk_serve.c */
 void bulk_serve_receive(struct bulk *bulk);
 void bulk_serve_pump(struct bulk *bulk);
+void bulk_serve_close(struct bulk *bulk);
+
+/* bulk_check.c */
+/* Looks at one chunk more; damaged ones are deleted and told of. ERR_AGAIN: there are others. Else the blob's state: 0,
+ * ERR_CORRUPT, ERR_NOT_FOUND, or why it could not be read: ERR_IO, ERR_MEMORY, ERR_VERSION. */
+int bulk_check_step(struct bulk *bulk, struct bulk_check *check);
+void bulk_check_close(struct bulk_check *check); /* a second time is harmless */
 
 /* bulk_jobs.c */
 void bulk_job_free(struct bulk_job *job); /* with its command and event */
-void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes FETCH, PUSH, READ */
+void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes FETCH, PUSH, READ, VERIFY */
 void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, still the caller's */
 /* `message` is the answer, or NULL with the code of why there is none. */
 void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, const struct bulk_message *message, int code);

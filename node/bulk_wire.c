@@ -15,6 +15,7 @@ static int argument_count(uint8_t kind)
         return 0;
     case BULK_GET:
     case BULK_PUT:
+    case BULK_VERIFY:
     case BULK_HAS:
     case BULK_APPEND:
     case BULK_HELD:
@@ -39,6 +40,7 @@ int bulk_wire_encode(const struct bulk_message *message, uint8_t *out, size_t ca
     switch (message->kind) {
     case BULK_GET:
     case BULK_PUT:
+    case BULK_VERIFY:
         pack_bin(&writer, message->hash.bytes, HASH_BYTES);
         break;
     case BULK_HAS:
@@ -125,6 +127,7 @@ static void read_arguments(struct pack_reader *reader, struct bulk_message *mess
     switch (message->kind) {
     case BULK_GET:
     case BULK_PUT:
+    case BULK_VERIFY:
         pack_read_bin_exact(reader, message->hash.bytes, HASH_BYTES);
         break;
     case BULK_HAS:

@@ -23,6 +23,7 @@ enum bulk_wire_kind {
     BULK_HAS = 3,      /* hashes; answer HELD */
     BULK_APPEND = 4,   /* prefix, body: entries; answer STATUS */
     BULK_READ = 5,     /* prefix, from_sequence, bytes_max; answer ITEMS or STATUS */
+    BULK_VERIFY = 6,   /* hash, of a manifest; answer STATUS */
     BULK_DATA = 16,    /* body: the chunk */
     BULK_HELD = 17,    /* bits: the i-th hash is bit i % 8 of byte i / 8 */
     BULK_ITEMS = 18,   /* more, body: entries */

@@ -116,6 +116,11 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
         observe(core, coordination, (struct election_claim){claim->fact.term, claim->writer}, claim->fact.released);
     }
+    /* What this owner has obeyed counts too: its record may never have come, or have been lost with a disk. */
+    struct election_claim fence = core_fence_get(core, experiment->id);
+    if (!node_id_is_none(fence.node) && election_claim_compare(fence, coordination->election.highest) > 0) {
+        observe(core, coordination, fence, false);
+    }
     if (core->syncing || core->leaving || coordination->claiming) {
         return;
     }

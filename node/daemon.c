@@ -270,6 +270,9 @@ static void take_bulk(struct daemon *daemon)
         case BULK_SERIES:
             daemon_query_series(daemon, &event);
             break;
+        case BULK_VERIFIED:
+            daemon_verify_answered(daemon, event.id, event.code);
+            break;
         case BULK_STORE_FAILED:
             daemon_line(daemon, "%s", event.text);
             daemon->disk_check_ms = 0;

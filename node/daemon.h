@@ -109,6 +109,7 @@ struct daemon_push;
 struct daemon_waiting;
 struct daemon_series;
 struct daemon_blob_request;
+struct daemon_verify;
 
 struct daemon {
     struct daemon_options options;
@@ -155,6 +156,7 @@ struct daemon {
     struct daemon_waiting *waiting; /* requests that the core has not answered yet */
     struct daemon_series *series;
     struct daemon_blob_request *blob_requests;
+    struct daemon_verify *verifies;
     bool view_changed; /* something that watchers could show */
     uint64_t watch_ms;
 
@@ -192,6 +194,11 @@ void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const cha
                         struct pack_reader metrics);
 void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
 
+/* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
+#define DAEMON_LIKELY_MAX 16
+uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
+                            node_id out[DAEMON_LIKELY_MAX]);
+
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 /* Living nodes in the order in which they should hold a trial's series and code, self included. */
@@ -218,5 +225,8 @@ void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 /* daemon_query.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
+
+/* daemon_verify.c */
+void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
 #endif

@@ -741,55 +741,9 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     jobs_run(daemon->blob_jobs, &save->job);
 }
 
-struct load_job {
-    struct job job;
-    struct chunks *chunks;
-    uint64_t serial, id, step;
-    hash256 blob;
-    int fd;
-    int result;
-    char error[256];
-};
-
-static void load_work(struct job *job)
-{
-    struct load_job *load = (struct load_job *)job;
-    load->fd = memfd_create("shoal-checkpoint", MFD_CLOEXEC);
-    load->result = load->fd < 0 ? ERR_IO
-                                : chunks_read_blob_to_fd(load->chunks, load->blob, load->fd, NULL, load->error,
-                                                         sizeof load->error);
-}
-
-static void load_done(void *context, struct job *job)
-{
-    struct daemon *daemon = context;
-    struct load_job *load = (struct load_job *)job;
-    struct daemon_client *client = local_find_client(daemon, load->serial);
-    struct local_reply reply;
-    struct stat status;
-    if (client == NULL || load->result != 0 || fstat(load->fd, &status) != 0) {
-        if (client != NULL) {
-            local_reply_error(daemon, client, load->id, EXIT_REFUSED, "The checkpoint cannot be read: %s", load->error);
-        }
-        if (load->fd >= 0) {
-            (void)close(load->fd);
-        }
-    } else if (local_reply_begin(&reply, load->id, true, 3)) {
-        pack_text(&reply.writer, "found");
-        pack_bool(&reply.writer, true);
-        pack_text(&reply.writer, "step");
-        pack_u64(&reply.writer, load->step);
-        pack_text(&reply.writer, "bytes");
-        pack_u64(&reply.writer, (uint64_t)status.st_size);
-        local_reply_send(daemon, client, &reply, load->fd);
-    }
-    free(load);
-}
-
 static void worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
 {
     struct local_reply reply;
-    struct load_job *load;
     if (hash256_is_none(run->prepare.u.worker.checkpoint)) {
         if (local_reply_begin(&reply, request->id, true, 3)) {
             pack_text(&reply.writer, "found");
@@ -800,15 +754,8 @@ static void worker_load(struct daemon *daemon, struct local_request *request, co
             pack_u64(&reply.writer, 0);
             local_reply_send(daemon, request->client, &reply, -1);
         }
-    } else if ((load = calloc(1, sizeof *load)) != NULL) {
-        load->job = (struct job){.work = load_work, .done = load_done};
-        load->chunks = daemon->chunks;
-        load->serial = request->client->serial;
-        load->id = request->id;
-        load->step = run->prepare.u.worker.step;
-        load->blob = run->prepare.u.worker.checkpoint;
-        load->fd = -1;
-        jobs_run(daemon->blob_jobs, &load->job);
+    } else {
+        query_worker_load(daemon, request, run);
     }
 }
 

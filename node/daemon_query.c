@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -524,7 +525,7 @@ static void request_series(struct daemon *daemon, struct local_request *request,
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint to be brought here, read and handed over (get), or checked (verify). */
+/* A checkpoint to be brought here, read and handed over: to the command line, or to a worker. */
 struct daemon_blob_request {
     struct job job;
     struct daemon_blob_request *next;
@@ -535,9 +536,10 @@ struct daemon_blob_request {
     uint64_t step, bytes;
     uint32_t attempt;
     hash256 blob;
-    node_id holders[FACT_HOLDERS_MAX];
+    node_id holders[DAEMON_LIKELY_MAX];
     uint32_t holder_count;
     uint32_t tries;
+    bool for_worker;
     int fd;
     int result;
     hash256 blamed;
@@ -572,6 +574,22 @@ static void get_work(struct job *job)
     }
 }
 
+static void reply_worker_load(struct daemon *daemon, struct daemon_client *client, struct daemon_blob_request *wanted)
+{
+    struct local_reply reply;
+    struct stat status;
+    if (fstat(wanted->fd, &status) == 0 && local_reply_begin(&reply, wanted->id, true, 3)) {
+        pack_text(&reply.writer, "found");
+        pack_bool(&reply.writer, true);
+        pack_text(&reply.writer, "step");
+        pack_u64(&reply.writer, wanted->step);
+        pack_text(&reply.writer, "bytes");
+        pack_u64(&reply.writer, (uint64_t)status.st_size);
+        local_reply_send(daemon, client, &reply, wanted->fd);
+        wanted->fd = -1;
+    }
+}
+
 static void get_fetch(struct daemon *daemon, struct daemon_blob_request *wanted)
 {
     wanted->request = ++daemon->request_id;
@@ -602,7 +620,9 @@ static void get_done(void *context, struct job *job)
     }
     struct local_reply reply;
     if (client != NULL && wanted->result != 0) {
-        local_reply_error(daemon, client, wanted->id, 1, "%s", wanted->error);
+        local_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be read: %s", wanted->error);
+    } else if (client != NULL && wanted->for_worker) {
+        reply_worker_load(daemon, client, wanted);
     } else if (client != NULL && local_reply_begin(&reply, wanted->id, true, 6)) {
         char hex[2 * HASH_BYTES + 1];
         struct pack_writer *w = &reply.writer;
@@ -697,10 +717,31 @@ static void request_checkpoint_get(struct daemon *daemon, struct local_request *
     wanted->attempt = manifest->attempt.number;
     wanted->blob = manifest->blob;
     wanted->holder_count = manifest->holder_count;
-    memcpy(wanted->holders, manifest->holders, sizeof wanted->holders);
+    memcpy(wanted->holders, manifest->holders, sizeof manifest->holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;
+    get_fetch(daemon, wanted);
+}
+
+void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
+{
+    struct daemon_blob_request *wanted = calloc(1, sizeof *wanted);
+    if (wanted == NULL) {
+        local_reply_error(daemon, request->client, request->id, 1, "The checkpoint cannot be read: no memory.");
+        return;
+    }
+    wanted->chunks = daemon->chunks;
+    wanted->serial = request->client->serial;
+    wanted->id = request->id;
+    wanted->for_worker = true;
+    wanted->step = run->prepare.u.worker.step;
+    wanted->blob = run->prepare.u.worker.checkpoint;
+    wanted->holder_count = daemon_runs_likely(daemon, &run->prepare.u.worker.attempt, wanted->blob, true, wanted->holders);
+    wanted->fd = -1;
+    wanted->next = daemon->blob_requests;
+    daemon->blob_requests = wanted;
+    daemon_tell_bulk(daemon);
     get_fetch(daemon, wanted);
 }
 
@@ -763,6 +804,11 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
         request_series(daemon, request, 'l');
     } else if (pack_text_is(op, op_bytes, "checkpoint_get")) {
         request_checkpoint_get(daemon, request);
+    } else if (pack_text_is(op, op_bytes, "checkpoint_verify")) {
+        const struct view_trial *trial;
+        if (argument_trial(daemon, request, &experiment, &trial)) {
+            query_verify(daemon, request, trial);
+        }
     } else {
         return false;
     }

@@ -306,29 +306,24 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-/* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
-static void fetch(struct daemon *daemon, uint32_t slot)
+uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
+                            node_id likely[DAEMON_LIKELY_MAX])
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    const struct node_effect *effect = &run->prepare;
-    hash256 blob = run->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
     node_id holders[FACT_HOLDERS_MAX + 8];
-    uint32_t count = daemon_holders(daemon, &effect->u.worker.attempt, holders, FACT_HOLDERS_MAX + 8);
-    const struct view_experiment *experiment =
-        view_find_experiment(&daemon->core->view, effect->u.worker.attempt.experiment);
-    const struct view_trial *trial =
-        experiment != NULL ? view_find_trial(experiment, effect->u.worker.attempt.trial) : NULL;
-    node_id likely[FACT_HOLDERS_MAX * 2 + 8];
+    uint32_t count = daemon_holders(daemon, attempt, holders, FACT_HOLDERS_MAX + 8);
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
     uint32_t likely_count = 0;
+    _Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "the submitter, too, has room");
     for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
         for (uint32_t i = 0; hash256_equal(m->blob, blob) && i < m->holder_count && likely_count < FACT_HOLDERS_MAX; i++) {
             likely[likely_count++] = m->holders[i];
         }
     }
-    if (!run->fetching_checkpoint && experiment != NULL) {
+    if (!is_checkpoint && experiment != NULL) {
         likely[likely_count++] = experiment->submitter;
     }
-    for (uint32_t i = 0; i < count && likely_count < 16; i++) {
+    for (uint32_t i = 0; i < count && likely_count < DAEMON_LIKELY_MAX; i++) {
         bool listed = node_id_equal(holders[i], daemon->keys.id);
         for (uint32_t j = 0; j < likely_count; j++) {
             listed |= node_id_equal(likely[j], holders[i]);
@@ -337,6 +332,18 @@ static void fetch(struct daemon *daemon, uint32_t slot)
             likely[likely_count++] = holders[i];
         }
     }
+    return likely_count;
+}
+
+/* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
+static void fetch(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    const struct node_effect *effect = &run->prepare;
+    hash256 blob = run->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
+    node_id likely[DAEMON_LIKELY_MAX];
+    uint32_t likely_count =
+        daemon_runs_likely(daemon, &effect->u.worker.attempt, blob, run->fetching_checkpoint, likely);
     daemon_tell_bulk(daemon);
     run->fetch_id = ++daemon->request_id;
     run->fetch_tries++;

@@ -54,7 +54,7 @@ class Node:
 
     def run(self, *arguments, check=True, timeout=120, text=True):
         """Runs `shoal` against this node; returns its standard output."""
-        command = [*self.wrap, str(self.bin / "shoal"), arguments[0], "--dir", str(self.dir), *map(str, arguments[1:])]
+        command = [*self.wrap, str(self.bin / "shoal"), *map(str, arguments), "--dir", str(self.dir)]
         done = subprocess.run(command, capture_output=True, text=text, timeout=timeout, cwd=self.tree)
         if check and done.returncode != 0:
             error = done.stderr if text else done.stderr.decode(errors="replace")

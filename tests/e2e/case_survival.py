@@ -5,44 +5,42 @@ import functools
 import os
 import signal
 import statistics
+import subprocess
 import time
 
-from lab import (Lab, Refused, Skip, case, command, expect, over, processes_naming, read_steps, show, trial_states, wait_over,
-                 wait_until)
+from lab import Skip, case, command, expect, read_steps, show, trial_states, wait_over, wait_until
+from look import workers_of
 
-STEPS = 275            # of one trial: 5 epochs of 55,000 images in batches of 1,000
+EPOCHS = 9
+STEPS = EPOCHS * 55    # of one trial: 55,000 images in batches of 1,000
 CHECKPOINT_EVERY = 25  # steps, some 0.2 s
 REPLICATE_MS = 400     # how long a checkpoint is on its way to its second disk: until then it does not count
 TRIALS = 3
 
 
-def config(log, slots=2, **changes):
+def config(log, slots=2, **hyperparameters):
     """A random search of small trials that write every step into `log`."""
-    made = {
+    return {
         "name": "survival",
         "entrypoint": f"env SHOAL_STEP_LOG={log} SHOAL_FINAL_HASH={log}.hash shoal-train mlp",
         "hyperparameters": {
             "hidden": 32,
             "learning_rate": {"type": "log", "base": 10, "minval": -2.5, "maxval": -1},
             "batch_size": 1000,
-            "epochs": 5,
+            "epochs": EPOCHS,
             "checkpoint_every": CHECKPOINT_EVERY,
+            **hyperparameters,
         },
         "searcher": {"name": "random", "metric": "accuracy", "smaller_is_better": False, "max_trials": TRIALS},
         "resources": {"slots_per_trial": slots, "min_slots": min(slots, 2)},
         "seed": 7,
     }
-    for key, value in changes.items():
-        if isinstance(value, dict):
-            made[key] = {**made[key], **value}
-        else:
-            made[key] = value
-    return made
 
 
 def single(log, **hyperparameters):
-    """One trial, long enough that something can happen to it."""
-    return config(log, searcher={"name": "single"}, hyperparameters={"learning_rate": 0.03, **hyperparameters})
+    """One trial, with as many epochs as a case needs for what it does to it."""
+    searcher = {"name": "single", "metric": "accuracy", "smaller_is_better": False}
+    return config(log, learning_rate=0.03, **hyperparameters) | {"searcher": searcher}
 
 
 def hyperparameters_of(experiment):
@@ -50,47 +48,50 @@ def hyperparameters_of(experiment):
 
 
 @functools.cache
-def undisturbed(build, names, slots):
-    """(seconds from submit to the end, the trials' hyperparameters) of a run to which nothing happens."""
-    room = Lab("undisturbed", build, 0)
-    try:
-        mesh = room.mesh(list(names))
-        log = room.dir / "steps"
+def references():
+    """(number of nodes, slots of a trial) -> what a run to which nothing happens is like; each is measured once."""
+    return {}
+
+
+def undisturbed(lab, mesh, slots):
+    """(seconds from submit to the end, the trials' hyperparameters) of a run on this mesh to which nothing happens."""
+    kind = (len(mesh.nodes), slots)
+    if kind not in references():
+        log = lab.dir / "undisturbed"
+        identity = lab.submit(mesh.nodes[0], config(log, slots))
         began = time.monotonic()
-        identity = room.submit(mesh.nodes[0], config(log, slots))
         final = wait_over(mesh, identity, 60)
         seconds = time.monotonic() - began
         steps = read_steps(log, identity)
         expect(len(steps) == TRIALS * STEPS, f"an undisturbed run has {TRIALS * STEPS} steps, this one {len(steps)}")
-        return seconds, hyperparameters_of(final)
-    finally:
-        room.end()
-        room.remove()
+        references()[kind] = (seconds, hyperparameters_of(final))
+    return references()[kind]
 
 
 class Run:
     """One experiment on a mesh whose nodes are killed, and the judgement over it."""
 
-    def __init__(self, lab, names, slots=2):
+    def __init__(self, lab, names, slots=2, place=None):
         self.lab = lab
-        self.slots = slots
-        self.duration, self.expected = undisturbed(lab.build, tuple(names), slots)
-        self.mesh = lab.mesh(list(names))
+        self.mesh = lab.mesh(list(names), start=False)
+        if place is not None:
+            place(self.mesh)
+        self.mesh.start()
+        self.duration, self.expected = undisturbed(lab, self.mesh, slots)
         self.log = lab.dir / "steps"
         self.submitter = lab.random.choice(self.mesh.nodes)
         self.identity = lab.submit(self.submitter, config(self.log, slots))
         self.began = time.monotonic()
         self.silenced_ms = []  # when a node stopped being heard
+        self.hit = {}          # trial -> those of these times at which it had a worker there
         self.spared = {}       # trial -> attempt, of trials that no death so far had anything to do with
         lab.note(f"seed {lab.seed}: {len(names)} nodes, submitted from {self.submitter.name}, undisturbed {self.duration:.1f} s")
 
     def wait_for(self, moment):
         time.sleep(max(0, self.began + moment - time.monotonic()))
 
-    def see(self, without=None):
-        """The experiment now, as a living node (but not `without`) shows it."""
-        viewer = next(node for node in self.mesh.living() if node is not without)
-        return viewer.json("show", self.identity)["experiment"]
+    def see(self):
+        return show(self.mesh, self.identity)
 
     def coordinator(self):
         """Waits until there is one: in the first moments of an experiment there is none yet."""
@@ -106,22 +107,24 @@ class Run:
     def lose(self, node, how):
         """Notes which trials `node` has nothing to do with, then ends it by `how`."""
         before = self.see()
-        for trial in before["trials"]:
-            concerned = any(slot["node_name"] == node.name for slot in trial["slots"])
-            if concerned:
-                self.spared.pop(trial["index"], None)
-            elif not self.silenced_ms and trial["state"] in ("running", "completed") and (trial["step"] or 0) > 0:
-                self.spared[trial["index"]] = trial["attempt"]
+        trained = {(s.trial, s.attempt) for s in read_steps(self.log, self.identity)}
         how()
-        self.silenced_ms.append(time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        for trial in before["trials"]:
+            if any(slot["node_name"] == node.name for slot in trial["slots"]):
+                self.spared.pop(trial["index"], None)
+                self.hit.setdefault(trial["index"], []).append(now_ms)
+            elif not self.silenced_ms and (trial["index"], trial["attempt"]) in trained:
+                self.spared[trial["index"]] = trial["attempt"]
+        self.silenced_ms.append(now_ms)
         self.lab.note(f"{time.monotonic() - self.began:.2f} s: lost {node.name} (coordinator: {before['coordinator_name']}); "
                       f"{trial_states(before)}")
 
     def kill(self, node):
         self.lose(node, node.kill_machine)
 
-    def judge(self, timeout=60):
-        final = wait_over(self.mesh, self.identity, timeout)
+    def judge(self, timeout=60, viewer=None):
+        final = wait_over(self.mesh, self.identity, timeout, viewer=viewer)
         seconds = time.monotonic() - self.began
         expect(hyperparameters_of(final) == self.expected,
                f"the trials are {hyperparameters_of(final)}, undisturbed they are {self.expected}")
@@ -146,9 +149,7 @@ class Run:
             expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
                    f"trial {index} attempt {number} has a gap or a repetition in its steps")
             if number != max(attempts):
-                unnoticed = [row for row in rows
-                             if any(row.ms >= silenced - REPLICATE_MS for silenced in self.silenced_ms)]
-                allowed += CHECKPOINT_EVERY + len(unnoticed)
+                allowed += CHECKPOINT_EVERY + self.unnoticed(index, rows)
         again = len(steps) - STEPS
         self.lab.note(f"trial {index}: attempts " + ", ".join(
             f"{number}: {rows[0].step}-{rows[-1].step}" for number, rows in sorted(attempts.items())) + f"; {again} of {allowed}")
@@ -156,6 +157,13 @@ class Run:
         expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")
         return again
+
+
+    def unnoticed(self, index, rows):
+        """How many steps a lost attempt ran from its node's death on, or while its last checkpoint was still on the way."""
+        times = self.hit.get(index, self.silenced_ms)  # else it was placed there after we looked
+        ended = [at for at in times if at >= rows[0].ms] or times
+        return sum(row.ms >= min(ended) - REPLICATE_MS for row in rows)
 
 
 THREE = ("alder", "birch", "cedar")
@@ -203,3 +211,296 @@ def kill_all_but_one(lab):
         run.wait_for(moment)
         run.kill(lab.random.choice(run.mesh.living()))
     return run.judge(timeout=90)
+
+
+# ---- silence ---------------------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """Nodes in network namespaces on one bridge, which stands in a namespace of its own: the machine's own network is left
+    alone. A node that is cut off has its cable pulled at the bridge's end: its link stays up, and nobody sends a reset."""
+
+    def __init__(self, lab, count):
+        if os.geteuid() != 0:
+            raise Skip("network namespaces need root")
+        self.tag = f"sh{os.getpid() % 100000}"
+        self.hub = f"{self.tag}-hub"
+        probe = subprocess.run(["ip", "netns", "add", self.hub], capture_output=True, text=True)
+        if probe.returncode != 0:
+            raise Skip(f"network namespaces cannot be made here: {probe.stderr.strip()}")
+        self.names = [self.hub]
+        lab.at_end.append(self.end)
+        self.inside(self.hub, "ip", "link", "add", "bridge0", "type", "bridge")
+        self.inside(self.hub, "ip", "link", "set", "bridge0", "up")
+        for index in range(count):
+            name, far = f"{self.tag}-{index}", f"far{index}"
+            command("ip", "netns", "add", name)
+            self.names.append(name)
+            command("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", far, "netns", self.hub)
+            command("ip", "-n", name, "address", "add", f"{self.address(index)}/24", "dev", "eth0")
+            for link in ("lo", "eth0"):
+                command("ip", "-n", name, "link", "set", link, "up")
+            self.inside(self.hub, "ip", "link", "set", far, "master", "bridge0", "up")
+
+    @staticmethod
+    def inside(name, *arguments):
+        return command("ip", "netns", "exec", name, *arguments)
+
+    @staticmethod
+    def address(index):
+        return f"10.77.41.{index + 1}"
+
+    def cut(self, index):
+        self.inside(self.hub, "ip", "link", "set", f"far{index}", "nomaster")
+
+    def heal(self, index):
+        self.inside(self.hub, "ip", "link", "set", f"far{index}", "master", "bridge0")
+
+    def end(self):
+        for name in reversed(self.names):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+def place(wire, mesh):
+    for index, node in enumerate(mesh.nodes):
+        node.wrap = ["ip", "netns", "exec", f"{wire.tag}-{index}"]
+        node.listen = f"{wire.address(index)}:0"
+
+
+def cut_off(lab, slots):
+    """No reset, no refused connection: the others hear nothing any more. Afterwards the cable is plugged in again."""
+    wire = Wire(lab, 3)
+    run = Run(lab, THREE, slots, place=lambda mesh: place(wire, mesh))
+    wait_step(run.log, run.identity, 1)
+    time.sleep(lab.random.uniform(0, run.duration / 3))
+    gone = run.host()
+    index = run.mesh.nodes.index(gone)
+    run.lose(gone, lambda: wire.cut(index))
+    rest = [node for node in run.mesh.nodes if node is not gone]
+    said = run.judge(viewer=rest[0])
+    wire.heal(index)
+    last = wait_until(lambda: same_everywhere(run), 30, "all nodes to show the same after the cut is healed")
+    expect(last["state"] == "completed", f"after the heal the experiment is {last['state']}")
+    return said
+
+
+@case(limit_s=150, soak=True)
+def cut_a_node_off(lab):
+    return cut_off(lab, slots=2)
+
+
+@case(limit_s=150, soak=True)
+def cut_through_a_group(lab):
+    return cut_off(lab, slots=3)
+
+
+def same_everywhere(run):
+    """What all nodes show, if it is the same; else None."""
+    seen = [node.json("show", run.identity)["experiment"] for node in run.mesh.nodes]
+    trials = [[(t["state"], t["step"], t["hyperparameters"], t["metrics"]) for t in one["trials"]] for one in seen]
+    same = all(one == trials[0] for one in trials) and len({one["state"] for one in seen}) == 1
+    return seen[0] if same else None
+
+
+# ---- daemons and workers ----------------------------------------------------------------------------------------------
+
+
+def wait_step(log, identity, step, attempt=None):
+    wait_until(lambda: any(s.step >= step and attempt in (None, s.attempt) for s in read_steps(log, identity)), 30,
+               f"step {step}")
+
+
+def expect_each_once(log, identity, ranks, steps, attempt=None):
+    for rank in range(ranks):
+        seen = [(s.attempt, s.step) for s in read_steps(log, identity, rank)]
+        expect([step for _, step in seen] == list(range(1, steps + 1)),
+               f"rank {rank} did not run each of {steps} steps once and in order, but {len(seen)}: {seen[:3]} ... {seen[-3:]}")
+        expect(attempt is None or {number for number, _ in seen} == {attempt},
+               f"rank {rank} trained in the attempts {sorted({number for number, _ in seen})}")
+
+
+@case(limit_s=90)
+def kill_an_idle_coordinator(lab):
+    """The daemon that coordinates, but hosts no worker, is killed: training does not even hesitate."""
+    mesh = lab.mesh(THREE)
+    log = lab.dir / "steps"
+    for _ in range(12):
+        identity = lab.submit(mesh.nodes[0], single(log, hidden=200, batch_size=4000, epochs=20, checkpoint_every=100))
+        trial = wait_until(lambda: next((t for t in show(mesh, identity)["trials"] if t["state"] == "running"), None), 20,
+                           "the trial to run")
+        name = show(mesh, identity)["coordinator_name"]
+        if all(slot["node_name"] != name for slot in trial["slots"]):
+            break
+        mesh.nodes[0].run("cancel", identity)
+        wait_over(mesh, identity, 20, state="cancelled")
+    else:
+        raise AssertionError("twelve experiments in a row were coordinated by the node that hosts their workers")
+    wait_step(log, identity, 60)
+    mesh.by_name(name).kill_machine()
+    killed_ms = time.time_ns() // 1_000_000
+    final = wait_over(mesh, identity, 60)
+    expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
+    expect(final["coordinator_name"] != name, f"{name} is dead and still coordinates")
+    steps = read_steps(log, identity)
+    expect_each_once(log, identity, 2, 20 * 14, attempt=1)
+    gaps = [(b.ms - a.ms, b.ms) for a, b in zip(steps[10:], steps[11:])]  # the first steps wait for data and caches
+    median = statistics.median(gap for gap, _ in gaps)
+    before = max(gap for gap, at in gaps if at < killed_ms)
+    after = max(gap for gap, at in gaps if at >= killed_ms)
+    # Three medians are the promise. On a busy machine steps hesitate by themselves, as those before the kill show; a
+    # stall that the death causes would last for its detection, seconds.
+    expect(after <= max(3 * median, 2 * before, 500),
+           f"after the coordinator's death a step took {after} ms; the median is {median} ms, before it at most {before} ms")
+    return (f"steps of {median:.0f} ms, longest {after} ms in {(steps[-1].ms - killed_ms) / 1000:.1f} s after the kill, "
+            f"{before} ms before")
+
+
+def wait_lease(node, owner, identity, timeout):
+    """Seconds until a slot of `owner` is leased to the experiment, as `node` sees it."""
+    began = time.monotonic()
+
+    def leased():
+        return [s for s in node.json("slots")["slots"] if s["node_name"] == owner and s["experiment"] == identity]
+
+    wait_until(leased, timeout, f"a slot of {owner} to be leased")
+    return time.monotonic() - began
+
+
+@case(limit_s=60)
+def join_while_a_trial_waits(lab):
+    """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them in 5 s."""
+    mesh = lab.mesh(1)
+    first = mesh.nodes[0]
+    log = lab.dir / "steps"
+    wide = lab.submit(first, single(log, epochs=400) | {"resources": {"slots_per_trial": 3}})
+    time.sleep(1)
+    expect(show(mesh, wide)["trials"][0]["state"] == "queued", "a trial of 3 slots runs on a node of 2")
+    second = type(first)(mesh.base, "birch", build=lab.build)
+    mesh.add(second)
+    seconds = wait_lease(first, "birch", wide, 20)
+    expect(seconds <= 5, f"the new node's slot was leased after {seconds:.1f} s")
+    wait_step(log, wide, 1)
+    narrow = lab.submit(first, single(log, epochs=400) | {"name": "second"})
+    time.sleep(1)
+    expect(show(mesh, narrow)["trials"][0]["state"] == "queued", "two trials of 3 and 2 slots run on 4 slots")
+    third = type(first)(mesh.base, "cedar", build=lab.build)
+    mesh.add(third)
+    again = wait_lease(first, "cedar", narrow, 20)
+    expect(again <= 5, f"the third node's slot was leased after {again:.1f} s")
+    return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
+
+
+@case(limit_s=90)
+def restart_daemons_under_a_trial(lab):
+    """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=14))
+    wait_step(log, identity, 20)
+    workers = {pid for pid, _ in workers_of(identity)}
+    for with_signal in (signal.SIGTERM, signal.SIGKILL):
+        for node in mesh.nodes:
+            reached = read_steps(log, identity)[-1].step
+            node.kill_daemon(with_signal)
+            node.start()
+            wait_step(log, identity, reached + 30)
+            expect({pid for pid, _ in workers_of(identity)} == workers,
+                   f"the workers did not outlive {with_signal.name} of {node.name}'s daemon")
+            if with_signal == signal.SIGTERM:  # it came back on another port, which the other one must have heard of
+                mesh.wait_alive(2)
+                node.listen = node.json("status")["address"]
+    reached = read_steps(log, identity)[-1].step
+    expect(reached < 14 * 22, "the trial was over before the last restart")
+    final = wait_over(mesh, identity, 60)
+    expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
+    expect_each_once(log, identity, 2, 14 * 22, attempt=1)
+    return f"four restarts before step {reached} of {14 * 22}"
+
+
+@case(limit_s=90)
+def restart_all_daemons_at_once(lab):
+    mesh = lab.mesh(THREE)
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, hidden=128) | {"resources": {"slots_per_trial": 3}})
+    wait_step(log, identity, 30)
+    for node in mesh.nodes:
+        node.listen = node.json("status")["address"]  # where the others will look for it: nobody is left to ask
+    for node in mesh.nodes:
+        node.kill_daemon(signal.SIGKILL)
+    reached = read_steps(log, identity)[-1].step
+    expect(reached < STEPS, "the trial was over before the daemons were killed")
+    for node in mesh.nodes:
+        node.start()
+    final = wait_over(mesh, identity, 60)
+    expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
+    expect_each_once(log, identity, 3, STEPS, attempt=1)
+    return f"at step {reached} of {STEPS}"
+
+
+def free_slots(mesh):
+    return [s for s in mesh.living()[0].json("slots")["slots"] if s["state"] == "free"]
+
+
+def final_hashes(log, lines):
+    """{rank: hash} of the one trial whose lines begin at `lines` in the file of final hashes."""
+    rows = (log.parent / f"{log.name}.hash").read_text().splitlines()[lines:]
+    return {row.split()[2]: row.split()[3] for row in rows}
+
+
+@case(limit_s=90)
+def pause_resume_cancel(lab):
+    """A paused and resumed run ends with the bits of one that was left alone; a cancelled one leaves nothing behind."""
+    mesh = lab.mesh(2)
+    node = mesh.nodes[0]
+    log = lab.dir / "steps"
+    length = {"hidden": 64, "epochs": 7}
+    alone = lab.submit(node, single(log, **length))
+    wait_over(mesh, alone, 60)
+    undisturbed_hashes = final_hashes(log, 0)
+    expect(len(undisturbed_hashes) == 2 and len(set(undisturbed_hashes.values())) == 1,
+           f"the ranks' parameters differ: {undisturbed_hashes}")
+
+    identity = lab.submit(node, single(log, **length))
+    wait_step(log, identity, 60)
+    node.run("pause", identity)
+    wait_until(lambda: show(mesh, identity)["state"] == "paused" and len(free_slots(mesh)) == 4, 30, "the pause")
+    expect(workers_of(identity) == [], "workers run on in a paused experiment")
+    held = len(read_steps(log, identity))
+    expect(held < 7 * 55, "the run was over before the pause")
+    time.sleep(1)
+    expect(len(read_steps(log, identity)) == held and show(mesh, identity)["state"] == "paused", "a paused run goes on")
+    node.run("resume", identity)
+    wait_over(mesh, identity, 60)
+    expect_each_once(log, identity, 2, 7 * 55)
+    expect(final_hashes(log, 2) == undisturbed_hashes, "the resumed run ends with other parameters than the undisturbed one")
+
+    identity = lab.submit(node, single(log, epochs=400))
+    wait_step(log, identity, 20)
+    node.run("cancel", identity)
+    wait_over(mesh, identity, 20, state="cancelled")
+    wait_until(lambda: len(free_slots(mesh)) == 4 and workers_of(identity) == [], 20, "the slots to be free")
+    return f"paused at step {held} of {7 * 55}"
+
+
+@case(limit_s=90)
+def kill_one_worker(lab):
+    """Not its machine, only the program: the attempt fails, the next one goes on from the last checkpoint."""
+    mesh = lab.mesh(2)
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, hidden=64, epochs=12))
+    wait_step(log, identity, 100)
+    victims = [pid for pid, environment in workers_of(identity) if environment["SHOAL_RANK"] == "1"
+               and os.readlink(f"/proc/{pid}/exe").endswith("/shoal-train")]
+    expect(len(victims) == 1, f"processes of rank 1: {victims}")
+    os.kill(victims[0], signal.SIGKILL)
+    killed_ms = time.time_ns() // 1_000_000
+    final = wait_over(mesh, identity, 60)
+    trial = final["trials"][0]
+    expect(trial["attempt"] == 2 and trial["restarts"] == 1, f"not completed by the second attempt: {trial}")
+    steps = read_steps(log, identity)
+    expect({s.step for s in steps} == set(range(1, 12 * 55 + 1)), "not each step was run")
+    again = len(steps) - 12 * 55
+    unnoticed = sum(s.attempt == 1 and s.ms >= killed_ms - REPLICATE_MS for s in steps)
+    expect(again <= CHECKPOINT_EVERY + unnoticed, f"{again} steps were run again")
+    seconds = (next(s.ms for s in steps if s.attempt == 2) - killed_ms) / 1000
+    return f"trained on {seconds:.1f} s after the kill, {again} steps run again"

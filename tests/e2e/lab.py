@@ -111,9 +111,12 @@ def show(mesh, identity):
     return mesh.living()[0].json("show", identity)["experiment"]
 
 
-def wait_over(mesh, identity, timeout, state="completed"):
-    """Waits until the experiment is over; it must have ended in `state`. Returns it."""
-    final = wait_until(lambda: over(show(mesh, identity)), timeout, f"experiment {identity} to be {state}")
+def wait_over(mesh, identity, timeout, state="completed", viewer=None):
+    """Waits until the experiment is over, as `viewer` (or the first living node) sees it; it must have ended in `state`."""
+    def final_state():
+        return over(viewer.json("show", identity)["experiment"] if viewer is not None else show(mesh, identity))
+
+    final = wait_until(final_state, timeout, f"experiment {identity} to be {state}")
     expect(final["state"] == state, f"the experiment is {final['state']}, not {state}: {trial_states(final)}")
     return final
 

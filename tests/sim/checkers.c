@@ -807,17 +807,6 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
         sim_fail(sim, 8, "nobody ever took experiment %u", e);
         return;
     }
-    for (uint32_t other = 0; other < sim->plan.experiment_count; other++) {
-        /* One whose code is lost tries for ever to start, and takes slots from the others meanwhile. A known weakness of
-         * the coordinator: nothing bounds how long others wait for it. */
-        const struct worker_blob *its = workers_blob(sim, sim->plan.experiments[other].code);
-        const struct view_experiment *hopeless =
-            view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[other].id);
-        bool is_lost = its == NULL || (its->holders & sim->plan.core) == 0;
-        if (is_lost && hopeless != NULL && hopeless->known && view_experiment_live(hopeless)) {
-            return;
-        }
-    }
     bool is_runnable = code != NULL && (code->holders & sim->plan.core) != 0 && seen != NULL && seen->known;
     if (!is_runnable || waits_for_majority(sim, plan)) {
         return; /* lost with those who alone had it: 3 says how many there had to be */

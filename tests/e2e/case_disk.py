@@ -1,0 +1,152 @@
+"""Bad disks: bits that flip, and no room."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+from lab import Skip, case, command, expect, show, wait_over, wait_until
+from look import events_of, refusal
+
+MIB = 1 << 20
+
+
+def search(name, epochs, **more):
+    return {"name": name, "entrypoint": "shoal-train mlp", "searcher": {"name": "single", "metric": "accuracy"},
+            "hyperparameters": {"hidden": 64, "epochs": epochs, "checkpoint_every": 50}, **more}
+
+
+def restart_with_flipped_chunks(lab, node):
+    """Every chunk of more than a manifest's size gets a flipped bit while the daemon is away. Returns their hashes."""
+    node.kill_daemon(signal.SIGTERM)
+    done = subprocess.run([f"{lab.build}/flip_chunk", node.dir, "4096"], capture_output=True, text=True, timeout=20)
+    expect(done.returncode == 0, f"flip_chunk: {done.stderr}")
+    node.start()
+    return done.stdout.split()
+
+
+def checkpoint_from(node, identity, step):
+    """The checkpoint's bytes as this node gives them."""
+    out = node.tree / f"checkpoint-{time.monotonic_ns()}"
+    node.run("checkpoint", "get", f"{identity}/0@{step}", out)
+    files = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    expect(files, f"nothing was written to {out}")
+    return [path.read_bytes() for path in files]
+
+
+@case(limit_s=90)
+def a_flipped_bit_is_found_and_another_copy_is_used(lab):
+    """The only worker runs on birch, whose copies of code and checkpoint are damaged while the experiment is paused."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    files = {"part.bin": "".join(lab.random.choices("0123456789abcdef", k=200_000))}
+    identity = lab.submit(alder, search("flips", 3), files)
+    wait_until(lambda: (show(mesh, identity)["trials"][0].get("checkpoint") or {}).get("durable"), 40, "two copies")
+    alder.run("pause", identity)
+    wait_until(lambda: show(mesh, identity)["state"] == "paused" and show(mesh, identity)["counts"]["running"] == 0
+               and len(show(mesh, identity)["trials"][0]["checkpoint"]["holders"]) == 2, 30, "the pause")
+    paused = show(mesh, identity)["trials"][0]
+    flipped = restart_with_flipped_chunks(lab, birch)
+    expect(len(flipped) >= 2, f"code and checkpoint have chunks on birch: {flipped}")
+    mesh.wait_alive(2)
+    alder.run("resume", identity)
+    trial = wait_over(mesh, identity, 60)["trials"][0]
+    expect(trial["restarts"] == 0 and trial["step"] > paused["step"], f"before {paused}, after {trial}")
+    log = alder.run("logs", f"{identity}/0")
+    expect(f"steps {paused['checkpoint']['step']} to" in log, f"it did not resume from its checkpoint:\n{log}")
+    lines = [text for text in events_of(birch) if "damaged" in text]
+    named = {hash for hash in flipped if any(hash[:16] in text for text in lines)}
+    expect(len(named) >= 2, f"of {flipped} the events name only {named}: {lines}")
+
+    step = show(mesh, identity)["trials"][0]["checkpoint"]["step"]
+    wanted = checkpoint_from(alder, identity, step)
+    flipped = restart_with_flipped_chunks(lab, birch)
+    mesh.wait_alive(2)
+    expect(checkpoint_from(birch, identity, step) == wanted, "birch gives other bytes than alder")
+    lines = [text for text in events_of(birch) if "damaged" in text]
+    expect(any(hash[:16] in text for hash in flipped for text in lines), f"birch does not say so: {lines}")
+
+
+def full_disk(lab, node, size):
+    """A small file system of its own under the node's data directory; returns how to fill it up to `free` bytes."""
+    if os.geteuid() != 0:
+        raise Skip("only root can mount a small tmpfs")
+    node.dir.mkdir(parents=True)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "shoal-e2e", str(node.dir)],
+                           capture_output=True, text=True)
+    if mount.returncode != 0:
+        raise Skip(f"no tmpfs can be mounted here: {mount.stderr.strip()}")
+    lab.at_end.append(lambda: command("umount", "--lazy", str(node.dir)))
+    filler = node.dir / "filler"
+
+    def fill(free):
+        room = os.statvfs(node.dir)
+        missing = room.f_bavail * room.f_frsize - free
+        old = filler.stat().st_size if filler.exists() else 0
+        with open(filler, "ab") as file:
+            if missing < 0:
+                file.truncate(max(0, old + missing))
+                return
+            try:
+                while missing > 0:
+                    missing -= file.write(bytes(min(missing, 1 << 16)))
+                    file.flush()
+            except OSError:
+                pass  # it is as full as it gets
+
+    return fill
+
+
+@case(limit_s=120)
+def a_full_disk_grants_nothing_new_and_loses_nothing(lab):
+    mesh = lab.mesh(["alder", "birch"], start=False, slots="cpu:1")
+    alder, birch = mesh.nodes
+    fill = full_disk(lab, birch, 140 * MIB)
+    mesh.start()
+    gate = lab.dir / "gate"
+    waits = {"searcher": {"name": "single", "metric": "accuracy"}, "resources": {"slots_per_trial": 2}}
+    running = lab.submit(alder, {"name": "running", "entrypoint": f"while [ ! -e {gate} ]; do sleep 0.1; done", **waits})
+    wait_until(lambda: show(mesh, running)["state"] == "running", 20, "a trial on both nodes")
+    expect(not birch.json("status")["disk_full"], "birch has room at first")
+
+    fill(4 * MIB)
+    wait_until(lambda: birch.json("status")["disk_full"], 20, "birch to notice that its disk is full")
+    expect(any("the disk is full" in text for text in events_of(birch)), f"no event says so: {events_of(birch)}")
+    (birch.tree / "more.yaml").write_text("name: more\nentrypoint: 'true'\nsearcher: {name: single, metric: accuracy}\n")
+    expect("full" in refusal(birch, "submit", birch.tree / "more.yaml", code=1), "submit does not say why")
+    waiting = lab.submit(alder, {"name": "waiting", "entrypoint": "true", **waits})
+
+    fill(0)  # not a byte is left for anybody
+    with_nothing = os.statvfs(birch.dir).f_bavail * os.statvfs(birch.dir).f_frsize
+    expect(with_nothing < 64 * 1024, f"{with_nothing} bytes are still free")
+    stored = birch.run("cancel", lab.submit(alder, {"name": "unwanted", "entrypoint": "true", **waits}))
+    expect(re.search(r"\b2\b", stored), f"a record is written on both disks, the full one too: {stored}")
+    before = show(mesh, running)["trials"][0]
+    expect(before["attempt"] == 1 and before["state"] == "running", f"the trial under way: {before}")
+    birch.kill_daemon()
+    birch.start()  # its fences and leases are on the full disk: it adopts the worker
+    mesh.wait_alive(2)
+    wait_until(lambda: not birch.json("status")["syncing"], 20, "birch to be in step")
+    states = {e["name"]: e["state"] for e in birch.json("ls")["experiments"]}
+    expect(states == {"running": "running", "waiting": "queued", "unwanted": "cancelled"}, f"after a restart: {states}")
+    gate.touch()
+    trial = wait_over(mesh, running, 30)["trials"][0]
+    expect(trial["attempt"] == 1 and trial["restarts"] == 0, f"the trial that ran on the full disk: {trial}")
+    slots = {slot["node_name"]: slot["state"] for slot in alder.json("slots")["slots"]}
+    expect(show(mesh, waiting)["trials"][0]["state"] == "queued", "a slot of the full node was granted")
+    expect(slots["birch"] != "leased", f"slots while the disk is full: {slots}")
+
+    fill(60 * MIB)
+    wait_until(lambda: not birch.json("status")["disk_full"], 20, "birch to notice that there is room")
+    expect(any("room again" in text for text in events_of(birch)), "no event says that there is room")
+    try:
+        wait_over(mesh, waiting, 15)
+    except TimeoutError:
+        print(show(mesh, waiting), alder.run("slots"), birch.run("slots"))
+        import subprocess as sp
+        print(sp.run("ps axf | grep -v kthread | tail -60; ls -la /proc/%d/fd | wc -l; ls %s/runs %s/runs"%(birch.daemon.pid,birch.dir,alder.dir),shell=True,capture_output=True,text=True).stdout)
+        raise
+    expect(wait_over(mesh, lab.submit(birch, search("afterwards", 0.2)), 40)["best"] is not None, "no metric came through")
