@@ -184,10 +184,12 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         bool is_dead = other->state == SWIM_DEAD;
         bool died_near = is_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
                          other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
-        bool alive_then = other->state == SWIM_ALIVE || other->state == SWIM_SUSPECT || died_near ||
+        /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already. */
+        bool is_suspect = other->state == SWIM_SUSPECT;
+        bool alive_then = other->state == SWIM_ALIVE || is_suspect || died_near ||
                           (is_dead && other->died_ms > peer->died_ms);
         before += alive_then;
-        together += died_near && other->refused_since_ms == 0;
+        together += (died_near || is_suspect) && other->refused_since_ms == 0;
     }
     if (together * 2 < before) {
         return true;

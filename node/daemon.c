@@ -21,6 +21,7 @@
 #include "node/daemon_run.h"
 #include "store/data_dir.h"
 
+#define HINT_S 3 /* an absent member is pinged about once a second */
 #define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
 
 uint64_t daemon_now_ms(void)
@@ -159,19 +160,40 @@ static void step(struct daemon *daemon, struct node_event *event)
     daemon_persist_flush(daemon);
 }
 
+/* Only small events come from within effects; what they point to would not live until their turn. */
+static void queue_event(struct daemon *daemon, const struct node_event *event)
+{
+    CHECK(event->byte_count == 0);
+    if (daemon->queued_count == daemon->queued_slots) {
+        uint32_t slots = daemon->queued_slots == 0 ? 64 : daemon->queued_slots * 2;
+        struct node_event *bigger = calloc(slots, sizeof *bigger);
+        CHECK(bigger != NULL); /* the core would wait for ever for what is dropped: better to end */
+        for (uint32_t i = 0; i < daemon->queued_count; i++) {
+            bigger[i] = daemon->queued[(daemon->queued_first + i) % daemon->queued_slots];
+        }
+        free(daemon->queued);
+        daemon->queued = bigger;
+        daemon->queued_first = 0;
+        daemon->queued_slots = slots;
+    }
+    daemon->queued[(daemon->queued_first + daemon->queued_count++) % daemon->queued_slots] = *event;
+}
+
 void daemon_event(struct daemon *daemon, struct node_event *event)
 {
+    if (daemon->closed) {
+        return; /* what it would cause has nobody left to do it; the next boot finds what is on the disk */
+    }
     if (daemon->stepping) {
-        /* Only small events come from within effects; what they point to would not live until their turn. */
-        CHECK(event->byte_count == 0 && daemon->queued_count < sizeof daemon->queued / sizeof daemon->queued[0]);
-        daemon->queued[daemon->queued_count++] = *event;
+        queue_event(daemon, event);
         return;
     }
     daemon->stepping = true;
     step(daemon, event);
     while (daemon->queued_count > 0) {
-        struct node_event next = daemon->queued[0];
-        memmove(daemon->queued, daemon->queued + 1, --daemon->queued_count * sizeof daemon->queued[0]);
+        struct node_event next = daemon->queued[daemon->queued_first];
+        daemon->queued_first = (daemon->queued_first + 1) % daemon->queued_slots;
+        daemon->queued_count--;
         step(daemon, &next);
     }
     daemon->stepping = false;
@@ -192,9 +214,9 @@ void daemon_tell_bulk(struct daemon *daemon)
         char text[sizeof daemon->bulk_known[0]];
         uint8_t tag = member->id.bytes[0]; /* positions move when members come */
         (void)format_text(text, sizeof text, "%x%s:%u", (unsigned)tag, host, member->bulk_port);
-        if (strcmp(text, daemon->bulk_known[i]) != 0) {
+        if (strcmp(text, daemon->bulk_known[i]) != 0 &&
+            bulk_peer(daemon->bulk, member->id, member->public_key, host, (uint16_t)member->bulk_port) != ERR_MEMORY) {
             bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], text);
-            (void)bulk_peer(daemon->bulk, member->id, member->public_key, host, (uint16_t)member->bulk_port);
         }
     }
 }
@@ -349,15 +371,49 @@ static int read_meta(struct daemon *daemon, const char *key, void *out, size_t c
     return state_get(daemon->state, STATE_META, key, strlen(key), out, capacity, count);
 }
 
-/* A hint says where a member may be. It must prove its key there, so trying does no harm. */
+/* Remembers that a member's connection is not where its record says. False: too many are. */
+static bool note_hinted(struct daemon *daemon, node_id node)
+{
+    for (uint32_t i = 0; i < daemon->hinted_count; i++) {
+        if (node_id_equal(daemon->hinted[i], node)) {
+            return true;
+        }
+    }
+    if (daemon->hinted_count == DAEMON_HINTED_MAX) {
+        return false;
+    }
+    daemon->hinted[daemon->hinted_count++] = node;
+    return true;
+}
+
+/* A hint says where a member may be. It must prove its key there, so trying does no harm, but it costs the connection to
+ * where it was: end_hints goes back. */
 static void try_address(struct daemon *daemon, node_id node, const char *address)
 {
     const struct view_member *member = view_find_member(&daemon->core->view, node);
-    bool is_wanted = member != NULL && member->admitted && !node_id_equal(node, daemon->keys.id) &&
-                     !core_node_alive(daemon->core, node);
-    if (is_wanted) {
+    const struct core_peer *peer = core_find_peer(daemon->core, node);
+    bool is_wanted = member != NULL && peer != NULL && member->admitted && !core_node_alive(daemon->core, node);
+    if (is_wanted && (peer->address[0] == '\0' || strcmp(peer->address, address) == 0 || note_hinted(daemon, node))) {
         (void)control_peer(daemon->control, node, member->public_key, address);
     }
+}
+
+/* Hints may be wrong, or forged: who has come to life is talked to where its record says, and so are the absent while no
+ * hints are tried. */
+static void end_hints(struct daemon *daemon, bool absent_too)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < daemon->hinted_count; i++) {
+        node_id node = daemon->hinted[i];
+        const struct view_member *member = view_find_member(&daemon->core->view, node);
+        const struct core_peer *peer = core_find_peer(daemon->core, node);
+        if (!absent_too && !core_node_alive(daemon->core, node)) {
+            daemon->hinted[kept++] = node;
+        } else if (member != NULL && peer != NULL) {
+            (void)control_peer(daemon->control, node, member->public_key, peer->address);
+        }
+    }
+    daemon->hinted_count = kept;
 }
 
 static void take_beacon(struct daemon *daemon)
@@ -395,16 +451,20 @@ static void try_remembered(struct daemon *daemon)
     }
 }
 
-/* --peer gives addresses without saying whose: every absent member is tried at each in turn. */
+/* --peer gives addresses without saying whose: every absent member is tried at each in turn, for HINT_S, and between two
+ * hints for as long where its record says. Called once a second. */
 static void try_hints(struct daemon *daemon)
 {
-    if (daemon->options.peer_hint_count == 0 || daemon->hint_turn++ % 2 != 0) {
+    uint32_t turn = daemon->hint_turn++;
+    bool is_pause = turn / HINT_S % 2 == 0;
+    end_hints(daemon, is_pause && turn % HINT_S == 0);
+    if (daemon->options.peer_hint_count == 0 || turn % HINT_S != 0) {
         return;
     }
-    const char *hint = daemon->options.peer_hints[(daemon->hint_turn / 2) % daemon->options.peer_hint_count];
+    const char *hint = daemon->options.peer_hints[turn / HINT_S / 2 % daemon->options.peer_hint_count];
     for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
         const struct core_peer *peer = daemon->core->peers[i];
-        if (peer->state == SWIM_UNKNOWN || (peer->state == SWIM_DEAD && daemon->hint_turn % 8 == 1)) {
+        if ((peer->state == SWIM_UNKNOWN || peer->state == SWIM_DEAD) && (!is_pause || peer->address[0] == '\0')) {
             try_address(daemon, peer->id, hint);
         }
     }
@@ -486,7 +546,7 @@ static void loop(struct daemon *daemon, int signal_fd)
         }
         struct signalfd_siginfo info;
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            daemon->stopping = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+            daemon->stopping |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
         }
         control_process(daemon->control);
         take_control(daemon);
@@ -776,6 +836,7 @@ static int start(struct daemon *daemon, char error[256])
 
 static void stop(struct daemon *daemon)
 {
+    daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
     daemon_local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
     jobs_close(&daemon->blob_jobs, daemon);
@@ -854,6 +915,7 @@ int daemon_run(const struct daemon_options *options, char error[256])
     }
     (void)close(signal_fd);
     free(lines);
+    free(daemon->queued);
     free(daemon);
     return code;
 }

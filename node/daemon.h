@@ -9,6 +9,7 @@
  *   daemon_runs.c     the workers of this node: directories, shoal-keep, logs, metrics
  *   daemon_local.c    the local socket: frames, requests, streams
  *   daemon_query.c    requests that read: documents, series, checkpoints
+ *   daemon_verify.c   ... and the one that lets the holders of checkpoints look at their copies
  */
 
 #include <stdbool.h>
@@ -29,6 +30,7 @@
 #include "store/state_lmdb.h"
 
 #define DAEMON_PEER_HINTS_MAX 16
+#define DAEMON_HINTED_MAX 32
 #define DAEMON_CLIENTS_MAX 128
 #define DAEMON_EVENTS_MAX 2048
 #define DAEMON_EVENT_BYTES 256
@@ -72,7 +74,7 @@ struct daemon_run {
     char directory[KEEP_PATH_BYTES];
     struct keep_link link;
     bool has_link;
-    bool kill_wanted; /* while spawning */
+    bool kill_wanted; /* and shoal-keep has not taken it yet */
     uint32_t kill_grace_ms;
     uint64_t kill_at_ms; /* 0: no */
     uint64_t renew_ms;
@@ -138,8 +140,9 @@ struct daemon {
     struct node_core *core;
     struct node_effects effects;
     bool stepping;
-    struct node_event queued[256]; /* what happened while effects were performed */
-    uint32_t queued_count;
+    struct node_event *queued; /* what happened while effects were performed: a ring that doubles when it is full */
+    uint32_t queued_first, queued_count, queued_slots;
+    bool closed; /* the loop has ended: nothing enters the core any more */
 
     struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
     bool persist_busy;
@@ -164,6 +167,8 @@ struct daemon {
     uint64_t line_seq;
     uint64_t second_ms; /* next once-a-second work */
     uint32_t hint_turn;
+    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
+    uint32_t hinted_count;
     char bulk_known[NODE_MEMBERS_MAX][FACT_ADDRESS_BYTES + 8]; /* by member index: what bulk was told */
     bool stopping;
 };

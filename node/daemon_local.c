@@ -526,6 +526,13 @@ static struct daemon_run *run_of(struct daemon *daemon, const struct daemon_clie
     return run != NULL && run->client == client ? run : NULL;
 }
 
+static void forget_client(struct daemon_run *run)
+{
+    run->client->slot = -1;
+    run->client = NULL;
+    run->group_request = 0; /* its number means nothing on another connection */
+}
+
 static void worker_open(struct daemon *daemon, struct local_request *request)
 {
     char hex[2 * TOKEN_BYTES + 1];
@@ -546,6 +553,14 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     }
     if (!local_reply_begin(&reply, request->id, true, 10)) {
         return;
+    }
+    /* One connection is one worker's: run and client name each other, or neither does. */
+    struct daemon_run *before = run_of(daemon, request->client);
+    if (before != NULL) {
+        forget_client(before);
+    }
+    if (run->client != NULL) {
+        forget_client(run);
     }
     run->client = request->client;
     request->client->slot = slot;
@@ -652,8 +667,7 @@ void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, con
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run)
 {
     (void)daemon;
-    run->client->slot = -1;
-    run->client = NULL;
+    forget_client(run);
 }
 
 static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
@@ -773,6 +787,9 @@ static bool worker_request(struct daemon *daemon, struct local_request *request,
     if (run == NULL) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "This connection belongs to no worker (any more); begin with worker_open.");
+    } else if (node_core_find_token(daemon->core, run->token) != request->client->slot) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "The lease of this worker's slot has ended; nothing that it says counts any more.");
     } else if (pack_text_is(op, op_bytes, "worker_group")) {
         worker_group(daemon, request, run);
     } else if (pack_text_is(op, op_bytes, "worker_report")) {
@@ -894,8 +911,7 @@ static void close_client(struct daemon *daemon, struct daemon_client *client)
 {
     struct daemon_run *run = run_of(daemon, client);
     if (run != NULL) {
-        run->client = NULL;
-        run->group_request = 0;
+        forget_client(run);
     }
     frame_reader_close(&client->reader);
     (void)close(client->fd);

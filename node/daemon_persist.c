@@ -112,6 +112,8 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     daemon->persist_last = item;
     if (item->is_own && edge_sign(daemon->edge, item->ticket, item->bytes, item->byte_count) != 0) {
         keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* its queue is full */
+        uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
+        (void)edge_filter(daemon->edge, item->bytes, item->byte_count, unused); /* whom we vouch for is known from now on */
         item->is_ready = true;
     }
 }

@@ -178,6 +178,15 @@ static void remove_later(struct daemon *daemon, const char *directory)
     }
 }
 
+/* A directory that was made ready for a worker that will never come. */
+static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
+{
+    if (run->state == RUN_READY) {
+        remove_later(daemon, run->directory);
+        memset(run, 0, sizeof *run);
+    }
+}
+
 /* ---- prepare ---------------------------------------------------------------------------------------------------------------- */
 
 struct unpack_job {
@@ -376,6 +385,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
     struct daemon_run *run = &daemon->runs[slot];
+    run_forget_prepared(daemon, run);
     memset(run, 0, sizeof *run);
     run->prepare = *effect;
     run->state = RUN_FETCHING;
@@ -385,9 +395,11 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     char runs[KEEP_PATH_BYTES];
     (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
     (void)mkdir(runs, 0700);
-    (void)snprintf(run->directory, sizeof run->directory, "%.900s/runs/%s-%u-%u-%llu-%u", daemon->dir, experiment,
+    char coordinator[9]; /* two sides of a partition may count to the same number and term */
+    bytes_to_hex(coordinator, effect->u.worker.attempt.coordinator.bytes, 4);
+    (void)snprintf(run->directory, sizeof run->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
                    effect->u.worker.attempt.trial, effect->u.worker.attempt.number,
-                   (unsigned long long)effect->u.worker.attempt.term, effect->u.worker.rank);
+                   (unsigned long long)effect->u.worker.attempt.term, coordinator, effect->u.worker.rank);
     fetch(daemon, slot);
 }
 
@@ -610,7 +622,7 @@ static void spawn_done(void *context, struct job *job)
         run->has_link = true;
         run->renew_ms = daemon_now_ms() + LEASE_MS / 3;
         if (run->kill_wanted) {
-            (void)keep_kill(&run->link, run->kill_grace_ms);
+            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
         }
     }
     free(spawn);
@@ -671,7 +683,8 @@ static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *att
 {
     struct daemon_run *run = &daemon->runs[slot];
     if (run_is(run, RUN_RUNNING, attempt) && run->has_link) {
-        (void)keep_kill(&run->link, grace_ms);
+        run->kill_wanted = keep_kill(&run->link, grace_ms) != 0; /* no room: again at the next tick */
+        run->kill_grace_ms = grace_ms;
     } else if (run_is(run, RUN_SPAWNING, attempt)) {
         run->kill_wanted = true;
         run->kill_grace_ms = grace_ms;
@@ -770,6 +783,11 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_run *run = &daemon->runs[slot];
+        const struct core_worker *worker = &daemon->core->workers[slot];
+        if (worker->phase != CORE_WORKER_PREPARED ||
+            !attempt_id_equal(&worker->attempt, &run->prepare.u.worker.attempt)) {
+            run_forget_prepared(daemon, run); /* its lease ended before it was started */
+        }
         if (run->state != RUN_RUNNING) {
             continue;
         }
@@ -783,7 +801,11 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
         }
         if (run->kill_at_ms != 0 && now_ms >= run->kill_at_ms) {
             run->kill_at_ms = 0;
-            (void)keep_kill(&run->link, CORE_KILL_GRACE_MS);
+            run->kill_wanted = true;
+            run->kill_grace_ms = CORE_KILL_GRACE_MS;
+        }
+        if (run->kill_wanted) {
+            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
         }
         log_start(daemon, slot);
     }
@@ -905,6 +927,9 @@ static void adopt_one(void *context, struct keep_found *found)
                   (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
                    found->state == KEEP_STATE_LOST);
     if (!usable) {
+        if (found->state == KEEP_STATE_RUNNING) {
+            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
+        }
         remove_later(daemon, found->run_directory);
         return;
     }

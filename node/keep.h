@@ -17,7 +17,8 @@
  * for lease_ms; SIGTERM first, then SIGKILL until the kernel says that no child is left. Only then it writes `status`,
  * frees the locks and exits. Should shoal-keep itself be killed, the kernel kills the worker (PR_SET_PDEATHSIG), and
  * the lock stays held by whatever else is alive below, since the worker inherits the lock's descriptor: a slot is free
- * when keep_lock_is_free says so.
+ * when keep_lock_is_free says so. The worker is the entrypoint's program itself where the entrypoint is one program with
+ * its arguments; for anything longer (`cd x && ...`, a pipe, A=1 program) it is the shell that runs it.
  *
  * This is a shell. Calls are short (a few ms; files, one socket, starting a process) unless they say otherwise.
  * Descriptors are close-on-exec; every other descriptor of the daemon must be too. */

@@ -107,6 +107,67 @@ static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *c
     return texts;
 }
 
+/* True if a program of this name is in the worker's PATH; then it is neither a keyword nor a special builtin. */
+static bool path_has(char *const *environment, const char *name, size_t bytes)
+{
+    const char *path = NULL;
+    for (size_t i = 0; environment[i] != NULL; i++) {
+        if (strncmp(environment[i], "PATH=", 5) == 0) {
+            path = environment[i] + 5;
+        }
+    }
+    while (path != NULL && *path != '\0') {
+        size_t part = strcspn(path, ":");
+        char file[KEEP_PATH_BYTES];
+        int n = snprintf(file, sizeof file, "%.*s/%.*s", (int)part, path, (int)bytes, name);
+        if (*path == '/' && n > 0 && (size_t)n < sizeof file && access(file, X_OK) == 0) {
+            return true;
+        }
+        path += part + (path[part] == ':' ? 1 : 0);
+    }
+    return false;
+}
+
+/* True if the shell would run one program for `entrypoint` and then have nothing left to do: no separator, pipe, subshell or
+ * substitution outside quotes, and a first word that names a program. When in doubt, false. */
+static bool is_one_program(const char *entrypoint, char *const *environment)
+{
+    const char *word = entrypoint + strspn(entrypoint, " \t");
+    size_t word_bytes = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-");
+    if (word_bytes == 0 || (word[word_bytes] != '\0' && word[word_bytes] != ' ' && word[word_bytes] != '\t')) {
+        return false;
+    }
+    char quote = '\0';
+    for (const char *at = word; *at != '\0'; at++) {
+        if (quote == '\'') {
+            quote = *at == '\'' ? '\0' : quote;
+        } else if (*at == '\\' && at[1] != '\0') {
+            at++;
+        } else if (*at == '"') {
+            quote = quote == '"' ? '\0' : '"';
+        } else if (*at == '`' || *at == '(' || (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
+            return false;
+        } else if (*at == '\'' && quote == '\0') {
+            quote = '\'';
+        }
+    }
+    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
+}
+
+/* What sh -c is given. A shell that stays between this process and the program would hide how the program ended, die of the
+ * SIGTERM that the program has its grace for, and, should this process be killed, die alone: PR_SET_PDEATHSIG does not
+ * pass a fork. Not every sh replaces itself by a single program unasked (dash 0.5.12 does not), so it is asked to. */
+static char *command_take(struct pack_reader *entrypoint, char *const *environment)
+{
+    struct pack_reader again = *entrypoint;
+    char *command = text_take(entrypoint, "");
+    if (command == NULL || environment == NULL || !is_one_program(command, environment)) {
+        return command;
+    }
+    free(command);
+    return text_take(&again, "exec ");
+}
+
 static int spec_read(int directory_fd, struct spec *out)
 {
     uint8_t *bytes;
@@ -125,9 +186,9 @@ static int spec_read(int directory_fd, struct spec *out)
     struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
     size_t environment_count;
     out->working_directory = text_take(&working_directory, "");
-    out->command = text_take(&entrypoint, "");
     out->locks = texts_take(&locks, KEEP_LOCKS_MAX, &out->lock_count);
     out->environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
+    out->command = command_take(&entrypoint, out->environment);
     out->lease_ms = pack_read_u64(&lease);
     out->log_cap_bytes = pack_read_u64(&log_cap);
     explicit_bzero(bytes, count);

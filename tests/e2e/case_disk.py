@@ -1,5 +1,6 @@
 """Bad disks: bits that flip, and no room."""
 
+import json
 import os
 import re
 import signal
@@ -35,6 +36,13 @@ def checkpoint_from(node, identity, step):
     return [path.read_bytes() for path in files]
 
 
+def copies(node, identity):
+    """What `shoal checkpoint verify` says of the newest checkpoint's copies."""
+    document = json.loads(node.run("checkpoint", "verify", f"{identity}/0", "--json", check=False))
+    holders = document["checkpoints"][0]["holders"]
+    return {holder["name"]: holder["state"] for holder in holders}
+
+
 @case(limit_s=90)
 def a_flipped_bit_is_found_and_another_copy_is_used(lab):
     """The only worker runs on birch, whose copies of code and checkpoint are damaged while the experiment is paused."""
@@ -68,6 +76,13 @@ def a_flipped_bit_is_found_and_another_copy_is_used(lab):
     expect(checkpoint_from(birch, identity, step) == wanted, "birch gives other bytes than alder")
     lines = [text for text in events_of(birch) if "damaged" in text]
     expect(any(hash[:16] in text for hash in flipped for text in lines), f"birch does not say so: {lines}")
+    expect(copies(alder, identity) == {"alder": "ok", "birch": "ok"}, f"after the repair: {copies(alder, identity)}")
+
+    restart_with_flipped_chunks(lab, birch)
+    mesh.wait_alive(2)
+    states = copies(alder, identity)
+    expect(states == {"alder": "ok", "birch": "corrupt"}, f"checkpoint verify: {states}")
+    refusal(alder, "checkpoint", "verify", f"{identity}/0", code=1)
 
 
 def full_disk(lab, node, size):
@@ -150,3 +165,23 @@ def a_full_disk_grants_nothing_new_and_loses_nothing(lab):
         print(sp.run("ps axf | grep -v kthread | tail -60; ls -la /proc/%d/fd | wc -l; ls %s/runs %s/runs"%(birch.daemon.pid,birch.dir,alder.dir),shell=True,capture_output=True,text=True).stdout)
         raise
     expect(wait_over(mesh, lab.submit(birch, search("afterwards", 0.2)), 40)["best"] is not None, "no metric came through")
+
+
+@case(limit_s=60)
+def training_goes_on_while_the_disk_is_full(lab):
+    """Checkpoints are not stored, and it is said; the one that was stored stays, and can be read."""
+    mesh = lab.mesh(["alder", "birch"], start=False, slots="cpu:1")
+    alder, birch = mesh.nodes
+    alder.slots = "none"
+    fill = full_disk(lab, birch, 140 * MIB)
+    mesh.start()
+    identity = lab.submit(alder, search("trains-on", 4))
+    wait_until(lambda: (show(mesh, identity)["trials"][0].get("checkpoint") or {}).get("durable"), 30, "two copies")
+    fill(0)
+    held = show(mesh, identity)["trials"][0]["checkpoint"]["step"]
+    trial = wait_over(mesh, identity, 40)["trials"][0]
+    expect(trial["attempt"] == 1 and trial["restarts"] == 0, f"the trial was disturbed: {trial}")
+    expect(held <= trial["checkpoint"]["step"] < trial["step"], f"checkpoints: {held} was held, now {trial}")
+    expect(any("could not be stored" in text and "disk is full" in text for text in events_of(birch)), "no event says so")
+    step = trial["checkpoint"]["step"]
+    expect(checkpoint_from(birch, identity, step) == checkpoint_from(alder, identity, step), "its copies differ")

@@ -9,8 +9,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from idle_cost import anonymous_bytes
 from lab import case, expect, show, wait_over, wait_until
-from look import anonymous_bytes, environment_of, refusal
+from look import environment_of, refusal
 from mesh import processes_naming
 
 MIB = 1 << 20

@@ -1,6 +1,7 @@
 """Deaths under a running experiment: of machines, daemons and workers. What must hold each time: it completes, with the trials
 of the undisturbed run, and no more steps are run again than one checkpoint interval and what was run until the death was noticed."""
 
+import bisect
 import functools
 import os
 import signal
@@ -8,7 +9,7 @@ import statistics
 import subprocess
 import time
 
-from lab import Skip, case, command, expect, read_steps, show, trial_states, wait_over, wait_until
+from lab import Skip, case, command, expect, read_steps, show, step_log, trial_states, wait_over, wait_until
 from look import workers_of
 
 EPOCHS = 9
@@ -22,7 +23,7 @@ def config(log, slots=2, **hyperparameters):
     """A random search of small trials that write every step into `log`."""
     return {
         "name": "survival",
-        "entrypoint": f"env SHOAL_STEP_LOG={log} SHOAL_FINAL_HASH={log}.hash shoal-train mlp",
+        "entrypoint": f"{step_log(log)} SHOAL_FINAL_HASH={hash_file(log)} exec shoal-train mlp",
         "hyperparameters": {
             "hidden": 32,
             "learning_rate": {"type": "log", "base": 10, "minval": -2.5, "maxval": -1},
@@ -35,6 +36,10 @@ def config(log, slots=2, **hyperparameters):
         "resources": {"slots_per_trial": slots, "min_slots": min(slots, 2)},
         "seed": 7,
     }
+
+
+def hash_file(log):
+    return log.with_name("hashes")
 
 
 def single(log, **hyperparameters):
@@ -54,17 +59,18 @@ def references():
 
 
 def undisturbed(lab, mesh, slots):
-    """(seconds from submit to the end, the trials' hyperparameters) of a run on this mesh to which nothing happens."""
+    """Of a run on this mesh to which nothing happens: the seconds from submit to the end, those at which each of its steps
+    was done, and the trials' hyperparameters."""
     kind = (len(mesh.nodes), slots)
     if kind not in references():
         log = lab.dir / "undisturbed"
         identity = lab.submit(mesh.nodes[0], config(log, slots))
-        began = time.monotonic()
+        began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
         final = wait_over(mesh, identity, 60)
         seconds = time.monotonic() - began
         steps = read_steps(log, identity)
         expect(len(steps) == TRIALS * STEPS, f"an undisturbed run has {TRIALS * STEPS} steps, this one {len(steps)}")
-        references()[kind] = (seconds, hyperparameters_of(final))
+        references()[kind] = (seconds, [(s.ms - began_ms) / 1000 for s in steps], hyperparameters_of(final))
     return references()[kind]
 
 
@@ -77,7 +83,7 @@ class Run:
         if place is not None:
             place(self.mesh)
         self.mesh.start()
-        self.duration, self.expected = undisturbed(lab, self.mesh, slots)
+        self.duration, self.progress, self.expected = undisturbed(lab, self.mesh, slots)
         self.log = lab.dir / "steps"
         self.submitter = lab.random.choice(self.mesh.nodes)
         self.identity = lab.submit(self.submitter, config(self.log, slots))
@@ -88,7 +94,13 @@ class Run:
         lab.note(f"seed {lab.seed}: {len(names)} nodes, submitted from {self.submitter.name}, undisturbed {self.duration:.1f} s")
 
     def wait_for(self, moment):
-        time.sleep(max(0, self.began + moment - time.monotonic()))
+        """Until so many seconds after the submit; less if this run is faster than the undisturbed one was, so that it is as
+        far as that was at this moment."""
+        done = bisect.bisect_right(self.progress, moment)
+        while time.monotonic() < self.began + moment:
+            if done > 0 and len(read_steps(self.log, self.identity)) >= done:
+                break
+            time.sleep(0.02)
 
     def see(self):
         return show(self.mesh, self.identity)
@@ -123,6 +135,15 @@ class Run:
     def kill(self, node):
         self.lose(node, node.kill_machine)
 
+    def wait_code(self, node):
+        """Until this node has run a worker. The code is on two disks and wherever a worker ran; it is gone if all those are."""
+        def has_run():
+            trained = {s.trial for s in read_steps(self.log, self.identity)}
+            return any(slot["node_name"] == node.name and trial["index"] in trained
+                       for trial in self.see()["trials"] for slot in trial["slots"])
+
+        wait_until(has_run, 60, f"a worker on {node.name}")
+
     def judge(self, timeout=60, viewer=None):
         final = wait_over(self.mesh, self.identity, timeout, viewer=viewer)
         seconds = time.monotonic() - self.began
@@ -140,24 +161,22 @@ class Run:
             expect(trial["attempt"] == self.spared[index], f"no worker of trial {index} died, but its attempt "
                    f"{self.spared[index]} was followed by {trial['attempt']}")
         steps = [s for s in read_steps(self.log, self.identity) if s.trial == index]
-        attempts = {}
+        lives = {}
         for step in steps:
-            attempts.setdefault(step.attempt, []).append(step)
-        allowed = 0
-        for number, rows in sorted(attempts.items()):
-            numbers = [row.step for row in rows]
-            expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
-                   f"trial {index} attempt {number} has a gap or a repetition in its steps")
-            if number != max(attempts):
-                allowed += CHECKPOINT_EVERY + self.unnoticed(index, rows)
+            lives.setdefault(step.life, []).append(step)
+        lives = sorted(lives.values(), key=lambda rows: rows[-1].ms)
+        allowed = sum(CHECKPOINT_EVERY + self.unnoticed(index, rows) for rows in lives[:-1])
         again = len(steps) - STEPS
         self.lab.note(f"trial {index}: attempts " + ", ".join(
-            f"{number}: {rows[0].step}-{rows[-1].step}" for number, rows in sorted(attempts.items())) + f"; {again} of {allowed}")
+            f"{rows[0].attempt}: {rows[0].step}-{rows[-1].step}" for rows in lives) + f"; {again} again of {allowed}")
+        for rows in lives:
+            numbers = [row.step for row in rows]
+            expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
+                   f"trial {index} attempt {rows[0].attempt} has a gap or a repetition in its steps")
         expect({s.step for s in steps} == set(range(1, STEPS + 1)), f"trial {index} did not run each of its steps")
         expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")
         return again
-
 
     def unnoticed(self, index, rows):
         """How many steps a lost attempt ran from its node's death on, or while its last checkpoint was still on the way."""
@@ -207,9 +226,13 @@ def kill_one_of_five(lab):
 @case(limit_s=150, soak=True)
 def kill_all_but_one(lab):
     run = Run(lab, THREE)
-    for moment in sorted(lab.random.uniform(0, run.duration) for _ in range(2)):
-        run.wait_for(moment)
-        run.kill(lab.random.choice(run.mesh.living()))
+    survivor, *others = lab.random.sample(run.mesh.nodes, 3)
+    first, second = sorted(lab.random.uniform(0, run.duration) for _ in range(2))
+    run.wait_for(first)
+    run.kill(others[0])
+    run.wait_for(second)
+    run.wait_code(survivor)
+    run.kill(others[1])
     return run.judge(timeout=90)
 
 
@@ -273,7 +296,7 @@ def cut_off(lab, slots):
     run = Run(lab, THREE, slots, place=lambda mesh: place(wire, mesh))
     wait_step(run.log, run.identity, 1)
     time.sleep(lab.random.uniform(0, run.duration / 3))
-    gone = run.host()
+    gone = lab.random.choice([run.host, run.coordinator])()
     index = run.mesh.nodes.index(gone)
     run.lose(gone, lambda: wire.cut(index))
     rest = [node for node in run.mesh.nodes if node is not gone]
@@ -443,7 +466,7 @@ def free_slots(mesh):
 
 def final_hashes(log, lines):
     """{rank: hash} of the one trial whose lines begin at `lines` in the file of final hashes."""
-    rows = (log.parent / f"{log.name}.hash").read_text().splitlines()[lines:]
+    rows = hash_file(log).read_text().splitlines()[lines:]
     return {row.split()[2]: row.split()[3] for row in rows}
 
 

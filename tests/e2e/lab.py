@@ -38,6 +38,7 @@ def case(limit_s=60, soak=False):
 class Case:
     def __init__(self, name, function, limit_s, soak):
         self.name = name
+        self.full_name = f"{function.__module__}.{name}"
         self.function = function
         self.limit_s = limit_s
         self.soak = soak
@@ -133,20 +134,28 @@ def trial_states(experiment):
 class Step:
     """One line of SHOAL_STEP_LOG."""
 
-    def __init__(self, line):
+    def __init__(self, line, life):
         fields = line.split()
         self.ms, self.trial, self.attempt, self.rank, self.step = int(fields[0]), *map(int, fields[2:])
         self.experiment = fields[1]
+        self.life = life
+
+
+def step_log(path):
+    """For the entrypoint: each worker writes its steps into a file of its own, so that two sides of a partition that run the
+    same attempt can be told apart."""
+    return f"SHOAL_STEP_LOG={path}.$SHOAL_TOKEN"
 
 
 def read_steps(path, experiment, rank=0):
-    """The step log's lines of one rank; a line whose end a SIGKILL cut off does not exist, since each is one write."""
-    if not Path(path).exists():
-        return []
-    lines = Path(path).read_text().splitlines()
-    expect(all(re.fullmatch(r"\d+ [0-9a-f]+ \d+ \d+ \d+ \d+", line) for line in lines), f"{path} has a malformed line")
-    steps = [Step(line) for line in lines]
-    return [s for s in steps if s.experiment == experiment and s.rank == rank]
+    """The steps of one rank in all its lives, in the order of time. What is cut off by SIGKILL is never half a line, since
+    each is one write."""
+    steps = []
+    for file in path.parent.glob(f"{path.name}.*"):
+        lines = file.read_text().splitlines()
+        expect(all(re.fullmatch(r"\d+ [0-9a-f]+ \d+ \d+ \d+ \d+", line) for line in lines), f"{file} has a malformed line")
+        steps += [Step(line, file.suffix) for line in lines]
+    return sorted((s for s in steps if s.experiment == experiment and s.rank == rank), key=lambda s: (s.ms, s.step))
 
 
 def command(*arguments):

@@ -1,7 +1,6 @@
-"""How cases look at nodes from outside: processes, memory, events, refusals."""
+"""How cases look at nodes from outside: processes, events, refusals."""
 
 import os
-import re
 from pathlib import Path
 
 from lab import Refused, expect
@@ -24,18 +23,6 @@ def workers_of(experiment):
             if environment.get("SHOAL_EXPERIMENT") == experiment:
                 found.append((int(entry), environment))
     return found
-
-
-def anonymous_bytes(pid):
-    """RssAnon: memory that is this process' own."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"^RssAnon:\s+(\d+) kB", text, re.M).group(1)) * 1024
-
-
-def processor_s(pid):
-    """Processor time of all threads so far; the fields follow the name in parentheses (proc(5))."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def events_of(node):

@@ -58,7 +58,7 @@ def run_case(case, build, seed, arguments):
     if verdict == "FAILED" or arguments.verbose:
         notes = [f"seed {seed}", *room.notes, details.rstrip(), room.log_tails() if verdict == "FAILED" else ""]
         print("\n".join("    " + line for text in notes if text for line in text.splitlines()), flush=True)
-    if verdict == "FAILED" and arguments.keep:
+    if arguments.keep:
         print(f"    everything is in {room.dir}", flush=True)
     else:
         room.remove()
@@ -67,17 +67,17 @@ def run_case(case, build, seed, arguments):
 
 def main():
     parser = argparse.ArgumentParser(prog="tests/e2e/run.py", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these cases (a part of the name is enough)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these cases: a part of FILE.NAME is enough, as --list shows it")
     parser.add_argument("--list", action="store_true", help="the cases' names")
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
     parser.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="of the random moments; else from the clock")
-    parser.add_argument("--keep", action="store_true", help="keep the directory of a case that failed")
+    parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
     parser.add_argument("--verbose", action="store_true", help="show the cases' notes")
     arguments = parser.parse_args()
-    cases = [c for c in find_cases() if not arguments.names or any(name in c.name for name in arguments.names)]
+    cases = [c for c in find_cases() if not arguments.names or any(name in c.full_name for name in arguments.names)]
     if arguments.list:
-        print("\n".join(case.name for case in cases))
+        print("\n".join(case.full_name for case in cases))
         return 0
     build = Path(arguments.build).resolve()
     missing = [p for p in ("shoald", "shoal", "shoal-keep", "shoal-train") if not (build / p).exists()]

@@ -97,6 +97,8 @@ struct fake {
     pthread_t thread;
     int listen_fd;
     const struct answer *answers; /* op NULL ends */
+    const struct answer *next_answers; /* of the connections behind the first, or NULL: the same */
+    bool unlink_after; /* the first connection is the last */
     /* what the last request was; read after fake_stop */
     uint8_t request[FRAME_BYTES_MAX];
     size_t request_bytes;
@@ -193,12 +195,23 @@ static void serve(int fd)
     (void)close(fd);
 }
 
+static int close_listener(void)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/shoald.sock", root);
+    return unlink(path);
+}
+
 static void *fake_run(void *context)
 {
     (void)context;
     int fd;
     while ((fd = accept4(fake.listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (fake.unlink_after) {
+            (void)close_listener();
+        }
         serve(fd);
+        fake.answers = fake.next_answers != NULL ? fake.next_answers : fake.answers;
     }
     return NULL;
 }
@@ -573,6 +586,42 @@ static void wait_returns_the_end_as_its_code(void **state)
     fake_start(late);
     assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "1"), CLI_TIMED_OUT);
     assert_sentence("it still runs");
+    fake_stop();
+}
+
+static void wait_and_watch_outlive_a_restart_of_the_daemon(void **state)
+{
+    (void)state;
+    /* Each connection is one life of the daemon. */
+    static const struct answer first[] = {{"wait", {STATE("running", "false"), "hang up"}, NULL},
+                                          {"watch", {SHOWN("running", "\"end\":false"), "hang up"}, NULL},
+                                          {NULL, {NULL}, NULL}};
+    static const struct answer later[] = {{"wait", {STATE("completed", "true")}, NULL},
+                                          {"watch", {SHOWN("failed", "\"end\":true")}, NULL},
+                                          {NULL, {NULL}, NULL}};
+    fake_start(first);
+    fake.next_answers = later;
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "100"), CLI_DONE);
+    assert_string_equal(out_text, "completed: trials 1 of 1 completed; best -\n");
+    assert_string_equal(err_text_written, "");
+    assert_string_equal(fake.ops, "wait wait ");
+    struct pack_reader request = last_request();
+    uint64_t left_s = document_number(&request, "timeout_s"); /* what is left of it */
+    assert_true(left_s > 50 && left_s <= 100);
+    fake_stop();
+    fake_start(first);
+    fake.next_answers = later;
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_has(out_text, "experiment mlp running\n");
+    assert_has(out_text, "experiment mlp failed\n");
+    assert_ptr_equal(strstr(strstr(out_text, "trial 0") + 1, "trial 0"), NULL); /* nothing is said twice */
+    assert_string_equal(fake.ops, "watch watch ");
+    fake_stop();
+    /* It does not come back: a listener that nobody can reach any more. */
+    fake_start(first);
+    fake.unlink_after = true;
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718"), CLI_NO_DAEMON);
+    assert_sentence("was not back within 10 s");
     fake_stop();
 }
 
@@ -1165,6 +1214,7 @@ int main(void)
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
         cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
+        cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
         cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),
         cmocka_unit_test_teardown(metrics_are_one_point_per_line, stop_what_runs),
         cmocka_unit_test_teardown(lines_of_several_ranks_do_not_mix, stop_what_runs),

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -14,31 +15,45 @@
 #define BUFFER_BYTES (FRAME_BYTES_MAX + 4)
 #define DOCUMENT_BYTES_MAX (256u << 20)
 #define EXPERIMENT_PREFIX_MIN 4
+#define RETURN_PAUSE_MS 100
 
-static int connect_to(struct cli *cli, int *out)
+/* 0 or an errno, ENAMETOOLONG if the path fits into no address. */
+static int connect_quietly(const struct cli *cli, int *out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", cli->dir);
     if (length < 0 || (size_t)length >= sizeof address.sun_path) {
-        return cli_fail(cli, CLI_NO_DAEMON,
-                        "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir", cli->dir,
-                        sizeof address.sun_path - 1);
+        return ENAMETOOLONG;
     }
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return cli_fail(cli, CLI_REFUSED, "no socket could be made: %s", strerror(errno));
+        return errno;
     }
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
         int reason = errno;
         (void)close(fd);
+        return reason;
+    }
+    *out = fd;
+    return 0;
+}
+
+static int connect_to(struct cli *cli, int *out)
+{
+    int reason = connect_quietly(cli, out);
+    if (reason == ENAMETOOLONG) {
+        return cli_fail(cli, CLI_NO_DAEMON,
+                        "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir", cli->dir,
+                        sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
+    }
+    if (reason != 0) {
         if (reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR) {
             return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir,
                             cli->dir);
         }
-        return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s cannot be used: %s", address.sun_path,
+        return cli_fail(cli, CLI_NO_DAEMON, "the daemon's socket %s/shoald.sock cannot be used: %s", cli->dir,
                         strerror(reason));
     }
-    *out = fd;
     return CLI_DONE;
 }
 
@@ -86,6 +101,10 @@ void client_begin(struct client *client, const char *op, uint32_t argument_count
 
 static int fail_gone(struct client *client)
 {
+    if (client->patient) {
+        client->lost = true;
+        return CLI_NO_DAEMON;
+    }
     return cli_fail(client->cli, CLI_NO_DAEMON,
                     "the daemon on %s ended before it answered; look into its log, and try again", client->cli->dir);
 }
@@ -97,6 +116,26 @@ int client_send(struct client *client, int passed_fd)
     }
     int result = frame_send(client->fd, client->request.bytes, client->request.used_bytes, passed_fd);
     return result == 0 ? CLI_DONE : fail_gone(client);
+}
+
+int client_return(struct client *client)
+{
+    const struct timespec pause = {.tv_nsec = RETURN_PAUSE_MS * 1000000l};
+    uint8_t *buffer = client->reader.buffer;
+    client->lost = false;
+    (void)close(client->fd);
+    client->fd = -1;
+    frame_reader_close(&client->reader);
+    frame_reader_init(&client->reader, buffer, BUFFER_BYTES);
+    while (client->attempts++ < CLIENT_RETURN_MS / RETURN_PAUSE_MS) {
+        (void)nanosleep(&pause, NULL);
+        if (connect_quietly(client->cli, &client->fd) == 0) {
+            return CLI_DONE;
+        }
+    }
+    return cli_fail(client->cli, CLI_NO_DAEMON,
+                    "the daemon on %s ended and was not back within %d s; look into its log, and try again",
+                    client->cli->dir, CLIENT_RETURN_MS / 1000);
 }
 
 static int fail_bad_answer(struct client *client)
@@ -144,6 +183,7 @@ static int next_frame(struct client *client, int timeout_ms, bool wants_fd, stru
         }
         struct pack_reader id = pack_find(frame, "id");
         if (pack_read_u64(&id) == client->id && !id.failed) {
+            client->attempts = 0;
             return document_true(frame, "ok") ? CLI_DONE : fail_refused(client, frame);
         }
         if (*fd >= 0) {

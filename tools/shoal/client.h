@@ -13,11 +13,15 @@
 
 #define CLIENT_ANSWER_MS 60000 /* a daemon that is alive answers anything but a stream long before */
 #define CLIENT_EXPERIMENT_TEXT_BYTES 17
+#define CLIENT_RETURN_MS 10000 /* a daemon that is restarted is back before */
 
 struct client {
     struct cli *cli;
     int fd;
     uint64_t id; /* of the last request */
+    bool patient;       /* the caller's wish: a connection that ends is `lost`, and no sentence is written yet */
+    bool lost;          /* client_return is what to call next */
+    uint32_t attempts;  /* to connect again since the last reply */
     struct frame_reader reader;
     struct pack_writer request;
     uint8_t *request_bytes;
@@ -42,6 +46,10 @@ struct reply {
 /* The next whole reply, parts joined; waits at most `timeout_ms`, -1: for ever. A refusal of the daemon is written as
  * an error, and its code returned. */
 int client_next(struct client *client, int timeout_ms, bool wants_fd, struct reply *out);
+
+/* After a send or next failed and client->lost is set: waits for the daemon to come back, CLIENT_RETURN_MS at most since the
+ * last reply. The request must then be begun and sent again. CLI_NO_DAEMON: it did not. */
+int client_return(struct client *client);
 
 /* A request whose arguments are packed and that has one reply. */
 int client_ask(struct client *client, int timeout_ms, struct reply *out);

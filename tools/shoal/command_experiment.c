@@ -1,6 +1,7 @@
 /* ls, show, wait, cancel, pause, resume. */
 
 #include <string.h>
+#include <time.h>
 
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
@@ -50,8 +51,7 @@ int command_ls(struct cli *cli, const struct arguments *arguments)
 }
 
 /* Connects, finds the experiment of the first operand, and begins a request about it. */
-static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, uint32_t more,
-                       struct client *client)
+static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, struct client *client)
 {
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
     int code = client_open(cli, client);
@@ -63,7 +63,7 @@ static int begin_about(struct cli *cli, const struct arguments *arguments, const
         client_close(client);
         return code;
     }
-    client_begin(client, op, 1 + more);
+    client_begin(client, op, 1);
     pack_text(&client->request, "experiment");
     pack_text(&client->request, id);
     return CLI_DONE;
@@ -80,7 +80,7 @@ static void render_show(struct cli *cli, const struct pack_reader *document)
 int command_show(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
-    int code = begin_about(cli, arguments, "show", 0, &client);
+    int code = begin_about(cli, arguments, "show", &client);
     if (code == CLI_DONE) {
         code = print_reply(&client, render_show);
         client_close(&client);
@@ -97,30 +97,33 @@ static int wait_result(struct cli *cli, const char *name, const char *state)
                     state[0] == '\0' ? "gone" : state, name);
 }
 
-int command_wait(struct cli *cli, const struct arguments *arguments)
+static uint64_t clock_ms(void)
 {
-    uint64_t timeout_s = 0;
-    const char *timeout = options_value(arguments, "timeout");
-    if (timeout != NULL && options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0) {
-        return cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout);
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* One request until the experiment is over: `until_ms` 0 is for ever. `state` is the last one heard. */
+static int wait_once(struct client *client, const char *id, uint64_t until_ms, char state[32])
+{
+    struct cli *cli = client->cli;
+    uint64_t now_ms = clock_ms(), left_s = until_ms <= now_ms ? 0 : (until_ms - now_ms + 999) / 1000;
+    client_begin(client, "wait", until_ms != 0 ? 2 : 1);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    if (until_ms != 0) {
+        pack_text(&client->request, "timeout_s");
+        pack_u64(&client->request, left_s);
     }
-    struct client client;
-    int code = begin_about(cli, arguments, "wait", timeout != NULL ? 1 : 0, &client);
-    if (code != CLI_DONE) {
-        return code;
-    }
-    if (timeout != NULL) {
-        pack_text(&client.request, "timeout_s");
-        pack_u64(&client.request, timeout_s);
-    }
-    code = client_send(&client, -1);
+    int code = client_send(client, -1);
     struct reply reply = {.end = false};
-    char state[32] = "", counts_text[PRINT_SUMMARY_BYTES], best[PRINT_SUMMARY_BYTES];
-    int patience_ms = timeout == NULL || timeout_s > 1000000 ? -1 : (int)(timeout_s * 1000) + WAIT_GRACE_MS;
+    char counts_text[PRINT_SUMMARY_BYTES], best[PRINT_SUMMARY_BYTES];
+    int patience_ms = until_ms == 0 || left_s > 1000000 ? -1 : (int)(left_s * 1000) + WAIT_GRACE_MS;
     while (code == CLI_DONE && !reply.end) {
-        code = client_next(&client, patience_ms, false, &reply);
+        code = client_next(client, patience_ms, false, &reply);
         if (code == CLI_DONE) {
-            document_text(&reply.document, "state", state, sizeof state);
+            document_text(&reply.document, "state", state, 32);
         }
         if (code == CLI_DONE && reply.end && cli->json) {
             (void)document_write_reply_json(cli->out, &reply.document);
@@ -133,6 +136,32 @@ int command_wait(struct cli *cli, const struct arguments *arguments)
             (void)fflush(cli->err);
         }
     }
+    return code;
+}
+
+int command_wait(struct cli *cli, const struct arguments *arguments)
+{
+    uint64_t timeout_s = 0;
+    const char *timeout = options_value(arguments, "timeout");
+    if (timeout != NULL && options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0) {
+        return cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout);
+    }
+    struct client client;
+    char id[CLIENT_EXPERIMENT_TEXT_BYTES], state[32] = "";
+    uint64_t until_ms = timeout != NULL ? clock_ms() + timeout_s * 1000 : 0;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = client_find_experiment(&client, arguments->operands[0], id);
+    client.patient = true;
+    while (code == CLI_DONE) {
+        code = wait_once(&client, id, until_ms, state);
+        if (!client.lost) {
+            break;
+        }
+        code = client_return(&client);
+    }
     client_close(&client);
     return code != CLI_DONE ? code : wait_result(cli, arguments->operands[0], state);
 }
@@ -141,7 +170,7 @@ static int control(struct cli *cli, const struct arguments *arguments, const cha
 {
     struct client client;
     struct reply reply;
-    int code = begin_about(cli, arguments, op, 0, &client);
+    int code = begin_about(cli, arguments, op, &client);
     if (code != CLI_DONE) {
         return code;
     }

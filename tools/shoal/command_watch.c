@@ -211,24 +211,35 @@ static void draw(struct watching *watching, const struct pack_reader *document)
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
+static int watch_begin(struct client *client, const char *id)
+{
+    client_begin(client, "watch", 1);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    return client_send(client, -1);
+}
+
 int watch_experiment(struct client *client, const char *id, char *state)
 {
     struct cli *cli = client->cli;
     bool screen = cli->out_is_terminal && !cli->json;
     struct watching watching = {.cli = cli};
-    client_begin(client, "watch", 1);
-    pack_text(&client->request, "experiment");
-    pack_text(&client->request, id);
-    int code = client_send(client, -1);
+    client->patient = true;
+    int code = watch_begin(client, id);
     struct reply reply = {.end = false};
     state[0] = '\0';
     if (screen) {
         screen_begin(cli);
     }
-    while (code == CLI_DONE && !reply.end) {
+    while ((code == CLI_DONE || client->lost) && !reply.end) {
+        if (client->lost) { /* what was said already is remembered: only what is new will be said */
+            code = client_return(client);
+            code = code == CLI_DONE ? watch_begin(client, id) : code;
+            continue;
+        }
         code = client_next(client, -1, false, &reply);
         if (code != CLI_DONE) {
-            break;
+            continue;
         }
         struct pack_reader experiment = pack_find(&reply.document, "experiment");
         if (document_has(&experiment, "state")) {
@@ -250,6 +261,7 @@ int watch_experiment(struct client *client, const char *id, char *state)
     if (screen) {
         screen_end(cli);
     }
+    client->patient = false;
     free(watching.trials);
     return code;
 }
