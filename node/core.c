@@ -109,6 +109,9 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
     case CORE_ACTION_ASSIGNED:
         core_coordinator_assigned(core, &pending->attempt);
         break;
+    case CORE_ACTION_DURABLE:
+        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
+        break;
     }
 }
 
@@ -205,8 +208,13 @@ static struct core_pending *pending_take(struct node_core *core, uint64_t ticket
  * a later write never stands in for an earlier one. */
 static void run_waiting(struct node_core *core)
 {
-    struct core_pending *pending;
-    while (core->refused_count == 0 && (pending = pending_take(core, core->ticket_done, false)) != NULL) {
+    core->waiting_left = core->refused_count == 0;
+    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = pending_take(core, core->ticket_done, false);
+        if (pending == NULL) {
+            core->waiting_left = false;
+            break;
+        }
         pending_run(core, pending);
         arena_give(&core->arena, pending, sizeof *pending);
     }
@@ -589,6 +597,9 @@ static void settle(struct node_core *core)
 
 static void tick(struct node_core *core)
 {
+    if (core->waiting_left) {
+        run_waiting(core);
+    }
     core_members_tick(core);
     core_owner_tick(core);
     if (core->now_ms < core->housekeep_ms) {
@@ -689,7 +700,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    uint64_t next_ms = core->housekeep_ms;
+    uint64_t next_ms = core->waiting_left ? core->now_ms : core->housekeep_ms;
     uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;

@@ -270,17 +270,18 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
             }
             continue;
         }
+        const struct view_member *node = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
+        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
         const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
         if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
-            sight.unsure++; /* it was restarted and has not said yet what became of its workers */
+            sight.unsure++; /* it was restarted and has not said yet what became of its workers; */
+            sight.idle += !is_leased; /* ... on an old disk it never will */
             continue;
         }
         if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->swim, member->node) <= watch->failed_ms) {
             sight.heard_since_failure = false;
         }
-        const struct view_member *node = view_find_member(&core->view, member->node);
-        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
-        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
         sight.idle += !is_leased;
     }
     return sight;
@@ -294,6 +295,26 @@ static bool has_gang(const struct core_coordination *coordination, const attempt
         }
     }
     return false;
+}
+
+static void backoff(struct node_core *core, node_id node, uint32_t slot)
+{
+    struct core_backoff *oldest = &core->backoffs[0];
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
+    }
+    *oldest = (struct core_backoff){node, slot, core->now_ms + CORE_SLOT_BACKOFF_MS};
+}
+
+/* The slots that lost their worker are asked last for a moment, so that the next try goes elsewhere if it can. */
+static void avoid_losers(struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST) {
+            backoff(core, attempt->members[rank].node, attempt->members[rank].slot);
+        }
+    }
 }
 
 /* Ends the attempt if it is over. True while it lives. */
@@ -325,7 +346,10 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
     } else if (sight.away > 0) {
         put_verdict(core, attempt, FACT_LOST, "a node died");
     } else if (sight.lost > 0) {
+        avoid_losers(core, attempt);
         put_verdict(core, attempt, FACT_LOST, "a worker was lost");
+    } else if (sight.failed > 0 && sight.stopped > 0) {
+        put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop, and another missed it");
     } else if (sight.failed > 0 && sight.unsure == 0 &&
                (sight.heard_since_failure || ended == attempt->member_count ||
                 core->now_ms - watch->failed_ms >= CORE_FAILURE_SETTLE_MS)) {
@@ -498,15 +522,6 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
         gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;
         gang_confirm(core, coordination, gang);
     }
-}
-
-static void backoff(struct node_core *core, node_id node, uint32_t slot)
-{
-    struct core_backoff *oldest = &core->backoffs[0];
-    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
-    }
-    *oldest = (struct core_backoff){node, slot, core->now_ms + CORE_SLOT_BACKOFF_MS};
 }
 
 /* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
@@ -936,7 +951,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         minority_pauses(core, experiment)) {
         return;
     }
-    for (uint32_t i = 0; i < 16 && core_has_room(core, 256, 1u << 18); i++) {
+    for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
         if (!start_one(core, coordination, experiment)) {
             break;
         }

@@ -47,6 +47,13 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
                        int32_t exit_code, const char *tail)
 {
     struct core_worker *worker = &core->workers[slot];
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
+    const struct records_entry *before =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker said;
+    if (before != NULL && fact_worker_read(&before->record, &said) == 0 && said.state == FACT_WORKER_ENDED) {
+        return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
+    }
     struct fact_worker fact = {.state = state,
                                .master_port = worker->master_port,
                                .data_port = worker->data_port,
@@ -67,7 +74,7 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_worker_pack(&writer, &fact);
-    (void)core_put(core, FACT_WORKER, fact_key_worker(&worker->attempt, worker->rank), &writer);
+    (void)core_put(core, FACT_WORKER, key, &writer);
     worker->told_ms = core->now_ms;
     worker->dirty = false;
 }
@@ -158,6 +165,17 @@ static void answer(struct node_core *core, node_id to, enum message_kind kind, c
     core_send_after_disk(core, to, &message);
 }
 
+/* A coordinator may be quicker than the record of its experiment. But whoever makes up names gets only so many fences. */
+static bool fence_is_affordable(const struct node_core *core, experiment_id experiment)
+{
+    uint32_t count = 0;
+    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+        count++;
+    }
+    return view_find_experiment(&core->view, experiment) != NULL ||
+           count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
+}
+
 /* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
 static bool obey(struct node_core *core, node_id from, const struct message *message)
 {
@@ -181,7 +199,8 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
         answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
         return false;
     }
-    return order == 0 || core_fence_put(core, attempt->experiment, claim) == 0;
+    return order == 0 || (fence_is_affordable(core, attempt->experiment) &&
+                          core_fence_put(core, attempt->experiment, claim) == 0);
 }
 
 static void confirm(struct node_core *core, node_id from, const struct message *message)
@@ -523,6 +542,22 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     }
 }
 
+/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
+ * leased for ever. */
+static void slot_is_gone(struct node_core *core, uint32_t slot)
+{
+    const struct view_slot *before = own_slot(core, slot);
+    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
+        return;
+    }
+    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
+    core->workers[slot].attempt = before->attempt;
+    core->workers[slot].rank = (uint16_t)before->rank;
+    put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+}
+
 void core_owner_start(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
@@ -552,6 +587,9 @@ void core_owner_start(struct node_core *core)
         } else {
             put_slot(core, slot);
         }
+    }
+    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+        slot_is_gone(core, slot);
     }
 }
 

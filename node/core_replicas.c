@@ -25,13 +25,22 @@ static void finish(struct node_core *core, const struct core_push *push)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
-    (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
-    if (fact.durable) {
-        struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
-        effect->u.worker.slot = push->slot;
-        effect->u.worker.attempt = push->attempt;
-        effect->u.worker.step = push->step;
+    struct core_pending *pending =
+        core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
+    if (pending != NULL && fact.durable) {
+        pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
+        pending->attempt = push->attempt;
+        pending->slot = push->slot;
+        pending->step = push->step;
     }
+}
+
+void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
+    effect->u.worker.slot = slot;
+    effect->u.worker.attempt = *attempt;
+    effect->u.worker.step = step;
 }
 
 /* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. Returns

@@ -42,7 +42,8 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     }
     const struct records_entry *entry = records_find(&core->records, ack->ident);
     ack->resend_ms = core->now_ms + CORE_RETRY_MS;
-    if (count == 0 || entry == NULL) {
+    ack->is_alone = count == 0 || entry == NULL;
+    if (ack->is_alone) {
         ack->peer = (node_id){{0}};
         return;
     }
@@ -74,7 +75,6 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
 static bool ack_settle(struct node_core *core, struct core_ack *ack)
 {
     bool second = !node_id_is_none(ack->peer) && ack->pushed && ack->pushed_too && ack->record_stored;
-    bool nobody = node_id_is_none(ack->peer);
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
     }
@@ -82,7 +82,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
         core_reply(core, ack->client, ERR_NO_SPACE, 0,
                    "It could not be written to this node's disk in time and may still begin later: make room in the "
                    "data directory, and look at `shoal ls` before you try again.");
-    } else if (second || nobody || core->now_ms >= ack->until_ms) {
+    } else if (second || ack->is_alone || core->now_ms >= ack->until_ms) {
         core_reply(core, ack->client, 0, second ? 2 : 1, "");
     } else {
         return false;
@@ -130,7 +130,16 @@ void core_requests_pushed(struct node_core *core, const struct node_event *event
 static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
                                    struct record_version version, hash256 blob, hash256 blob_too)
 {
-    struct core_ack *ack = arena_take(&core->arena, sizeof *ack);
+    uint32_t count = 0;
+    for (const struct core_ack *other = core->acks; other != NULL; other = other->next) {
+        count++;
+    }
+    struct core_ack *ack = count < CORE_ACKS_MAX ? arena_take(&core->arena, sizeof *ack) : NULL;
+    if (ack == NULL && count == CORE_ACKS_MAX) {
+        core_reply(core, client, ERR_AGAIN, 0,
+                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
+        return NULL;
+    }
     if (ack == NULL) {
         core_reply(core, client, ERR_MEMORY, 0,
                    "The daemon has no memory left for new state; delete old experiments or raise its limit.");
@@ -384,6 +393,7 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
 }
 
 struct welcome {
+    uint16_t kind;
     uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
     uint32_t count;
 };
@@ -391,7 +401,7 @@ struct welcome {
 static bool welcome_entry(void *context, const struct records_entry *entry)
 {
     struct welcome *welcome = context;
-    bool wanted = entry->published && (entry->record.kind == FACT_MEMBER || entry->record.kind == FACT_NODE);
+    bool wanted = entry->published && entry->record.kind == welcome->kind;
     if (wanted && entry->envelope_bytes <= sizeof welcome->bytes - welcome->count) {
         memcpy(welcome->bytes + welcome->count, entry->envelope, entry->envelope_bytes);
         welcome->count += entry->envelope_bytes;
@@ -401,7 +411,9 @@ static bool welcome_entry(void *context, const struct records_entry *entry)
 
 void core_requests_welcome(struct node_core *core, uint64_t client)
 {
-    struct welcome welcome = {.count = 0};
+    struct welcome welcome = {.kind = FACT_MEMBER}; /* the chain of vouchers first, then where they are, if it fits */
+    records_each(&core->records, welcome_entry, &welcome);
+    welcome.kind = FACT_NODE;
     records_each(&core->records, welcome_entry, &welcome);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_WELCOME);
     effect->u.reply.client = client;

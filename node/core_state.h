@@ -37,6 +37,7 @@
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
+#define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
@@ -64,7 +65,8 @@ enum core_action {
     CORE_ACTION_ACK,     /* a user's request: on this disk now */
     CORE_ACTION_WELCOME, /* client */
     CORE_ACTION_LED,     /* a claim: experiment */
-    CORE_ACTION_ASSIGNED /* an attempt's record: its gang goes on */
+    CORE_ACTION_ASSIGNED, /* an attempt's record: its gang goes on */
+    CORE_ACTION_DURABLE   /* a manifest: its worker is told */
 };
 
 struct core_pending {
@@ -80,6 +82,8 @@ struct core_pending {
     uint64_t client;
     attempt_id attempt; /* ASSIGNED; LED: the experiment in it */
     uint64_t term;      /* LED */
+    uint32_t slot;      /* DURABLE */
+    uint64_t step;      /* DURABLE */
     struct message message;
 };
 
@@ -92,7 +96,8 @@ struct core_ack {
     hash256 blob, blob_too; /* to be pushed first; none: nothing */
     bool pushed, pushed_too, record_stored;
     bool on_disk;
-    node_id peer; /* none: nobody else lives */
+    node_id peer; /* none: nobody was asked yet, or */
+    bool is_alone; /* ... nobody else lives */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -179,6 +184,7 @@ struct core_backoff {
     uint64_t until_ms;
 };
 #define CORE_BACKOFFS_MAX 128
+#define CORE_FENCES_AHEAD_MAX 256 /* of experiments that are not known here (yet) */
 
 /* A checkpoint that is being copied to other nodes. */
 struct core_push {
@@ -216,6 +222,7 @@ struct node_core {
     struct core_pending *pending_first, *pending_last;
     struct core_pending *refused; /* records and fences that the disk refused; tried again until it takes them */
     uint32_t refused_count;       /* those, and those on their way once more */
+    bool waiting_left;            /* what may go on did not fit into this step */
     uint64_t retry_ms;
 
     uint32_t peer_count, peer_slots;
@@ -328,6 +335,7 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
+void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial);

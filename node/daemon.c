@@ -302,7 +302,10 @@ static void take_bulk(struct daemon *daemon)
         case BULK_CORRUPT: {
             char hex[17];
             bytes_to_hex(hex, event.hash.bytes, 8);
-            daemon_line(daemon, "chunk %s... is damaged on this disk and was dropped; another copy is used", hex);
+            const struct view_member *owner = view_find_member(&daemon->core->view, event.node);
+            bool is_here = node_id_equal(event.node, daemon->keys.id);
+            daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
+                        is_here || owner == NULL ? "this disk" : owner->name);
             break;
         }
         }

@@ -22,6 +22,7 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
+#define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
 #define SERIES_REPLICAS 2
 #define HPARAMS_TEXT_BYTES (16u * 1024)
@@ -917,9 +918,24 @@ void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const cha
 
 /* ---- restarts --------------------------------------------------------------------------------------------------------------------------- */
 
+struct adoption {
+    struct daemon *daemon;
+    bool again; /* some shoal-keep lives but did not answer */
+};
+
 static void adopt_one(void *context, struct keep_found *found)
 {
-    struct daemon *daemon = context;
+    struct adoption *adoption = context;
+    struct daemon *daemon = adoption->daemon;
+    if (found->state == KEEP_STATE_BUSY) {
+        adoption->again = true;
+        return;
+    }
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
+            return; /* adopted in an earlier pass */
+        }
+    }
     struct daemon_run probe = {0};
     bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
     uint32_t slot = probe.prepare.u.worker.slot;
@@ -970,7 +986,13 @@ int daemon_runs_adopt(struct daemon *daemon)
     char runs[KEEP_PATH_BYTES];
     (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
     (void)mkdir(runs, 0700);
-    return keep_scan(runs, adopt_one, daemon);
+    struct adoption adoption = {daemon, true};
+    int code = 0;
+    for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
+        adoption.again = false;
+        code = keep_scan(runs, adopt_one, &adoption); /* waits up to a second for each that is busy */
+    }
+    return code;
 }
 
 void daemon_runs_deliver_ended(struct daemon *daemon)

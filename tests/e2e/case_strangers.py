@@ -11,7 +11,7 @@ from pathlib import Path
 
 from idle_cost import anonymous_bytes
 from lab import case, expect, show, wait_over, wait_until
-from look import environment_of, refusal
+from look import environment_of, is_sanitized, refusal
 from mesh import processes_naming
 
 MIB = 1 << 20
@@ -237,6 +237,7 @@ def noise_on_every_port_is_refused_counted_and_forgotten(lab):
     counted = {node.name: refused_count(node) for node in mesh.nodes}
     crowd = [shout_locally(node, lab.random) for node in mesh.nodes]
     made = shout(sorted(ports), lab.random, 4, 4)
+    growth_max = (256 if is_sanitized(alder.daemon.pid) else 16) * MIB  # a sanitizer keeps what is freed for a while
     at_once = 4 * len(noises(lab.random)) * len(ports)
     loud = {node.name: anonymous_bytes(node.daemon.pid) for node in mesh.nodes}
     for node in mesh.nodes:
@@ -244,7 +245,7 @@ def noise_on_every_port_is_refused_counted_and_forgotten(lab):
         growth = loud[node.name] - quiet[node.name]
         lab.note(f"{node.name}: {quiet[node.name] / MIB:.1f} MiB, with {made} strangers, {at_once} at once, "
                  f"{loud[node.name] / MIB:.1f} MiB, refused {node.json('status')['refused']}")
-        expect(growth < 16 * MIB, f"{node.name} grew by {growth / MIB:.1f} MiB")
+        expect(growth < growth_max, f"{node.name} grew by {growth / MIB:.1f} MiB")
         wait_until(lambda: refused_count(node) - counted[node.name] > 20, 10, f"{node.name} to count the noise")
     for connection in sum(crowd, []):
         connection.close()
@@ -255,4 +256,4 @@ def noise_on_every_port_is_refused_counted_and_forgotten(lab):
     shout(daemons, lab.random, 4, 8)
     again = {node.name: anonymous_bytes(node.daemon.pid) for node in mesh.nodes}
     lab.note(f"after the second round {again}")
-    expect(all(again[name] < loud[name] + 8 * MIB for name in again), f"it piles up: {quiet}, {loud}, {again}")
+    expect(all(again[name] < loud[name] + growth_max / 2 for name in again), f"it piles up: {quiet}, {loud}, {again}")

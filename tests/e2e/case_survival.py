@@ -16,6 +16,7 @@ EPOCHS = 9
 STEPS = EPOCHS * 55    # of one trial: 55,000 images in batches of 1,000
 CHECKPOINT_EVERY = 25  # steps, some 0.2 s
 REPLICATE_MS = 400     # how long a checkpoint is on its way to its second disk: until then it does not count
+SUSPECT_S = 5          # a node that has been silent for so long is suspected, on a busy machine too: no new copies go there
 TRIALS = 3
 
 
@@ -91,6 +92,7 @@ class Run:
         self.silenced_ms = []  # when a node stopped being heard
         self.hit = {}          # trial -> those of these times at which it had a worker there
         self.spared = {}       # trial -> attempt, of trials that no death so far had anything to do with
+        self.bereft = set()    # trials of whose checkpoint the last copy went
         lab.note(f"seed {lab.seed}: {len(names)} nodes, submitted from {self.submitter.name}, undisturbed {self.duration:.1f} s")
 
     def wait_for(self, moment):
@@ -128,6 +130,9 @@ class Run:
                 self.hit.setdefault(trial["index"], []).append(now_ms)
             elif not self.silenced_ms and (trial["index"], trial["attempt"]) in trained:
                 self.spared[trial["index"]] = trial["attempt"]
+            holders = (trial["checkpoint"] or {}).get("holders", [])
+            if holders and all(not self.mesh.by_name(name).is_running() for name in holders):
+                self.bereft.add(trial["index"])
         self.silenced_ms.append(now_ms)
         self.lab.note(f"{time.monotonic() - self.began:.2f} s: lost {node.name} (coordinator: {before['coordinator_name']}); "
                       f"{trial_states(before)}")
@@ -152,7 +157,8 @@ class Run:
         again = 0
         for trial in final["trials"]:
             again += self.judge_trial(trial)
-        return f"seed {self.lab.seed}: {seconds:.1f} s, undisturbed {self.duration:.1f} s; {again} steps run again"
+        bereft = f"; both copies of the checkpoint of trials {sorted(self.bereft)} died" if self.bereft else ""
+        return f"seed {self.lab.seed}: {seconds:.1f} s, undisturbed {self.duration:.1f} s; {again} steps run again{bereft}"
 
     def judge_trial(self, trial):
         index, lost = trial["index"], len(self.silenced_ms)
@@ -174,7 +180,8 @@ class Run:
             expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
                    f"trial {index} attempt {rows[0].attempt} has a gap or a repetition in its steps")
         expect({s.step for s in steps} == set(range(1, STEPS + 1)), f"trial {index} did not run each of its steps")
-        expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
+        # Two deaths in a row can take both copies of a checkpoint: then the trial starts over, which is all that can be asked.
+        expect(again <= allowed or index in self.bereft, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")
         return again
 
@@ -225,12 +232,12 @@ def kill_one_of_five(lab):
 
 @case(limit_s=150, soak=True)
 def kill_all_but_one(lab):
+    """One after the other; the last node completes everything."""
     run = Run(lab, THREE)
     survivor, *others = lab.random.sample(run.mesh.nodes, 3)
-    first, second = sorted(lab.random.uniform(0, run.duration) for _ in range(2))
-    run.wait_for(first)
+    run.wait_for(lab.random.uniform(0, run.duration))
     run.kill(others[0])
-    run.wait_for(second)
+    time.sleep(lab.random.uniform(SUSPECT_S, 2 * SUSPECT_S))
     run.wait_code(survivor)
     run.kill(others[1])
     return run.judge(timeout=90)

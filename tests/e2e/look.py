@@ -25,6 +25,12 @@ def workers_of(experiment):
     return found
 
 
+def is_sanitized(pid):
+    """Built with a sanitizer: what it uses of memory and processor says nothing about the program."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return any(f"lib{kind}.so" in maps for kind in ("asan", "tsan"))
+
+
 def events_of(node):
     return [event["text"] for document in node.json_lines("events") for event in document.get("events", [document])]
 

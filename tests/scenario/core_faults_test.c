@@ -337,6 +337,122 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
     world_free(world);
 }
 
+/* A node comes back with fewer slots than it had: what ran in the others is over, and its trial goes on elsewhere. */
+static void a_slot_that_is_gone_ends_its_attempt(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 2);
+    (void)begin(world, 4, 5);
+    world_crash(world, 1);
+    world_run(world, 300);
+    size_t before = world->log_bytes;
+    world->nodes[1].slot_count = 1;
+    world_restart(world, 1, true);
+    assert_true(world_run_until(world, 30000, before, " attempt 1: lost"));
+    world_run(world, 40000);
+    assert_int_equal(world_count(world, "persist verdict"), 1); /* the other three are not disturbed */
+    world_free(world);
+}
+
+/* The daemon dies between the end of a worker and the removal of its directory, so the next one finds it once more. */
+static void an_end_is_said_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1");
+    uint32_t owner = world->nodes[0].workers[0].runs ? 0 : 1;
+    struct world_worker found = world->nodes[owner].workers[0];
+    assert_line(world, 20000, "completed, every rank is done");
+    world_run(world, 2000);
+    world_crash(world, owner);
+    world->nodes[owner].workers[0] = found;
+    world_restart(world, owner, true);
+    world_run(world, 10000);
+    const struct view_attempt *attempt = view_find_attempt(&world->nodes[1 - owner].core->view, &found.attempt);
+    assert_non_null(attempt);
+    assert_int_equal(view_attempt_worker(attempt, 0)->state, FACT_WORKER_ENDED);
+    assert_int_equal(view_attempt_worker(attempt, 0)->reason, FACT_COMPLETED);
+    assert_int_equal(world->nodes[owner].core->lease.slots[0].state, LEASE_FREE);
+    world_free(world);
+}
+
+/* However much waits for a disk that refuses, it is answered in pieces that fit. */
+static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world->nodes[0].disk_refuses = true;
+    reserve(world, 0, 1, 5);
+    struct message message = {.kind = MESSAGE_RESERVE, .boot = world->nodes[1].boots};
+    message.u.lease.attempt = make_attempt_id(7, 0, 1, 5, world->nodes[1].person.id);
+    message.u.lease.claim = (struct election_claim){5, world->nodes[1].person.id};
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[1].person.id;
+    event.u.message.message = &message;
+    for (uint32_t i = 0; i < NODE_EFFECTS_MAX; i++) {
+        world_step(world, 0, &event);
+    }
+    assert_int_equal(world_count(world, "a> send reserve_answer b"), 0);
+    world->nodes[0].disk_refuses = false;
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, "a> send reserve_answer b"), NODE_EFFECTS_MAX + 1);
+    world_free(world);
+}
+
+/* A request whose record is overtaken on its way to the disk is answered for by the newer version, on two nodes too. */
+static void an_overtaken_request_waits_for_its_second_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)begin(world, 1, 5);
+    world->disk_ms = 50;
+    world->reply.count = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = i == 0 ? NODE_REQUEST_PAUSE : NODE_REQUEST_RESUME;
+        event.u.request.client = 100 + i;
+        event.u.request.experiment = make_experiment_id(0);
+        world_step(world, 0, &event);
+        world_run(world, 10);
+    }
+    for (uint32_t i = 0; i < 1000 && world->reply.count == 0; i++) {
+        world_run(world, 10);
+    }
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+    world_free(world);
+}
+
+/* More requests at a time than a daemon answers for: those above are refused, and no answer is lost. */
+static void too_many_requests_at_a_time_are_refused(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)begin(world, 1, 5);
+    world->reply.count = 0;
+    world->nodes[1].is_cut = true; /* so that they all wait for it, and for the same moment */
+    for (uint32_t i = 0; i < NODE_EFFECTS_MAX + 10; i++) {
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = i % 2 == 0 ? NODE_REQUEST_PAUSE : NODE_REQUEST_RESUME;
+        event.u.request.client = 100 + i;
+        event.u.request.experiment = make_experiment_id(0);
+        world_step(world, 0, &event);
+    }
+    world_run(world, 10000);
+    assert_int_equal(world->reply.count, NODE_EFFECTS_MAX + 10);
+    world->nodes[1].is_cut = false;
+    world_request(world, 0, NODE_REQUEST_CANCEL); /* and it goes on */
+    world_run(world, 6000);
+    assert_int_equal(world->reply.code, 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +467,11 @@ int main(void)
         cmocka_unit_test(a_later_write_does_not_stand_in_for_a_refused_one),
         cmocka_unit_test(who_leaves_hands_everything_over_first),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
+        cmocka_unit_test(a_slot_that_is_gone_ends_its_attempt),
+        cmocka_unit_test(an_end_is_said_once),
+        cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
+        cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
+        cmocka_unit_test(too_many_requests_at_a_time_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -810,8 +810,8 @@ static void checks_are_bounded(void **state)
             good += answer.status == BULK_STORED;
         }
     }
-    assert_true(busy > 0 && good >= BULK_VERIFY_PEER);
     assert_int_equal(zmq_close(socket), 0);
+    assert_true(busy > 0 && good >= BULK_VERIFY_PEER);
 }
 
 /* ---- series ---- */

@@ -345,6 +345,37 @@ static void exit_codes_and_signals_are_reported(void **state)
     assert_int_equal(status.signal, SIGSEGV);
 }
 
+static void whatever_a_shell_can_run_is_an_entrypoint(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *entrypoint;
+        int32_t code, signal;
+    } cases[] = {
+        {"A=3 && exit $A", 3, 0},
+        {"A=4 sh -c 'exit $A'", 4, 0},
+        {"cd / && sh -c 'exit 5'", 5, 0},
+        {"cd /", 0, 0},
+        {"if true; then exit 6; fi", 6, 0},
+        {"sh -c 'exit 0' | sh -c 'exit 7'", 7, 0},
+        {"false; exit 8", 8, 0},
+        {"exec sh -c 'exit 9'", 9, 0},
+        {"  /bin/sh -c 'exit 10' # it's", 10, 0},
+        {"/bin/sh -c 'exit 11' # a & b", 11, 0},
+        {"sh -c \"kill -KILL \\$\\$\"", -1, SIGKILL},
+        {"no-such-program && true", 127, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "shell%zu", i);
+        struct keep_status status = run_whole(name, cases[i].entrypoint);
+        print_message("%s\n", cases[i].entrypoint);
+        assert_int_equal(status.reason, KEEP_EXITED);
+        assert_int_equal(status.code, cases[i].code);
+        assert_int_equal(status.signal, cases[i].signal);
+    }
+}
+
 static void a_missing_program_is_127_with_a_message_in_the_log(void **state)
 {
     (void)state;
@@ -1006,6 +1037,7 @@ int main(void)
         cmocka_unit_test(core_worker_that_went_by_itself_stays_exited),
         cmocka_unit_test(core_a_stall_does_not_end_the_lease),
         T(exit_codes_and_signals_are_reported),
+        T(whatever_a_shell_can_run_is_an_entrypoint),
         T(a_missing_program_is_127_with_a_message_in_the_log),
         T(the_worker_gets_its_environment_directory_and_session_only),
         T(a_missing_working_directory_is_a_failure_to_start),
