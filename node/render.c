@@ -654,7 +654,10 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, writer);
     pack_text(writer, "checkpoint");
     put_trial_checkpoint(core, trial, writer);
-    put_pair_u64(writer, "restarts", trial != NULL ? view_trial_failures(trial) : 0);
+    /* The failure after the last restart that is allowed leads to no further one. */
+    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0;
+    put_pair_u64(writer, "restarts",
+                 failures < experiment->config->max_restarts ? failures : experiment->config->max_restarts);
     pack_text(writer, "tail");
     put_tail(core, trial, writer);
     pack_text(writer, "reason");
