@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import time
 
-from lab import Skip, case, command, expect, read_steps, show, step_log, trial_states, wait_over, wait_until
+from lab import Skip, case, command, expect, over, read_steps, show, step_log, trial_states, wait_over, wait_until
 from look import workers_of
 
 EPOCHS = 9
@@ -141,11 +141,13 @@ class Run:
         self.lose(node, node.kill_machine)
 
     def wait_code(self, node):
-        """Until this node has run a worker. The code is on two disks and wherever a worker ran; it is gone if all those are."""
+        """Until this node has run a worker, or all is done. The code is on two disks and wherever a worker ran; it is gone if
+        all those are."""
         def has_run():
+            experiment = self.see()
             trained = {s.trial for s in read_steps(self.log, self.identity)}
-            return any(slot["node_name"] == node.name and trial["index"] in trained
-                       for trial in self.see()["trials"] for slot in trial["slots"])
+            return over(experiment) or any(slot["node_name"] == node.name and trial["index"] in trained
+                                           for trial in experiment["trials"] for slot in trial["slots"])
 
         wait_until(has_run, 60, f"a worker on {node.name}")
 
@@ -425,7 +427,7 @@ def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
     log = lab.dir / "steps"
-    identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=14))
+    identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=24))
     wait_step(log, identity, 20)
     workers = {pid for pid, _ in workers_of(identity)}
     for with_signal in (signal.SIGTERM, signal.SIGKILL):
@@ -440,11 +442,11 @@ def restart_daemons_under_a_trial(lab):
                 mesh.wait_alive(2)
                 node.listen = node.json("status")["address"]
     reached = read_steps(log, identity)[-1].step
-    expect(reached < 14 * 22, "the trial was over before the last restart")
+    expect(reached < 24 * 22, "the trial was over before the last restart")
     final = wait_over(mesh, identity, 60)
     expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
-    expect_each_once(log, identity, 2, 14 * 22, attempt=1)
-    return f"four restarts before step {reached} of {14 * 22}"
+    expect_each_once(log, identity, 2, 24 * 22, attempt=1)
+    return f"four restarts before step {reached} of {24 * 22}"
 
 
 @case(limit_s=90)
