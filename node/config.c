@@ -94,10 +94,21 @@ static bool is_word_char(char c, bool first)
     return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
 }
 
-/* The names SHOAL_... are the daemon's own: through them a worker finds its socket and token. */
+bool config_variable_is_reserved(const char *name, size_t bytes)
+{
+    static const char *const reserved[] = {"SHOAL_SOCKET", "SHOAL_TOKEN", "SHOAL_EXPERIMENT", "SHOAL_TRIAL", "SHOAL_ATTEMPT",
+                                           "SHOAL_RANK",   "SHOAL_SIZE",  "SHOAL_SEED",       "SHOAL_HPARAMS"};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+        if (pack_text_is(name, bytes, reserved[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool variable_name_is_good(const char *name, size_t bytes)
 {
-    bool good = bytes > 0 && !(bytes >= 6 && memcmp(name, "SHOAL_", 6) == 0);
+    bool good = bytes > 0 && !config_variable_is_reserved(name, bytes);
     for (size_t i = 0; good && i < bytes; i++) {
         good = is_word_char(name[i], i == 0);
     }

@@ -51,6 +51,10 @@ struct config {
     uint32_t hyperparameters_bytes;
 };
 
+/* True for the names that the daemon sets in a worker's environment (docs/wire.md): through them it finds its socket and
+ * token. Other SHOAL_... names are the programs' own (SHOAL_DATA of shoal-train). */
+bool config_variable_is_reserved(const char *name, size_t bytes);
+
 struct search_space config_search_space(const struct config *config);
 
 /* One MessagePack map; unpack checks every bound: 0 or ERR_MALFORMED. */

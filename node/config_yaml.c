@@ -875,9 +875,8 @@ static int variable_add(struct parse *parse, struct variables *variables, const 
         return fail(parse, node, "the environment variable '%.*s' has a bad name; allowed are letters, digits and _, no "
                                  "digit first", shown, name);
     }
-    if (bytes >= 6 && memcmp(name, "SHOAL_", 6) == 0) {
-        return fail(parse, node, "the environment variable '%.*s' is set by the daemon; names must not begin with SHOAL_",
-                    shown, name);
+    if (config_variable_is_reserved(name, bytes)) {
+        return fail(parse, node, "the environment variable '%.*s' is set by the daemon; choose another name", shown, name);
     }
     for (uint32_t i = 0; i < variables->count; i++) {
         if (variables->name_bytes[i] == bytes && memcmp(variables->names[i], name, bytes) == 0) {

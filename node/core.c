@@ -610,6 +610,7 @@ static void tick(struct node_core *core)
     core_members_housekeep(core);
     core_owner_housekeep(core);
     core_coordinator_housekeep(core);
+    core_replicas_housekeep(core);
     core_requests_housekeep(core);
     if (core->refused != NULL && core->now_ms >= core->retry_ms) {
         retry_refused(core);

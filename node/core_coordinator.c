@@ -628,6 +628,12 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
         for (uint32_t i = 0; i < gang->member_count; i++) {
             unreachable |= !core_node_alive(core, gang->members[i].node);
         }
+        if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
+            /* Its workers may have begun over there: no verdict now, judge() knows when one may be given. */
+            gang_unlink(coordination, gang);
+            arena_give(&core->arena, gang, sizeof *gang);
+            return true;
+        }
         if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");
             return true;

@@ -27,7 +27,7 @@ static void finish(struct node_core *core, const struct core_push *push)
     fact_manifest_pack(&writer, &fact);
     struct core_pending *pending =
         core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
-    if (pending != NULL && fact.durable) {
+    if (pending != NULL && fact.durable && !push->is_repair) {
         pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
@@ -120,13 +120,92 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             continue;
         }
         push->waiting_count--;
-        if (event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX) {
+        bool is_kept = event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX;
+        if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
         }
         if (!advance(core, push)) {
-            finish(core, push);
+            if (is_kept || !push->is_repair) {
+                finish(core, push);
+            }
             push_drop(core, push);
         }
         return;
+    }
+}
+
+/* ---- repair ------------------------------------------------------------------------------------------------------------- */
+
+static bool list_has(const node_id *list, uint32_t count, node_id node)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (node_id_equal(list[i], node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A holder died: the living holder with the smallest id copies the trial's newest checkpoint to one more node. What it
+ * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
+static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    if (newest == NULL) {
+        return;
+    }
+    node_id alive[FACT_HOLDERS_MAX];
+    uint32_t count = 0;
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        for (uint32_t i = 0; hash256_equal(row->blob, newest->blob) && i < row->holder_count; i++) {
+            if (core_node_alive(core, row->holders[i]) && !list_has(alive, count, row->holders[i]) &&
+                count < FACT_HOLDERS_MAX) {
+                alive[count++] = row->holders[i];
+            }
+        }
+    }
+    uint32_t wanted = experiment->config->checkpoint_replicas;
+    wanted = wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : wanted;
+    bool is_mine = list_has(alive, count, core->options.self);
+    for (uint32_t i = 0; i < count; i++) {
+        is_mine &= node_id_compare(core->options.self, alive[i]) <= 0;
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        is_mine &= !hash256_equal(push->blob, newest->blob);
+    }
+    struct core_push *push = is_mine && count < wanted ? arena_take(&core->arena, sizeof *push) : NULL;
+    if (push == NULL) {
+        return;
+    }
+    push->attempt = newest->attempt;
+    push->step = newest->step;
+    push->blob = newest->blob;
+    push->bytes = newest->bytes;
+    push->is_repair = true;
+    push->wanted = wanted;
+    push->holder_count = count;
+    push->asked_count = count;
+    memcpy(push->holders, alive, count * sizeof alive[0]);
+    memcpy(push->asked, alive, count * sizeof alive[0]);
+    push->next = core->pushes;
+    core->pushes = push;
+    if (!advance(core, push)) {
+        push_drop(core, push); /* nobody is left to ask */
+    }
+}
+
+void core_replicas_housekeep(struct node_core *core)
+{
+    if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
+        return;
+    }
+    core->repair_ms = core->now_ms + CORE_REPAIR_MS;
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        for (uint32_t t = 0; experiment->known && t < experiment->trial_slots; t++) {
+            if (experiment->trials[t] != NULL && core_has_room(core, 64, 1u << 16)) {
+                repair_trial(core, experiment, experiment->trials[t]);
+            }
+        }
     }
 }

@@ -39,6 +39,7 @@
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
+#define CORE_REPAIR_MS 2000         /* between two looks for checkpoints with too few living copies */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
 _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer than its reservations live");
@@ -195,6 +196,7 @@ struct core_push {
     hash256 blob;
     uint64_t bytes;
     uint32_t wanted; /* copies */
+    bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     uint32_t asked_count; /* of the candidates in rendezvous order */
@@ -243,6 +245,7 @@ struct node_core {
     struct core_ack *acks;
 
     uint64_t housekeep_ms;
+    uint64_t repair_ms;
     uint32_t rotate;
 
     uint8_t *outbox; /* published in this step, envelopes end to end; sent to everybody at its end */
@@ -335,6 +338,7 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
+void core_replicas_housekeep(struct node_core *core);
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */

@@ -374,6 +374,13 @@ static int read_meta(struct daemon *daemon, const char *key, void *out, size_t c
     return state_get(daemon->state, STATE_META, key, strlen(key), out, capacity, count);
 }
 
+static int write_meta(struct daemon *daemon, const char *key, const void *value, size_t count)
+{
+    struct state_op op = {
+        .table = STATE_META, .key = key, .key_bytes = strlen(key), .value = value, .value_bytes = count};
+    return state_put_batch(daemon->state, &op, 1);
+}
+
 /* Remembers that a member's connection is not where its record says. False: too many are. */
 static bool note_hinted(struct daemon *daemon, node_id node)
 {
@@ -582,13 +589,6 @@ static void loop(struct daemon *daemon, int signal_fd)
 
 /* ---- start and stop ------------------------------------------------------------------------------------------------------- */
 
-static int write_meta(struct daemon *daemon, const char *key, const void *value, size_t count)
-{
-    struct state_op op = {
-        .table = STATE_META, .key = key, .key_bytes = strlen(key), .value = value, .value_bytes = count};
-    return state_put_batch(daemon->state, &op, 1);
-}
-
 /* A new boot number, on disk before anything of this life leaves the node. */
 static int new_boot(struct daemon *daemon)
 {
@@ -693,12 +693,32 @@ static int open_sockets(struct daemon *daemon, char error[256])
                                       .zap = daemon->zap,
                                       .keys = &daemon->keys,
                                       .listen = daemon->options.listen};
-    code = control_open(&control, &daemon->control, error);
+    /* With port 0, the port of the last life if it is free: so that a mesh whose daemons are all restarted at once finds
+     * itself again by the addresses that it remembers. */
+    char host[FACT_ADDRESS_BYTES], last[FACT_ADDRESS_BYTES + 8];
+    uint8_t port[2];
+    size_t port_bytes;
+    const char *colon = strrchr(daemon->options.listen, ':');
+    host_of_address(daemon->options.listen, host);
+    code = ERR_NOT_FOUND;
+    if (colon != NULL && strcmp(colon, ":0") == 0 && read_meta(daemon, "port", port, sizeof port, &port_bytes) == 0 &&
+        port_bytes == sizeof port) {
+        (void)format_text(last, sizeof last, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                          (unsigned)bytes_get_u16(port));
+        control.listen = last;
+        code = control_open(&control, &daemon->control, error);
+        control.listen = daemon->options.listen;
+    }
+    if (code != 0) {
+        error[0] = '\0';
+        code = control_open(&control, &daemon->control, error);
+    }
     if (code != 0) {
         return code;
     }
-    char bulk_listen[FACT_ADDRESS_BYTES + 4], host[FACT_ADDRESS_BYTES];
-    host_of_address(daemon->options.listen, host);
+    bytes_put_u16(port, control_port(daemon->control));
+    (void)write_meta(daemon, "port", port, sizeof port);
+    char bulk_listen[FACT_ADDRESS_BYTES + 4];
     (void)snprintf(bulk_listen, sizeof bulk_listen, strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
     struct bulk_options bulk = {.context = daemon->context,
                                 .zap = daemon->zap,
