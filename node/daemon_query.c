@@ -174,13 +174,6 @@ static void stream_wait(struct daemon *daemon, struct daemon_client *client, str
     }
 }
 
-static bool part_watch(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
-                       uint32_t *from, struct pack_writer *writer)
-{
-    (void)argument;
-    return render_show(core, experiment, from, writer);
-}
-
 static void stream_watch(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
                          const struct view_experiment *experiment)
 {
@@ -213,7 +206,7 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
         pack_u64(&reply.writer, daemon->core->peer_count + 1u);
         local_reply_send(daemon, client, &reply, -1);
     }
-    reply_parts(daemon, client, stream->id, part_watch, experiment, 0, over);
+    reply_parts(daemon, client, stream->id, part_show, experiment, 0, over);
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
