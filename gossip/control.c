@@ -19,8 +19,12 @@
 /* MESSAGE_BYTES_MAX and what CURVE and ZMTP add. Without a limit one stranger's frame took 375 MB. */
 #define FRAME_BYTES_MAX ((int64_t)MESSAGE_BYTES_MAX + 1024)
 #define HANDSHAKE_MS 2000
-#define HEARTBEAT_MS 1000
-#define HEARTBEAT_DEAD_MS 3000
+/* A link on which something sent is not acknowledged for this long is dead (TCP_USER_TIMEOUT). libzmq's own heartbeats
+ * are not used: see docs/dependencies.md. */
+#define UNACKNOWLEDGED_MS 3000
+#define KEEPALIVE_IDLE_S 20 /* the side that only receives learns from these that the other end is gone */
+#define KEEPALIVE_PROBE_S 5
+#define KEEPALIVE_PROBES 3
 #define CONNECT_MS 1000
 #define RECONNECT_MS 100
 #define RECONNECT_MS_MAX 1000
@@ -28,6 +32,10 @@
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
 #define BAD_PER_CALL 64 /* messages thrown away in one control_receive */
+#define SENDERS 256     /* hash of senders, to share the inbox fairly */
+#define SENDER_MESSAGES 1024
+#define SENDER_BYTES (CONTROL_QUEUE * (size_t)MESSAGE_BYTES_MAX)
+#define INBOX_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
 #define HOST_BYTES 64
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
@@ -42,6 +50,14 @@ struct peer {
     uint8_t curve_public[32];
     char address[CONTROL_ADDRESS_BYTES];
     uint64_t failing_since_ms; /* 0: the last send went through */
+};
+
+/* Taken from libzmq, not yet by the daemon. */
+struct letter {
+    struct letter *next;
+    zmq_msg_t routing_id, message;
+    unsigned frames; /* 2, or it is malformed */
+    uint16_t sender;
 };
 
 struct client {
@@ -66,8 +82,13 @@ struct control {
     void *monitor; /* reports failed handshakes of the router */
     uint8_t curve_public[32], curve_secret[32];
     uint16_t port;
-    bool receiving; /* `message` holds one */
-    zmq_msg_t message;
+    struct letter *inbox, **inbox_end;
+    struct letter *reading; /* control_receive gave it out last */
+    size_t inbox_bytes;
+    struct {
+        uint32_t messages;
+        size_t bytes;
+    } senders[SENDERS];
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -201,18 +222,24 @@ static bool set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-/* What the ROUTER and all DEALERs share. */
+/* What the ROUTER and all DEALERs share. Keepalives cost nothing where membership's probes pass anyway. */
 static bool set_common(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32])
 {
     int64_t frame_bytes_max = FRAME_BYTES_MAX;
     return set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDHWM, CONTROL_QUEUE) &&
-           set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+           set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) && set_int(socket, ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE, 1) && set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_S) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max) == 0 &&
            zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, curve_public, 32) == 0 &&
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, curve_secret, 32) == 0;
 }
 
-/* libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is
+/* No RCVHWM: the inbox bounds what waits, since libzmq aborts on a ping that it had read when the queue was full and the
+ * connection broke (docs/dependencies.md).
+ *
+ * libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is
  * set. Builds that lack the option are safe too: such connections have no User-Id, and zap_identify refuses what they
  * say. */
 static bool set_router(void *socket, const struct keys *keys)
@@ -220,12 +247,11 @@ static bool set_router(void *socket, const struct keys *keys)
     static const char domain[] = ZAP_DOMAIN_CONTROL;
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);
     return set_common(socket, keys->curve_public, keys->curve_secret) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           set_int(socket, ZMQ_RCVHWM, CONTROL_QUEUE) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+           set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
            set_int(socket, ZMQ_BACKLOG, 256) && zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
 }
 
-/* Heartbeats go out from DEALERs only: their TTL makes the ROUTER at the other end notice a dead link as well, for half
- * of the traffic. */
+/* Nothing is ever read from a DEALER: a peer that sends there anyway stops its own connection. */
 static bool set_dealer(void *socket, const char *address, const uint8_t server_public[32])
 {
     char endpoint[CONTROL_ADDRESS_BYTES + 8];
@@ -234,9 +260,6 @@ static bool set_dealer(void *socket, const char *address, const uint8_t server_p
            set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
-           set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
-           set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_DEAD_MS) &&
-           set_int(socket, ZMQ_HEARTBEAT_TTL, HEARTBEAT_DEAD_MS) &&
            zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server_public, 32) == 0 && zmq_connect(socket, endpoint) == 0;
 }
 
@@ -284,6 +307,84 @@ static int router_bind(void *socket, const char *listen)
     }
     return 0;
 }
+
+/* ---- inbox ------------------------------------------------------------------------------------------------------- */
+
+static void letter_free(struct letter **letter)
+{
+    if (*letter != NULL) {
+        (void)zmq_msg_close(&(*letter)->routing_id);
+        (void)zmq_msg_close(&(*letter)->message);
+        free(*letter);
+        *letter = NULL;
+    }
+}
+
+/* Reads one whole message: the routing id, which the ROUTER adds, and one frame. False: none is there. */
+static bool letter_read(void *router, struct letter *letter)
+{
+    (void)zmq_msg_init(&letter->routing_id);
+    (void)zmq_msg_init(&letter->message);
+    if (zmq_msg_recv(&letter->routing_id, router, ZMQ_DONTWAIT) < 0) {
+        return false;
+    }
+    letter->frames = 1;
+    bool more = zmq_msg_more(&letter->routing_id) != 0;
+    while (more) {
+        zmq_msg_t frame;
+        (void)zmq_msg_init(&frame);
+        if (zmq_msg_recv(letter->frames == 1 ? &letter->message : &frame, router, ZMQ_DONTWAIT) < 0) {
+            letter->frames = 0;
+            break;
+        }
+        more = zmq_msg_more(letter->frames == 1 ? &letter->message : &frame) != 0;
+        (void)zmq_msg_close(&frame);
+        letter->frames++;
+    }
+    return true;
+}
+
+/* Takes what libzmq has received, so that it cannot pile up there without a bound. Of one sender, what is too much is
+ * dropped. */
+static void inbox_fill(struct control *control)
+{
+    struct letter *letter;
+    while ((letter = malloc(sizeof *letter)) != NULL && letter_read(control->router, letter)) {
+        const char *user_id = letter->frames > 1 ? zmq_msg_gets(&letter->message, "User-Id") : NULL;
+        size_t bytes = zmq_msg_size(&letter->message);
+        letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
+        letter->next = NULL;
+        if (control->senders[letter->sender].messages == SENDER_MESSAGES ||
+            control->senders[letter->sender].bytes + bytes > SENDER_BYTES || control->inbox_bytes + bytes > INBOX_BYTES) {
+            control->statistics.overrun++;
+            letter_free(&letter);
+            continue;
+        }
+        control->senders[letter->sender].messages++;
+        control->senders[letter->sender].bytes += bytes;
+        control->inbox_bytes += bytes;
+        *control->inbox_end = letter;
+        control->inbox_end = &letter->next;
+    }
+    letter_free(&letter);
+}
+
+/* The oldest, for letter_free; NULL when it is empty. */
+static struct letter *inbox_take(struct control *control)
+{
+    struct letter *letter = control->inbox;
+    if (letter != NULL) {
+        size_t bytes = zmq_msg_size(&letter->message);
+        control->inbox = letter->next;
+        control->inbox_end = control->inbox == NULL ? &control->inbox : control->inbox_end;
+        control->senders[letter->sender].messages--;
+        control->senders[letter->sender].bytes -= bytes;
+        control->inbox_bytes -= bytes;
+    }
+    return letter;
+}
+
+/* ---- open and close ----------------------------------------------------------------------------------------------- */
 
 static void *monitor_open(void *context, void *router)
 {
@@ -339,6 +440,7 @@ int control_open(const struct control_options *options, struct control **out, ch
     control->zap = options->zap;
     memcpy(control->curve_public, options->keys->curve_public, 32);
     memcpy(control->curve_secret, options->keys->curve_secret, 32);
+    control->inbox_end = &control->inbox;
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         control->checks[i].fd = -1;
     }
@@ -380,8 +482,9 @@ void control_close(struct control **control)
             (void)close(self->checks[i].fd);
         }
     }
-    if (self->receiving) {
-        (void)zmq_msg_close(&self->message);
+    letter_free(&self->reading);
+    for (struct letter *letter = inbox_take(self); letter != NULL; letter = inbox_take(self)) {
+        letter_free(&letter);
     }
     if (self->router != NULL) {
         (void)zmq_socket_monitor(self->router, NULL, 0);
@@ -416,7 +519,7 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 
 uint64_t control_next_ms(const struct control *control)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = control->inbox != NULL ? 0 : UINT64_MAX;
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].done) {
             return 0; /* an answer waits to be taken */
@@ -505,59 +608,26 @@ static uint64_t client_remember(struct control *control, zmq_msg_t *routing_id)
     return slot->handle;
 }
 
-/* Reads one whole message: the routing id, which the ROUTER adds, and one frame. True: one was there; control->message
- * holds its frame unless `*frames` is not 2. */
-static bool receive_frames(struct control *control, zmq_msg_t *routing_id, unsigned *frames)
+static bool incoming_accept(struct control *control, struct letter *letter, struct control_incoming *out)
 {
-    if (control->receiving) {
-        (void)zmq_msg_close(&control->message);
-        control->receiving = false;
-    }
-    if (zmq_msg_recv(routing_id, control->router, ZMQ_DONTWAIT) < 0) {
-        return false;
-    }
-    *frames = 1;
-    bool more = zmq_msg_more(routing_id) != 0;
-    while (more) {
-        zmq_msg_t frame;
-        (void)zmq_msg_init(&frame);
-        if (zmq_msg_recv(&frame, control->router, ZMQ_DONTWAIT) < 0) {
-            (void)zmq_msg_close(&frame);
-            return true;
-        }
-        more = zmq_msg_more(&frame) != 0;
-        if (*frames == 1) {
-            control->message = frame; /* libzmq's messages may be moved while nobody else refers to them */
-            control->receiving = true;
-        } else {
-            (void)zmq_msg_close(&frame);
-        }
-        (*frames)++;
-    }
-    return true;
-}
-
-static bool incoming_accept(struct control *control, zmq_msg_t *routing_id, unsigned frames,
-                            struct control_incoming *out)
-{
-    if (!control->receiving || frames != 2) {
+    if (letter->frames != 2) {
         control->statistics.malformed++;
         return false;
     }
-    size_t count = zmq_msg_size(&control->message);
+    size_t count = zmq_msg_size(&letter->message);
     if (count > MESSAGE_BYTES_MAX) {
         control->statistics.oversized++;
         return false;
     }
-    struct control_incoming incoming = {.bytes = zmq_msg_data(&control->message), .count = count};
-    if (zap_identify(control->zap, zmq_msg_gets(&control->message, "User-Id"),
-                     zmq_msg_get(&control->message, ZMQ_SRCFD), &incoming.from) != 0) {
+    struct control_incoming incoming = {.bytes = zmq_msg_data(&letter->message), .count = count};
+    if (zap_identify(control->zap, zmq_msg_gets(&letter->message, "User-Id"),
+                     zmq_msg_get(&letter->message, ZMQ_SRCFD), &incoming.from) != 0) {
         return false;
     }
-    const char *host = zmq_msg_gets(&control->message, "Peer-Address");
+    const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
     (void)bytes_copy_text(incoming.host, sizeof incoming.host, host != NULL ? host : "");
     if (incoming.from.kind == ZAP_INVITE) {
-        incoming.client = client_remember(control, routing_id);
+        incoming.client = client_remember(control, &letter->routing_id);
     }
     control->statistics.received++;
     control->statistics.received_bytes += count;
@@ -567,18 +637,20 @@ static bool incoming_accept(struct control *control, zmq_msg_t *routing_id, unsi
 
 int control_receive(struct control *control, struct control_incoming *out)
 {
-    zmq_msg_t routing_id;
-    (void)zmq_msg_init(&routing_id);
-    int result = ERR_AGAIN;
-    unsigned frames = 0;
-    for (int i = 0; i < BAD_PER_CALL && receive_frames(control, &routing_id, &frames); i++) {
-        if (incoming_accept(control, &routing_id, frames, out)) {
-            result = 0;
+    letter_free(&control->reading);
+    inbox_fill(control);
+    for (int i = 0; i < BAD_PER_CALL; i++) {
+        struct letter *letter = inbox_take(control);
+        if (letter == NULL) {
             break;
         }
+        if (incoming_accept(control, letter, out)) {
+            control->reading = letter;
+            return 0;
+        }
+        letter_free(&letter);
     }
-    (void)zmq_msg_close(&routing_id);
-    return result;
+    return ERR_AGAIN;
 }
 
 /* The slot of `node`, or the free one where it belongs. */

@@ -5,10 +5,11 @@
  * protocol thread uses it, and every call but control_address_resolve and control_join returns at once.
  *
  * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
- * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order.
+ * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order. What has
+ * arrived waits for control_receive in an inbox with a bound per sender (1,024 messages, 4 MiB) and one for all
+ * (64 MiB); what is beyond is dropped.
  *
- * A peer without a key costs a socket for at most 2 s (the handshake). Known weakness: a member that means harm may
- * open many connections; each holds at most CONTROL_QUEUE messages of 64 KiB.
+ * A peer without a key costs a socket for at most 2 s (the handshake).
  *
  * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved
  * once, at configuration time, by control_address_resolve, because a name server must not stall the mesh. */
@@ -114,6 +115,7 @@ struct control_statistics {
     uint64_t dropped;   /* by control_send and control_reply */
     uint64_t oversized; /* received, longer than MESSAGE_BYTES_MAX */
     uint64_t malformed; /* received, with more than one frame */
+    uint64_t overrun;   /* received, but too much of this sender waits already */
     uint64_t refused;   /* handshakes refused: key not admitted (all sockets of the context) */
     uint64_t failed;    /* handshakes that broke: no ZMTP, no CURVE, frame too large, too slow, gone */
     uint64_t cut;       /* connections shut because their key had gone */

@@ -698,6 +698,10 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
                                 const struct view_trial *trial, struct choice *choices, uint32_t *at_best)
 {
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    struct view_manifest united = {0};
+    if (newest != NULL) {
+        (void)view_manifest_unite(newest, &united);
+    }
     uint32_t count = 0;
     *at_best = 0;
     for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
@@ -717,8 +721,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
         }
-        for (uint32_t h = 0; newest != NULL && h < newest->holder_count; h++) {
-            choice->has_copy |= node_id_equal(newest->holders[h], member->id);
+        for (uint32_t h = 0; h < united.holder_count; h++) {
+            choice->has_copy |= node_id_equal(united.holders[h], member->id);
         }
         count += choice->free_count > 0;
     }

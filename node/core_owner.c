@@ -450,6 +450,7 @@ static void prepared(struct node_core *core, const struct node_event *event)
     } else {
         worker->phase = CORE_WORKER_PREPARED;
         worker->master_port = event->u.worker.port;
+        core_replicas_fetched(core, worker->attempt.experiment);
         put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
     }
 }

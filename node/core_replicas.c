@@ -112,8 +112,135 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     }
 }
 
+/* ---- code ---------------------------------------------------------------------------------------------------------------- */
+
+static struct core_code *find_code(struct node_core *core, experiment_id experiment)
+{
+    struct core_code **link = &core->codes;
+    while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
+        link = &(*link)->next;
+    }
+    struct core_code *code = *link;
+    if (code == NULL || !experiment_id_equal(code->experiment, experiment)) {
+        code = arena_take(&core->arena, sizeof *code);
+        if (code != NULL) {
+            code->experiment = experiment;
+            code->next = *link;
+            *link = code;
+        }
+    }
+    return code;
+}
+
+static void push_code(struct node_core *core, hash256 blob, node_id to)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
+    effect->u.push.blob = blob;
+    effect->u.push.to = to;
+}
+
+/* Whoever has the code sees to it that the first nodes in rendezvous order of the experiment have it too. Several may do
+ * so at once: a node that has it answers that at once. */
+static void repair_code(struct node_core *core, const struct view_experiment *experiment)
+{
+    struct core_code *code = find_code(core, experiment->id);
+    if (code == NULL) {
+        return;
+    }
+    code->pass = core->repair_pass;
+    if (core->now_ms < code->retry_ms) {
+        return;
+    }
+    node_id nodes[NODE_MEMBERS_MAX];
+    uint32_t count = 0;
+    nodes[count++] = core->options.self;
+    for (uint32_t i = 0; i < core->peer_count && count < NODE_MEMBERS_MAX; i++) {
+        if (core_node_trusted(core, core->peers[i]->id)) {
+            nodes[count++] = core->peers[i]->id;
+        }
+    }
+    rendezvous_sort(nodes, count, experiment->id.bytes, sizeof experiment->id.bytes);
+    for (uint32_t i = 0; i < count && i < CORE_CODE_COPIES; i++) {
+        const struct core_peer *peer = core_find_peer(core, nodes[i]);
+        if (peer == NULL) {
+            continue; /* ourselves */
+        }
+        struct core_code_copy *copy = NULL;
+        for (uint32_t c = 0; c < FACT_HOLDERS_MAX; c++) {
+            if (node_id_equal(code->copies[c].node, nodes[i])) {
+                copy = &code->copies[c];
+            }
+        }
+        if (copy == NULL) {
+            copy = &code->copies[0]; /* newest first */
+            memmove(copy + 1, copy, (FACT_HOLDERS_MAX - 1) * sizeof *copy);
+            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot};
+        } else if (copy->boot != peer->boot) {
+            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot}; /* perhaps with another disk */
+        }
+        if (!copy->is_asked && !copy->has_code) {
+            copy->is_asked = true;
+            push_code(core, experiment->code, nodes[i]);
+        } else if (!copy->is_asked && !copy->has_config_text && !hash256_is_none(experiment->config_text)) {
+            copy->is_asked = true;
+            push_code(core, experiment->config_text, nodes[i]);
+        }
+    }
+}
+
+static void code_pushed(struct node_core *core, const struct node_event *event)
+{
+    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, code->experiment);
+        bool is_code = experiment != NULL && hash256_equal(experiment->code, event->u.blob.blob);
+        bool is_text = experiment != NULL && hash256_equal(experiment->config_text, event->u.blob.blob);
+        for (uint32_t i = 0; (is_code || is_text) && i < FACT_HOLDERS_MAX; i++) {
+            struct core_code_copy *copy = &code->copies[i];
+            if (node_id_equal(copy->node, event->u.blob.node)) {
+                copy->is_asked = false;
+                if (is_code && event->u.blob.ok && !copy->has_code) {
+                    const struct view_member *member = view_find_member(&core->view, copy->node);
+                    TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
+                          member != NULL ? member->name : "?");
+                }
+                copy->has_code |= is_code && event->u.blob.ok;
+                copy->has_config_text |= is_text && event->u.blob.ok;
+                code->retry_ms = event->u.blob.ok ? code->retry_ms : core->now_ms + CORE_CODE_RETRY_MS;
+            }
+        }
+    }
+}
+
+static void drop_codes(struct node_core *core)
+{
+    for (struct core_code **link = &core->codes; *link != NULL;) {
+        struct core_code *code = *link;
+        if (code->pass == core->repair_pass) {
+            link = &code->next;
+        } else {
+            *link = code->next;
+            arena_give(&core->arena, code, sizeof *code);
+        }
+    }
+}
+
+void core_replicas_fetched(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
+        if (experiment_id_equal(code->experiment, experiment)) {
+            code->retry_ms = 0;
+        }
+    }
+}
+
+/* ---- copies made --------------------------------------------------------------------------------------------------------- */
+
 void core_replicas_pushed(struct node_core *core, const struct node_event *event)
 {
+    if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
+        code_pushed(core, event);
+        return;
+    }
     for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
         if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
             !attempt_id_equal(&push->attempt, &event->u.blob.attempt) || push->waiting_count == 0) {
@@ -154,14 +281,13 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     if (newest == NULL) {
         return;
     }
+    struct view_manifest united;
+    (void)view_manifest_unite(newest, &united);
     node_id alive[FACT_HOLDERS_MAX];
     uint32_t count = 0;
-    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        for (uint32_t i = 0; hash256_equal(row->blob, newest->blob) && i < row->holder_count; i++) {
-            if (core_node_alive(core, row->holders[i]) && !list_has(alive, count, row->holders[i]) &&
-                count < FACT_HOLDERS_MAX) {
-                alive[count++] = row->holders[i];
-            }
+    for (uint32_t i = 0; i < united.holder_count; i++) {
+        if (core_node_alive(core, united.holders[i])) {
+            alive[count++] = united.holders[i];
         }
     }
     uint32_t wanted = experiment->config->checkpoint_replicas;
@@ -200,12 +326,20 @@ void core_replicas_housekeep(struct node_core *core)
         return;
     }
     core->repair_ms = core->now_ms + CORE_REPAIR_MS;
+    core->repair_pass++;
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
         const struct view_experiment *experiment = core->view.experiments[i];
-        for (uint32_t t = 0; experiment->known && t < experiment->trial_slots; t++) {
+        if (!experiment->known) {
+            continue;
+        }
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL && core_has_room(core, 64, 1u << 16)) {
                 repair_trial(core, experiment, experiment->trials[t]);
             }
         }
+        if (!view_experiment_over(experiment) && core_has_room(core, 64, 1u << 16)) {
+            repair_code(core, experiment);
+        }
     }
+    drop_codes(core);
 }

@@ -50,7 +50,7 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     if (!entry->published || !core_has_room(core, 64, entry->envelope_bytes)) {
         return; /* a newer version is on its way to the disk: then that is sent */
     }
-    rendezvous_sort(candidates, count, ack->ident.bytes, sizeof ack->ident.bytes);
+    rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* as core_replicas does for its code */
     node_id peer = candidates[(ack->tries++ / 2) % count];
     if (!node_id_equal(peer, ack->peer)) {
         ack->peer = peer;
@@ -235,8 +235,7 @@ static void control(struct node_core *core, const struct node_event *event)
         }
     }
     enum view_experiment_state state = view_experiment_state(experiment);
-    bool is_over = state == VIEW_COMPLETED || state == VIEW_FAILED || state == VIEW_CANCELLED;
-    if (is_over && !(event->u.request.kind == NODE_REQUEST_CANCEL && state == VIEW_CANCELLED)) {
+    if (view_experiment_over(experiment) && !(event->u.request.kind == NODE_REQUEST_CANCEL && state == VIEW_CANCELLED)) {
         char text[NODE_REPLY_BYTES];
         format_text(text, sizeof text, "The experiment is %s already, so there is nothing to %s.",
                     view_experiment_state_name(state),

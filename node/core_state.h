@@ -39,7 +39,9 @@
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
-#define CORE_REPAIR_MS 2000         /* between two looks for checkpoints with too few living copies */
+#define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
+#define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
+#define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
 _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer than its reservations live");
@@ -204,6 +206,22 @@ struct core_push {
     node_id asked[FACT_HOLDERS_MAX * 2];
 };
 
+/* Where the code of an experiment that is not over has been seen to be. Never on disk: who restarts asks again. */
+struct core_code_copy {
+    node_id node;
+    uint64_t boot;
+    bool is_asked; /* a push is under way */
+    bool has_code, has_config_text;
+};
+
+struct core_code {
+    struct core_code *next; /* by experiment id */
+    experiment_id experiment;
+    uint64_t retry_ms; /* it is not here, or could not be pushed: not before */
+    struct core_code_copy copies[FACT_HOLDERS_MAX];
+    uint64_t pass; /* housekeeping: those of experiments that are over are dropped */
+};
+
 struct node_core {
     struct node_options options;
     struct arena arena;
@@ -242,10 +260,12 @@ struct node_core {
     struct core_coordination *coordinations;
     struct core_backoff backoffs[CORE_BACKOFFS_MAX];
     struct core_push *pushes;
+    struct core_code *codes;
     struct core_ack *acks;
 
     uint64_t housekeep_ms;
     uint64_t repair_ms;
+    uint64_t repair_pass;
     uint32_t rotate;
 
     uint8_t *outbox; /* published in this step, envelopes end to end; sent to everybody at its end */
@@ -339,6 +359,7 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
 void core_replicas_housekeep(struct node_core *core);
+void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */

@@ -49,6 +49,7 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .memory_bytes = anonymous_bytes(),
                                         .handshakes = control.refused + control.failed + bulk.failed,
                                         .oversized = control.oversized,
+                                        .overrun = control.overrun,
                                         .malformed = control.malformed + edge.malformed + bulk.malformed,
                                         .strangers = edge.unknown + bulk.refused,
                                         .forged = edge.forged};
@@ -146,12 +147,6 @@ static struct client_stream *new_stream(struct daemon *daemon, const struct loca
     return NULL;
 }
 
-static bool is_over(const struct view_experiment *experiment)
-{
-    enum view_experiment_state state = view_experiment_state(experiment);
-    return state == VIEW_COMPLETED || state == VIEW_CANCELLED || state == VIEW_FAILED;
-}
-
 static void stream_wait(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
                         const struct view_experiment *experiment, uint64_t now_ms)
 {
@@ -159,7 +154,7 @@ static void stream_wait(struct daemon *daemon, struct daemon_client *client, str
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     render_experiment_state(daemon->core, experiment, &writer);
-    bool over = is_over(experiment);
+    bool over = view_experiment_over(experiment);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over);
     struct local_reply reply;
     if (!over && stream->until_ms != 0 && now_ms >= stream->until_ms) {
@@ -185,7 +180,7 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
     uint32_t from = 0;
     pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
     (void)render_show(daemon->core, experiment, &from, &writer);
-    bool over = is_over(experiment);
+    bool over = view_experiment_over(experiment);
     uint32_t alive = 1;
     for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
         alive += core_node_alive(daemon->core, daemon->core->peers[i]->id);
@@ -337,7 +332,7 @@ static bool trial_is_over(const struct daemon *daemon, const struct daemon_serie
         return true;
     }
     enum view_trial_state state = view_trial_state(experiment, series->trial);
-    return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || is_over(experiment);
+    return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(experiment);
 }
 
 static void series_ask(struct daemon *daemon, struct daemon_series *series)
@@ -709,8 +704,10 @@ static void request_checkpoint_get(struct daemon *daemon, struct local_request *
     wanted->bytes = manifest->bytes;
     wanted->attempt = manifest->attempt.number;
     wanted->blob = manifest->blob;
-    wanted->holder_count = manifest->holder_count;
-    memcpy(wanted->holders, manifest->holders, sizeof manifest->holders);
+    struct view_manifest united;
+    (void)view_manifest_unite(manifest, &united);
+    wanted->holder_count = united.holder_count;
+    memcpy(wanted->holders, united.holders, sizeof united.holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;

@@ -183,10 +183,8 @@ void query_verify(struct daemon *daemon, struct local_request *request, const st
     verify->serial = request->client->serial;
     verify->id = request->id;
     verify->trial = trial->index;
-    for (const struct view_manifest *m = trial->manifests; m != NULL; m = m->next) {
-        struct view_manifest *copy = &verify->rows[verify->row_count++].manifest;
-        *copy = *m;
-        copy->next = NULL;
+    for (const struct view_manifest *m = trial->manifests; m != NULL;) {
+        m = view_manifest_unite(m, &verify->rows[verify->row_count++].manifest);
     }
     verify->next = daemon->verifies;
     daemon->verifies = verify;

@@ -539,20 +539,21 @@ static void put_trial_slots(const struct node_core *core, const struct view_atte
 static void put_trial_checkpoint(const struct node_core *core, const struct view_trial *trial,
                                  struct pack_writer *writer)
 {
-    const struct view_manifest *newest = trial != NULL ? trial->manifests : NULL;
-    if (newest == NULL) {
+    if (trial == NULL || trial->manifests == NULL) {
         pack_nil(writer);
         return;
     }
+    struct view_manifest newest;
+    (void)view_manifest_unite(trial->manifests, &newest);
     pack_map(writer, 4);
-    put_pair_u64(writer, "step", newest->step);
-    put_pair_u64(writer, "bytes", newest->bytes);
+    put_pair_u64(writer, "step", newest.step);
+    put_pair_u64(writer, "bytes", newest.bytes);
     pack_text(writer, "durable");
-    pack_bool(writer, newest->durable);
+    pack_bool(writer, newest.durable);
     pack_text(writer, "holders");
-    pack_array(writer, newest->holder_count);
-    for (uint32_t i = 0; i < newest->holder_count; i++) {
-        pack_text(writer, render_node_name(core, newest->holders[i]));
+    pack_array(writer, newest.holder_count);
+    for (uint32_t i = 0; i < newest.holder_count; i++) {
+        pack_text(writer, render_node_name(core, newest.holders[i]));
     }
 }
 
@@ -733,9 +734,11 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
     for (uint32_t i = 0; i < experiment->trial_slots && fits; i++) {
         const struct view_trial *row = experiment->trials[i];
         bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
-        for (const struct view_manifest *m = wanted ? row->manifests : NULL; m != NULL && fits; m = m->next) {
+        for (const struct view_manifest *m = wanted ? row->manifests : NULL; m != NULL && fits;) {
+            struct view_manifest united;
+            m = view_manifest_unite(m, &united);
             if (position >= *from) {
-                render_checkpoint(core, i, m, NULL, writer);
+                render_checkpoint(core, i, &united, NULL, writer);
                 fits = list_took_row(&list);
             }
             position += fits;
@@ -758,6 +761,7 @@ static void put_refused(const struct node_core *core, const struct render_status
         {"handshakes", extra->handshakes},
         {"strangers", extra->strangers + core->counters.strangers},
         {"oversized", extra->oversized},
+        {"overrun", extra->overrun},
         {"malformed", extra->malformed + core->counters.malformed + core->view.malformed_count},
         {"forged", extra->forged},
         {"equivocations", core->counters.equivocations},

@@ -33,7 +33,7 @@ struct render_status_extra {
     const char *address; /* of the control socket; "" while it is not bound */
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
-    uint64_t handshakes, strangers, oversized, malformed, forged; /* refused at the edge; what the core refused is added */
+    uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
 };
 
 /* `mesh node version address uptime_s nodes nodes_alive slots slots_free experiments experiments_live records memory_bytes

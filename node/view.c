@@ -741,13 +741,40 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
     return running > 0 || begun > 0 ? VIEW_RUNNING : VIEW_QUEUED;
 }
 
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
+{
+    *out = *first;
+    const struct view_manifest *row = first->next;
+    for (; row != NULL && row->step == first->step && attempt_id_equal(&row->attempt, &first->attempt) &&
+           hash256_equal(row->blob, first->blob);
+         row = row->next) {
+        out->durable |= row->durable;
+        for (uint32_t i = 0; i < row->holder_count && out->holder_count < FACT_HOLDERS_MAX; i++) {
+            bool is_known = false;
+            for (uint32_t j = 0; j < out->holder_count; j++) {
+                is_known |= node_id_equal(out->holders[j], row->holders[i]);
+            }
+            if (!is_known) {
+                out->holders[out->holder_count++] = row->holders[i];
+            }
+        }
+    }
+    out->next = NULL;
+    return row;
+}
+
+bool view_experiment_over(const struct view_experiment *experiment)
+{
+    enum view_experiment_state state = view_experiment_state(experiment);
+    return state == VIEW_COMPLETED || state == VIEW_CANCELLED || state == VIEW_FAILED;
+}
+
 bool view_experiment_live(const struct view_experiment *experiment)
 {
     if (!experiment->known) {
         return false;
     }
-    enum view_experiment_state state = view_experiment_state(experiment);
-    if (state == VIEW_QUEUED || state == VIEW_RUNNING || state == VIEW_PAUSED) {
+    if (!view_experiment_over(experiment)) {
         return true;
     }
     /* Attempts that still run somewhere want their verdict, whatever became of the experiment. */

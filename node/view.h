@@ -159,6 +159,10 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 /* The report of the rightful owner of rank, or NULL. */
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
 
+/* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
+ * them). Returns the first row of the next checkpoint, or NULL. */
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
+
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
 
@@ -171,6 +175,9 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 bool view_experiment_cancelled(const struct view_experiment *experiment);
 bool view_experiment_paused(const struct view_experiment *experiment);
 enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
+
+/* Completed, cancelled or failed: nothing of it will begin any more. */
+bool view_experiment_over(const struct view_experiment *experiment);
 
 /* True while there may still be something to coordinate. */
 bool view_experiment_live(const struct view_experiment *experiment);

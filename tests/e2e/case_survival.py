@@ -16,7 +16,6 @@ EPOCHS = 9
 STEPS = EPOCHS * 55    # of one trial: 55,000 images in batches of 1,000
 CHECKPOINT_EVERY = 25  # steps, some 0.2 s
 REPLICATE_MS = 400     # how long a checkpoint is on its way to its second disk: until then it does not count
-SUSPECT_S = 5          # a node that has been silent for so long is suspected, on a busy machine too: no new copies go there
 TRIALS = 3
 
 
@@ -92,7 +91,6 @@ class Run:
         self.silenced_ms = []  # when a node stopped being heard
         self.hit = {}          # trial -> those of these times at which it had a worker there
         self.spared = {}       # trial -> attempt, of trials that no death so far had anything to do with
-        self.bereft = set()    # trials of whose checkpoint the last copy went
         lab.note(f"seed {lab.seed}: {len(names)} nodes, submitted from {self.submitter.name}, undisturbed {self.duration:.1f} s")
 
     def wait_for(self, moment):
@@ -130,9 +128,6 @@ class Run:
                 self.hit.setdefault(trial["index"], []).append(now_ms)
             elif not self.silenced_ms and (trial["index"], trial["attempt"]) in trained:
                 self.spared[trial["index"]] = trial["attempt"]
-            holders = (trial["checkpoint"] or {}).get("holders", [])
-            if holders and all(not self.mesh.by_name(name).is_running() for name in holders):
-                self.bereft.add(trial["index"])
         self.silenced_ms.append(now_ms)
         self.lab.note(f"{time.monotonic() - self.began:.2f} s: lost {node.name} (coordinator: {before['coordinator_name']}); "
                       f"{trial_states(before)}")
@@ -140,16 +135,20 @@ class Run:
     def kill(self, node):
         self.lose(node, node.kill_machine)
 
-    def wait_code(self, node):
-        """Until this node has run a worker, or all is done. The code is on two disks and wherever a worker ran; it is gone if
-        all those are."""
-        def has_run():
-            experiment = self.see()
-            trained = {s.trial for s in read_steps(self.log, self.identity)}
-            return over(experiment) or any(slot["node_name"] == node.name and trial["index"] in trained
-                                           for trial in experiment["trials"] for slot in trial["slots"])
+    def wait_copies(self):
+        """Until a death may come again: what lost a copy by the last one is on two living nodes, or all is done."""
+        living = {node.name for node in self.mesh.living()}
 
-        wait_until(has_run, 60, f"a worker on {node.name}")
+        def are_made():
+            experiment = self.see()
+            checkpoints = [trial["checkpoint"] for trial in experiment["trials"]
+                           if trial["checkpoint"] and trial["state"] != "completed"]
+            told = "".join(node.log.read_text(errors="replace") for node in self.mesh.living())
+            coded = {name for name in living if f"the code of survival is on {name}\n" in told} | {self.submitter.name}
+            return over(experiment) or (len(coded & living) > 1 and
+                                        all(len(living & set(c["holders"])) > 1 for c in checkpoints))
+
+        wait_until(are_made, 30, "new copies of what the death took one of")
 
     def judge(self, timeout=60, viewer=None):
         final = wait_over(self.mesh, self.identity, timeout, viewer=viewer)
@@ -159,8 +158,7 @@ class Run:
         again = 0
         for trial in final["trials"]:
             again += self.judge_trial(trial)
-        bereft = f"; both copies of the checkpoint of trials {sorted(self.bereft)} died" if self.bereft else ""
-        return f"seed {self.lab.seed}: {seconds:.1f} s, undisturbed {self.duration:.1f} s; {again} steps run again{bereft}"
+        return f"seed {self.lab.seed}: {seconds:.1f} s, undisturbed {self.duration:.1f} s; {again} steps run again"
 
     def judge_trial(self, trial):
         index, lost = trial["index"], len(self.silenced_ms)
@@ -182,8 +180,7 @@ class Run:
             expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
                    f"trial {index} attempt {rows[0].attempt} has a gap or a repetition in its steps")
         expect({s.step for s in steps} == set(range(1, STEPS + 1)), f"trial {index} did not run each of its steps")
-        # Two deaths in a row can take both copies of a checkpoint: then the trial starts over, which is all that can be asked.
-        expect(again <= allowed or index in self.bereft, f"trial {index} ran {again} steps again; {allowed} are allowed")
+        expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")
         return again
 
@@ -234,14 +231,13 @@ def kill_one_of_five(lab):
 
 @case(limit_s=150, soak=True)
 def kill_all_but_one(lab):
-    """One after the other; the last node completes everything."""
+    """One after the other, the second as soon as what the first took has two copies again; the last node completes everything."""
     run = Run(lab, THREE)
-    survivor, *others = lab.random.sample(run.mesh.nodes, 3)
+    first, second = lab.random.sample(run.mesh.nodes, 2)
     run.wait_for(lab.random.uniform(0, run.duration))
-    run.kill(others[0])
-    time.sleep(lab.random.uniform(SUSPECT_S, 2 * SUSPECT_S))
-    run.wait_code(survivor)
-    run.kill(others[1])
+    run.kill(first)
+    run.wait_copies()
+    run.kill(second)
     return run.judge(timeout=90)
 
 
@@ -357,7 +353,7 @@ def kill_an_idle_coordinator(lab):
     mesh = lab.mesh(THREE)
     log = lab.dir / "steps"
     for _ in range(12):
-        identity = lab.submit(mesh.nodes[0], single(log, hidden=200, batch_size=4000, epochs=20, checkpoint_every=100))
+        identity = lab.submit(mesh.nodes[0], single(log, hidden=512, batch_size=16000, epochs=15, checkpoint_every=100))
         trial = wait_until(lambda: next((t for t in show(mesh, identity)["trials"] if t["state"] == "running"), None), 20,
                            "the trial to run")
         name = show(mesh, identity)["coordinator_name"]
@@ -367,21 +363,21 @@ def kill_an_idle_coordinator(lab):
         wait_over(mesh, identity, 20, state="cancelled")
     else:
         raise AssertionError("twelve experiments in a row were coordinated by the node that hosts their workers")
-    wait_step(log, identity, 60)
+    wait_step(log, identity, 20)
     mesh.by_name(name).kill_machine()
     killed_ms = time.time_ns() // 1_000_000
     final = wait_over(mesh, identity, 60)
     expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
     expect(final["coordinator_name"] != name, f"{name} is dead and still coordinates")
     steps = read_steps(log, identity)
-    expect_each_once(log, identity, 2, 20 * 14, attempt=1)
+    expect_each_once(log, identity, 2, 15 * 4, attempt=1)
     gaps = [(b.ms - a.ms, b.ms) for a, b in zip(steps[10:], steps[11:])]  # the first steps wait for data and caches
     median = statistics.median(gap for gap, _ in gaps)
     before = max(gap for gap, at in gaps if at < killed_ms)
     after = max(gap for gap, at in gaps if at >= killed_ms)
-    # Three medians are the promise. On a busy machine steps hesitate by themselves, as those before the kill show; a
-    # stall that the death causes would last for its detection, seconds.
-    expect(after <= max(3 * median, 2 * before, 500),
+    # The steps are so long that what a busy machine lets them hesitate is little beside three of them; a stall that the
+    # death causes would last for its detection, seconds.
+    expect(after <= 3 * median,
            f"after the coordinator's death a step took {after} ms; the median is {median} ms, before it at most {before} ms")
     return (f"steps of {median:.0f} ms, longest {after} ms in {(steps[-1].ms - killed_ms) / 1000:.1f} s after the kill, "
             f"{before} ms before")
@@ -454,7 +450,7 @@ def restart_all_daemons_at_once(lab):
     mesh = lab.mesh(THREE)
     log = lab.dir / "steps"
     identity = lab.submit(mesh.nodes[0], single(log, hidden=128) | {"resources": {"slots_per_trial": 3}})
-    wait_step(log, identity, 30)
+    wait_step(log, identity, 20)
     for node in mesh.nodes:
         node.listen = node.json("status")["address"]  # where the others will look for it: nobody is left to ask
     for node in mesh.nodes:

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/rendezvous.h"
 #include "tests/scenario/core_story.h"
 
 /* `trials` trials of one slot that run for ever, each on a node of its own. Returns the coordinator. */
@@ -453,6 +454,53 @@ static void too_many_requests_at_a_time_are_refused(void **state)
     world_free(world);
 }
 
+/* The code of an experiment that is not over is on two living nodes, whoever dies: else nobody could go on with it. */
+static void code_is_copied_again_when_its_holder_dies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    (void)begin(world, 1, 5);
+    node_id order[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        order[i] = world->nodes[i].person.id;
+    }
+    experiment_id id = world_experiment(world, 0)->id;
+    rendezvous_sort(order, 4, id.bytes, sizeof id.bytes);
+    uint32_t first[4] = {0};
+    char lines[4][32];
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t n = 0; n < 4; n++) {
+            first[i] = node_id_equal(order[i], world->nodes[n].person.id) ? n : first[i];
+        }
+        snprintf(lines[i], sizeof lines[i], "> push code %s", world->nodes[first[i]].person.name);
+    }
+    world_run(world, 5000);
+    assert_int_not_equal(world_count(world, lines[0]), 0);
+    assert_int_not_equal(world_count(world, lines[1]), 0);
+    assert_int_equal(world_count(world, lines[2]), 0);
+    assert_int_equal(world_count(world, lines[3]), 0);
+
+    size_t before = world->log_bytes;
+    world_run(world, 60000); /* nothing is asked twice while nothing changes */
+    assert_true(world_find(world, before, "> push code") == SIZE_MAX);
+
+    world_crash(world, first[0]);
+    assert_true(world_run_until(world, 15000, before, lines[2]));
+    assert_int_equal(world_count(world, lines[3]), 0);
+
+    before = world->log_bytes;
+    world_restart(world, first[0], true); /* perhaps with an empty disk */
+    assert_true(world_run_until(world, 15000, before, lines[0]));
+
+    world_request(world, 1, NODE_REQUEST_CANCEL);
+    world_run(world, 10000);
+    before = world->log_bytes;
+    world_crash(world, first[1]);
+    world_run(world, 30000);
+    assert_true(world_find(world, before, "> push code") == SIZE_MAX); /* it is over */
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +520,7 @@ int main(void)
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
+        cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

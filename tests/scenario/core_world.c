@@ -242,6 +242,11 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
     event.u.blob.step = effect->u.push.step;
     event.u.blob.blob = effect->u.push.blob;
     event.u.blob.node = effect->u.push.to;
+    if (to != UINT32_MAX && effect->u.push.blob.bytes[0] == WORLD_CODE_BYTE) {
+        char line[64];
+        snprintf(line, sizeof line, "push code %s", world->nodes[to].person.name);
+        say(world, number, '>', line);
+    }
     event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
     post(world, world->now_ms, number, world->nodes[number].boots, &event);
 }
@@ -638,7 +643,7 @@ void world_submit(struct world *world, uint32_t node, const struct config *confi
     event.u.request.kind = NODE_REQUEST_SUBMIT;
     event.u.request.client = 1;
     event.u.request.experiment = make_experiment_id(0);
-    event.u.request.code.bytes[0] = 0xc0;
+    event.u.request.code.bytes[0] = WORLD_CODE_BYTE;
     event.u.request.config_text.bytes[0] = 0xcf;
     world_step(world, node, &event);
 }

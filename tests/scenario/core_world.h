@@ -18,6 +18,7 @@
 #define WORLD_SLOTS_MAX 4
 #define WORLD_DISK_MAX 2048
 #define WORLD_LOG_BYTES (4u << 20)
+#define WORLD_CODE_BYTE 0xc0 /* the first of the hash of what world_submit submits */
 
 /* What the users' program does. It counts ten steps a second and saves a checkpoint when asked to stop. */
 enum world_program { WORLD_RUNS_2S, WORLD_FAILS_AT_ONCE, WORLD_RUNS_FOREVER };
