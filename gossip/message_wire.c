@@ -8,7 +8,7 @@
 #include "gossip/message.h"
 
 #define HEAD_BYTES 2
-#define RANKS_MAX 64       /* node/facts.h: FACT_MEMBERS_MAX; gossip/ may not include it */
+#define RANKS_MAX 64       /* node/core/facts.h: FACT_MEMBERS_MAX; gossip/ may not include it */
 #define CODE_LOWEST (-255) /* errors of base/err.h, with room for those of later versions */
 
 static bool kind_has_lease(enum message_kind kind)

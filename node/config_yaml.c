@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/number.h"
-#include "node/config.h"
+#include "node/core/config.h"
 
 /* Three steps: libyaml's events become a small tree; --set texts replace branches of it; one walk checks the tree
  * against the table of options below and fills the struct. Scalars follow the core schema of YAML 1.2: `true` and

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core_state.h"
+#include "node/core/state.h"
 #include "tests/sim/users.h"
 #include "tests/sim/world.h"
 

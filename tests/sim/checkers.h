@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/core.h"
+#include "node/core/core.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/workers.h"
 

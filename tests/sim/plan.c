@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "node/config.h"
+#include "node/core/config.h"
 #include "tests/sim/world.h"
 
 static const char *const fault_names[FAULT_COUNT] = {

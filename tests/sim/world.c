@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
-#include "node/core_state.h"
+#include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/users.h"

@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/random.h"
-#include "node/core.h"
+#include "node/core/core.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/network.h"
 #include "tests/sim/plan.h"

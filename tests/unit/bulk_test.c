@@ -24,8 +24,8 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "base/rendezvous.h"
-#include "node/bulk.h"
-#include "node/bulk_wire.h"
+#include "node/bulk/bulk.h"
+#include "node/bulk/wire.h"
 #include "store/hash.h"
 
 #define PATIENCE_MS 60000

@@ -23,7 +23,7 @@
 #include "base/pack.h"
 #include "gossip/control.h"
 #include "gossip/message.h"
-#include "node/facts.h"
+#include "node/core/facts.h"
 #include "store/archive.h"
 #include "store/state_lmdb.h"
 #include "tools/shoal/cli.h"

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "node/config.h"
 #include "node/config_yaml.h"
+#include "node/core/config.h"
 
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];
 static char error_text[CONFIG_ERROR_BYTES];

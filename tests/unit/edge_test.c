@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/facts.h"
 #include "node/edge.h"
-#include "node/facts.h"
 
 #define PATIENCE_MS 20000
 

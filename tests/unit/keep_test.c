@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "node/keep.h"
+#include "node/keep/keep.h"
 
 #define DEADLINE_MS 30000
 #define LEASE_MS 60000

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "node/render.h"
+#include "node/daemon/render.h"
 #include "tests/unit/facts_make.h"
 
 #define CORE_BYTES (64u << 20)

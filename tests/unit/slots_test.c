@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "node/slots.h"
-#include "node/slots_nvml.h"
+#include "node/slots/nvml.h"
+#include "node/slots/slots.h"
 
 #define GPU "GPU-11111111-2222-3333-4444-555555555555"
 #define MIG_A "MIG-00000000-1111-2222-3333-444444444444"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/render.h"
+#include "node/daemon/render.h"
 #include "tests/unit/facts_make.h"
 #include "train/search.h"
 

@@ -159,7 +159,7 @@ static void help_all(FILE *out, const char *group)
                 out);
 }
 
-/* Home directories are often shared between machines: the default has the machine in its name. As in node/main.c. */
+/* Home directories are often shared between machines: the default has the machine in its name. As in node/daemon/main.c. */
 static int default_dir(struct cli *cli, char out[PATH_MAX])
 {
     char machine[64] = "";

@@ -1,0 +1,365 @@
+/* Answers the peers' questions: chunks in turn as buffers and bandwidth allow, checks one after the other beside them, all
+ * else at once. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/bulk/state.h"
+
+#define RECEIVE_PER_TURN 16
+#define TELL_MS 3000 /* how often those who wait hear that they do */
+
+struct request {
+    zmq_msg_t parts[3]; /* routing id, head, body */
+    int frames;         /* may be more than 3: no message of ours */
+};
+
+static bool request_receive(struct bulk *bulk, struct request *request)
+{
+    request->frames = 0;
+    for (;;) {
+        zmq_msg_t extra, *into = request->frames < 3 ? &request->parts[request->frames] : &extra;
+        (void)zmq_msg_init(into);
+        if (zmq_msg_recv(into, bulk->router, ZMQ_DONTWAIT) < 0) {
+            (void)zmq_msg_close(into);
+            return request->frames > 0;
+        }
+        bool more = zmq_msg_more(into) != 0;
+        if (into == &extra) {
+            (void)zmq_msg_close(into);
+        }
+        request->frames++;
+        if (!more) {
+            return true;
+        }
+    }
+}
+
+static void request_close(struct request *request)
+{
+    for (int i = 0; i < request->frames && i < 3; i++) {
+        (void)zmq_msg_close(&request->parts[i]);
+    }
+}
+
+/* With ROUTER_MANDATORY the first frame fails if the asker is gone or takes no more; then nobody gets anything. */
+static bool address(struct bulk *bulk, const void *routing_id, size_t bytes)
+{
+    return zmq_send(bulk->router, routing_id, bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+}
+
+static void reply(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    if (address(bulk, zmq_msg_data(&request->parts[0]), zmq_msg_size(&request->parts[0]))) {
+        (void)bulk_link_send(bulk->router, message);
+        bulk_link_spend(bulk, message->body_bytes);
+        bulk_count(bulk, &bulk->statistics.sent_bytes, message->body_bytes);
+    }
+}
+
+static void reply_status(struct bulk *bulk, struct request *request, uint32_t tag, uint8_t status)
+{
+    reply(bulk, request, &(struct bulk_message){.kind = BULK_STATUS, .tag = tag, .status = status});
+}
+
+static uint8_t status_of(int code)
+{
+    switch (code) {
+    case 0:
+        return BULK_STORED;
+    case ERR_NO_SPACE:
+        return BULK_FULL;
+    case ERR_NOT_FOUND:
+        return BULK_MISSING;
+    case ERR_CORRUPT:
+        return BULK_DAMAGED;
+    default:
+        return BULK_FAILED;
+    }
+}
+
+/* ---- chunks ---- */
+
+static struct bulk_serve *serve_at(struct bulk *bulk, uint32_t position)
+{
+    return &bulk->serves[(bulk->serve_first + position) % BULK_SERVE_MAX];
+}
+
+static uint8_t serve_enqueue(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    size_t bytes = zmq_msg_size(&request->parts[0]);
+    if (bytes > BULK_ROUTING_ID_BYTES) {
+        return BULK_FAILED;
+    }
+    uint64_t owner = bytes_hash64(zmq_msg_data(&request->parts[0]), bytes, 2);
+    unsigned owned = 0;
+    for (uint32_t i = 0; i < bulk->serve_count; i++) {
+        owned += serve_at(bulk, i)->used && serve_at(bulk, i)->owner == owner;
+    }
+    if (bulk->serve_count == BULK_SERVE_MAX || owned >= BULK_SERVE_PEER) {
+        return BULK_BUSY;
+    }
+    struct bulk_serve *serve = serve_at(bulk, bulk->serve_count++);
+    *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
+                                 .hash = message->hash, .told_ms = bulk->now_ms};
+    memcpy(serve->routing_id, zmq_msg_data(&request->parts[0]), bytes);
+    return BULK_WAIT;
+}
+
+static void serve_chunk(struct bulk *bulk, struct bulk_serve *serve, struct bulk_slot *slot)
+{
+    uint8_t *buffer;
+    size_t count;
+    int code = bulk_chunk_read(bulk, serve->hash, &buffer, &count);
+    if (!address(bulk, serve->routing_id, serve->routing_id_bytes)) {
+        if (code == 0) {
+            bulk_unmap(buffer);
+        }
+        return;
+    }
+    if (code == 0) {
+        struct bulk_message head = {.kind = BULK_DATA, .tag = serve->tag};
+        (void)bulk_pool_send(bulk, bulk->router, slot, &head, buffer, count);
+        return;
+    }
+    struct bulk_message status = {.kind = BULK_STATUS, .tag = serve->tag, .status = status_of(code)};
+    (void)bulk_link_send(bulk->router, &status);
+}
+
+/* False: the asker is gone. */
+static bool tell_status(struct bulk *bulk, const uint8_t *routing_id, size_t routing_id_bytes, uint32_t tag, uint8_t status)
+{
+    struct bulk_message message = {.kind = BULK_STATUS, .tag = tag, .status = status};
+    return address(bulk, routing_id, routing_id_bytes) && bulk_link_send(bulk->router, &message);
+}
+
+static void serve_pump(struct bulk *bulk)
+{
+    for (uint32_t i = 0; i < bulk->serve_count; i++) {
+        struct bulk_serve *serve = serve_at(bulk, i);
+        struct bulk_slot *slot = NULL;
+        if (serve->used && bulk_link_may_send(bulk)) {
+            slot = bulk_pool_slot(bulk, serve->owner);
+        }
+        if (slot != NULL) {
+            serve_chunk(bulk, serve, slot);
+            serve->used = false;
+        } else if (serve->used && bulk->now_ms - serve->told_ms >= TELL_MS) {
+            serve->told_ms = bulk->now_ms;
+            serve->used = tell_status(bulk, serve->routing_id, serve->routing_id_bytes, serve->tag, BULK_WAIT);
+        }
+    }
+    while (bulk->serve_count > 0 && !serve_at(bulk, 0)->used) {
+        bulk->serve_first = (bulk->serve_first + 1) % BULK_SERVE_MAX;
+        bulk->serve_count--;
+    }
+}
+
+/* ---- checks ---- */
+
+static uint8_t check_enqueue(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    size_t bytes = zmq_msg_size(&request->parts[0]);
+    if (bytes > BULK_ROUTING_ID_BYTES) {
+        return BULK_FAILED;
+    }
+    uint64_t owner = bytes_hash64(zmq_msg_data(&request->parts[0]), bytes, 2);
+    unsigned owned = 0;
+    for (uint32_t i = 0; i < bulk->check_count; i++) {
+        owned += bulk->checks[i].owner == owner;
+    }
+    if (bulk->check_count == BULK_VERIFY_MAX || owned >= BULK_VERIFY_PEER) {
+        return BULK_BUSY;
+    }
+    struct bulk_serve_check *check = &bulk->checks[bulk->check_count++];
+    *check = (struct bulk_serve_check){.routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
+                                       .check.hash = message->hash, .told_ms = bulk->now_ms};
+    memcpy(check->routing_id, zmq_msg_data(&request->parts[0]), bytes);
+    return BULK_WAIT;
+}
+
+static void check_remove(struct bulk *bulk, uint32_t index)
+{
+    CHECK(index < bulk->check_count);
+    bulk_check_close(&bulk->checks[index].check);
+    bulk->check_count--;
+    memmove(&bulk->checks[index], &bulk->checks[index + 1], (bulk->check_count - index) * sizeof bulk->checks[0]);
+}
+
+/* A chunk of the first one per turn: who wants another chunk sent waits for the reading of one at most. */
+static void checks_pump(struct bulk *bulk)
+{
+    if (bulk->check_count == 0) {
+        return;
+    }
+    struct bulk_serve_check *first = &bulk->checks[0];
+    int code = bulk_check_step(bulk, &first->check);
+    if (code != ERR_AGAIN) {
+        (void)tell_status(bulk, first->routing_id, first->routing_id_bytes, first->tag, status_of(code));
+        check_remove(bulk, 0);
+    }
+    for (uint32_t i = 0; i < bulk->check_count;) {
+        struct bulk_serve_check *check = &bulk->checks[i];
+        bool gone = false;
+        if (bulk->now_ms - check->told_ms >= TELL_MS) {
+            check->told_ms = bulk->now_ms;
+            gone = !tell_status(bulk, check->routing_id, check->routing_id_bytes, check->tag, BULK_WAIT);
+        }
+        if (gone) {
+            check_remove(bulk, i);
+        } else {
+            i++;
+        }
+    }
+    bulk->again = bulk->again || bulk->check_count > 0;
+}
+
+void bulk_serve_pump(struct bulk *bulk)
+{
+    serve_pump(bulk);
+    checks_pump(bulk);
+}
+
+void bulk_serve_close(struct bulk *bulk)
+{
+    while (bulk->check_count > 0) {
+        check_remove(bulk, bulk->check_count - 1);
+    }
+}
+
+/* ---- all else ---- */
+
+static void serve_put(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    int code = bulk_store_result(bulk, chunks_put(bulk->chunks, message->hash, message->body, message->body_bytes));
+    reply_status(bulk, request, message->tag, status_of(code == ERR_USAGE ? ERR_CORRUPT : code));
+}
+
+static void serve_has(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    uint8_t bits[BULK_WIRE_HAS_MAX / 8] = {0};
+    for (uint32_t i = 0; i < message->hash_count; i++) {
+        hash256 hash;
+        memcpy(hash.bytes, message->hashes + (size_t)i * HASH_BYTES, HASH_BYTES);
+        if (chunks_has(bulk->chunks, hash)) {
+            bits[i / 8] |= (uint8_t)(1u << (i % 8));
+        }
+    }
+    reply(bulk, request, &(struct bulk_message){.kind = BULK_HELD, .tag = message->tag, .bits = bits,
+                                                .bits_bytes = (message->hash_count + 7) / 8});
+}
+
+#define ENTRIES_PER_STEP 256
+
+static int entries_store(struct bulk *bulk, const struct bulk_message *message)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, message->body, message->body_bytes);
+    for (;;) {
+        struct series_entry entries[ENTRIES_PER_STEP];
+        size_t count = 0;
+        const uint8_t *bytes;
+        while (count < ENTRIES_PER_STEP &&
+               bulk_wire_entry_read(&reader, &entries[count].sequence, &bytes, &entries[count].count)) {
+            entries[count].bytes = bytes;
+            entries[count].prefix = message->prefix;
+            entries[count].prefix_bytes = message->prefix_bytes;
+            count++;
+        }
+        if (count == 0) {
+            return 0;
+        }
+        int code = bulk_store_result(bulk, series_append_batch(bulk->chunks, entries, count));
+        if (code != 0) {
+            return code;
+        }
+    }
+}
+
+static void serve_read(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    uint8_t *buffer = bulk_map();
+    if (buffer == NULL) {
+        reply_status(bulk, request, message->tag, BULK_FAILED);
+        return;
+    }
+    struct bulk_message items = {.kind = BULK_ITEMS, .tag = message->tag, .body = buffer};
+    size_t most = message->bytes_max < BULK_SERIES_BYTES ? message->bytes_max : BULK_SERIES_BYTES;
+    uint64_t last;
+    uint32_t count;
+    int code = bulk_series_pack(bulk, message->prefix, message->prefix_bytes, message->from_sequence, most, buffer,
+                                &items.body_bytes, &last, &count, &items.more);
+    if (code == 0) {
+        reply(bulk, request, &items);
+    } else {
+        reply_status(bulk, request, message->tag, BULK_FAILED);
+    }
+    bulk_unmap(buffer);
+}
+
+static void serve(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+{
+    switch (message->kind) {
+    case BULK_GET:
+    case BULK_VERIFY: {
+        uint8_t status = message->kind == BULK_GET ? serve_enqueue(bulk, request, message)
+                                                   : check_enqueue(bulk, request, message);
+        if (status != BULK_WAIT) {
+            reply_status(bulk, request, message->tag, status);
+        }
+        break;
+    }
+    case BULK_PUT:
+        serve_put(bulk, request, message);
+        break;
+    case BULK_HAS:
+        serve_has(bulk, request, message);
+        break;
+    case BULK_APPEND:
+        reply_status(bulk, request, message->tag, status_of(entries_store(bulk, message)));
+        break;
+    case BULK_READ:
+        serve_read(bulk, request, message);
+        break;
+    default:
+        bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, here? */
+        return;
+    }
+    bulk_count(bulk, &bulk->statistics.questions, 1);
+}
+
+static void request_take(struct bulk *bulk, struct request *request)
+{
+    struct zap_identity from;
+    struct bulk_message message;
+    if (request->frames < 2 || request->frames > 3) {
+        bulk_count(bulk, &bulk->statistics.malformed, 1);
+        return;
+    }
+    zmq_msg_t *head = &request->parts[1], *body = request->frames == 3 ? &request->parts[2] : NULL;
+    if (zap_identify(bulk->zap, zmq_msg_gets(head, "User-Id"), zmq_msg_get(head, ZMQ_SRCFD), &from) != 0 ||
+        from.kind != ZAP_MEMBER) {
+        bulk_count(bulk, &bulk->statistics.refused, 1);
+        return;
+    }
+    int code = bulk_wire_decode(zmq_msg_data(head), zmq_msg_size(head), body != NULL ? zmq_msg_data(body) : NULL,
+                                body != NULL ? zmq_msg_size(body) : 0, &message);
+    if (code == ERR_VERSION) {
+        reply_status(bulk, request, message.tag, BULK_UNKNOWN);
+    } else if (code != 0) {
+        bulk_count(bulk, &bulk->statistics.malformed, 1);
+    } else {
+        bulk_count(bulk, &bulk->statistics.received_bytes, message.body_bytes);
+        serve(bulk, request, &message);
+    }
+}
+
+void bulk_serve_receive(struct bulk *bulk)
+{
+    struct request request;
+    for (int i = 0; i < RECEIVE_PER_TURN && request_receive(bulk, &request); i++) {
+        bulk->trim = true;
+        request_take(bulk, &request);
+        request_close(&request);
+    }
+}

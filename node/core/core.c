@@ -1,0 +1,724 @@
+#include <sodium/crypto_generichash.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/core/state.h"
+
+/* ---- effects -------------------------------------------------------------------------------------------------------- */
+
+bool core_has_room(const struct node_core *core, uint32_t effects, uint32_t bytes)
+{
+    return core->out->count + effects <= NODE_EFFECTS_MAX && core->out->used_bytes + bytes <= NODE_EFFECT_BYTES_MAX;
+}
+
+struct node_effect *core_effect(struct node_core *core, enum node_effect_kind kind)
+{
+    CHECK(core->out->count < NODE_EFFECTS_MAX);
+    struct node_effect *effect = &core->out->items[core->out->count++];
+    memset(effect, 0, sizeof *effect);
+    effect->kind = kind;
+    return effect;
+}
+
+const uint8_t *core_effect_bytes(struct node_core *core, const void *bytes, uint32_t count)
+{
+    CHECK(count <= NODE_EFFECT_BYTES_MAX - core->out->used_bytes);
+    uint8_t *at = core->out->bytes + core->out->used_bytes;
+    memcpy(at, bytes, count);
+    core->out->used_bytes += count;
+    return at;
+}
+
+void core_send(struct node_core *core, node_id to, const struct message *message)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_SEND);
+    effect->u.send.to = to;
+    effect->u.send.message = *message;
+    effect->u.send.message.boot = core->options.boot;
+}
+
+void core_reply(struct node_core *core, uint64_t client, int code, uint32_t stored_on, const char *text)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_REPLY);
+    effect->u.reply.client = client;
+    effect->u.reply.code = code;
+    effect->u.reply.stored_on = stored_on;
+    bytes_copy_text(effect->u.reply.text, sizeof effect->u.reply.text, text);
+}
+
+void core_secret(struct node_core *core, uint8_t *out, uint32_t count)
+{
+    uint8_t input[17];
+    bytes_put_u64(input, core->options.boot);
+    bytes_put_u64(input + 8, ++core->secrets);
+    input[16] = (uint8_t)count;
+    (void)crypto_generichash(out, count, input, sizeof input, core->options.secret, sizeof core->options.secret);
+}
+
+/* ---- what waits for the disk ------------------------------------------------------------------------------------------ */
+
+static void pending_link(struct node_core *core, struct core_pending *pending)
+{
+    if (core->pending_last != NULL) {
+        core->pending_last->next = pending;
+    } else {
+        core->pending_first = pending;
+    }
+    core->pending_last = pending;
+}
+
+static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
+{
+    struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
+    if (pending == NULL) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "memory is full: what waits for the disk is forgotten");
+        return NULL;
+    }
+    pending->ticket = ticket;
+    pending->action = action;
+    pending_link(core, pending);
+    return pending;
+}
+
+static void pending_run(struct node_core *core, const struct core_pending *pending)
+{
+    switch (pending->action) {
+    case CORE_ACTION_NONE:
+        break;
+    case CORE_ACTION_SEND: {
+        if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
+            core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
+        }
+        if (node_id_equal(pending->node, core->options.self)) {
+            core_coordinator_receive(core, core->options.self, &pending->message);
+        } else {
+            core_send(core, pending->node, &pending->message);
+        }
+        break;
+    }
+    case CORE_ACTION_ACK:
+        core_requests_on_disk(core, pending->client);
+        break;
+    case CORE_ACTION_WELCOME:
+        core_requests_welcome(core, pending->client);
+        break;
+    case CORE_ACTION_LED:
+        core_coordinator_led(core, pending->attempt.experiment, pending->term);
+        break;
+    case CORE_ACTION_ASSIGNED:
+        core_coordinator_assigned(core, &pending->attempt);
+        break;
+    case CORE_ACTION_DURABLE:
+        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
+        break;
+    }
+}
+
+void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
+{
+    struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
+    if (core->ticket_done == core->ticket && core->refused_count == 0) {
+        pending_run(core, &pending);
+        return;
+    }
+    struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
+    if (kept != NULL) {
+        kept->node = to;
+        kept->message = *message;
+    }
+}
+
+/* Sends what this step has published to everybody who lives. */
+static void outbox_flush(struct node_core *core)
+{
+    if (core->outbox_bytes == 0) {
+        return;
+    }
+    const uint8_t *bytes = NULL;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
+            continue;
+        }
+        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
+            break; /* the digests will differ, and exchange brings it */
+        }
+        if (bytes == NULL) {
+            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
+        }
+        struct message message = {.kind = MESSAGE_RECORDS};
+        message.bytes = bytes;
+        message.byte_count = core->outbox_bytes;
+        core_send(core, peer->id, &message);
+    }
+    core->outbox_bytes = 0;
+}
+
+static void outbox_add(struct node_core *core, const struct records_entry *entry)
+{
+    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
+        outbox_flush(core);
+    }
+    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
+    core->outbox_bytes += entry->envelope_bytes;
+}
+
+static void record_on_disk(struct node_core *core, const struct core_pending *pending,
+                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
+{
+    struct records_entry *entry = records_find(&core->records, pending->ident);
+    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        return; /* a newer version has its own ticket */
+    }
+    entry->on_disk = true;
+    if (!entry->published &&
+        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
+        outbox_add(core, entry);
+    }
+}
+
+static void refuse(struct node_core *core, struct core_pending *pending)
+{
+    TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    core->refused_count += !pending->is_retry;
+    pending->next = core->refused;
+    core->refused = pending;
+    core->retry_ms = core->now_ms + CORE_RETRY_MS;
+}
+
+/* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
+static struct core_pending *pending_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
+{
+    struct core_pending *before = NULL;
+    for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+        bool has_ticket = pending->is_record || pending->is_fence;
+        if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
+            *(before != NULL ? &before->next : &core->pending_first) = pending->next;
+            core->pending_last = core->pending_last == pending ? before : core->pending_last;
+            pending->next = NULL;
+            return pending;
+        }
+        before = pending;
+    }
+    return NULL;
+}
+
+/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
+ * a later write never stands in for an earlier one. */
+static void run_waiting(struct node_core *core)
+{
+    core->waiting_left = core->refused_count == 0;
+    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = pending_take(core, core->ticket_done, false);
+        if (pending == NULL) {
+            core->waiting_left = false;
+            break;
+        }
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+}
+
+static void persisted(struct node_core *core, const struct node_event *event)
+{
+    uint64_t ticket = event->u.persisted.ticket;
+    if (ticket > core->ticket || ticket <= core->ticket_done) {
+        return;
+    }
+    core->ticket_done = ticket;
+    struct core_pending *pending = pending_take(core, ticket, true);
+    if (pending != NULL && !event->u.persisted.ok) {
+        refuse(core, pending);
+    } else if (pending != NULL) {
+        core->refused_count -= pending->is_retry;
+        if (pending->is_record) {
+            record_on_disk(core, pending, event->u.persisted.signature);
+        }
+        run_waiting(core); /* what was said before comes first */
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+    run_waiting(core);
+}
+
+/* ---- fences --------------------------------------------------------------------------------------------------------------- */
+
+static struct core_fence *fence_row(struct node_core *core, experiment_id experiment)
+{
+    struct core_fence **link = &core->fences;
+    while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL && experiment_id_equal((*link)->experiment, experiment)) {
+        return *link;
+    }
+    struct core_fence *fence = arena_take(&core->arena, sizeof *fence);
+    if (fence != NULL) {
+        fence->experiment = experiment;
+        fence->next = *link;
+        *link = fence;
+    }
+    return fence;
+}
+
+struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment)
+{
+    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+        if (experiment_id_equal(fence->experiment, experiment)) {
+            return fence->claim;
+        }
+    }
+    return (struct election_claim){0};
+}
+
+static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id experiment)
+{
+    struct election_claim claim = core_fence_get(core, experiment);
+    uint8_t bytes[64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 3);
+    pack_bin(&writer, experiment.bytes, sizeof experiment.bytes);
+    pack_u64(&writer, claim.term);
+    pack_bin(&writer, claim.node.bytes, sizeof claim.node.bytes);
+    CHECK(!writer.failed);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_FENCE);
+    effect->u.persist.ticket = ticket;
+    effect->u.persist.key_bytes = sizeof experiment.bytes;
+    memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
+    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
+    effect->byte_count = (uint32_t)writer.used_bytes;
+}
+
+int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
+{
+    struct core_fence *fence = fence_row(core, experiment);
+    struct core_pending *pending = fence != NULL ? pending_append(core, core->ticket + 1, CORE_ACTION_NONE) : NULL;
+    if (pending == NULL) {
+        core->counters.full++;
+        return ERR_FULL;
+    }
+    fence->claim = claim;
+    core->ticket++;
+    pending->is_fence = true;
+    pending->fenced = experiment;
+    fence_effect(core, core->ticket, experiment);
+    return 0;
+}
+
+static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t count)
+{
+    struct pack_reader reader;
+    experiment_id experiment;
+    struct election_claim claim;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t fields = pack_read_array(&reader);
+    pack_read_bin_exact(&reader, experiment.bytes, sizeof experiment.bytes);
+    claim.term = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, claim.node.bytes, sizeof claim.node.bytes);
+    struct core_fence *fence = fields == 3 && pack_at_end(&reader) ? fence_row(core, experiment) : NULL;
+    if (fence == NULL) {
+        core->counters.malformed++;
+        return;
+    }
+    fence->claim = claim;
+}
+
+/* ---- records ------------------------------------------------------------------------------------------------------------ */
+
+static void after_put(struct node_core *core, const struct records_entry *entry)
+{
+    int error = view_apply(&core->view, entry);
+    if (error != 0) {
+        TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
+              err_name(error));
+    }
+    if (entry->record.kind == FACT_INVITE) {
+        struct fact_invite fact;
+        if (fact_invite_read(&entry->record, &fact) == 0) {
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+            effect->u.peer.invite = true;
+            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s;
+            memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
+        }
+    }
+}
+
+static void persist_effect(struct node_core *core, const struct records_entry *entry, uint64_t ticket)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_RECORD);
+    effect->u.persist.ticket = ticket;
+    effect->u.persist.own = !entry->published;
+    effect->u.persist.key_bytes = sizeof entry->ident.bytes;
+    memcpy(effect->u.persist.key, entry->ident.bytes, sizeof entry->ident.bytes);
+    effect->bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
+    effect->byte_count = entry->envelope_bytes;
+}
+
+/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
+static struct core_pending *persist(struct node_core *core, const struct records_entry *entry)
+{
+    uint64_t ticket = ++core->ticket;
+    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
+    if (pending != NULL) {
+        pending->is_record = true;
+        pending->ident = entry->ident;
+        pending->version = entry->record.version;
+    }
+    persist_effect(core, entry, ticket);
+    return pending;
+}
+
+struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                              const struct pack_writer *body)
+{
+    CHECK(!body->failed);
+    struct record record = {
+        .kind = (uint16_t)kind,
+        .writer = core->options.self,
+        .version = {core->options.boot, ++core->seq},
+        .key = key.bytes,
+        .key_bytes = key.count,
+        .body = body->bytes,
+        .body_bytes = (uint16_t)body->used_bytes,
+    };
+    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
+    size_t count = record_encode(&record, envelope, sizeof envelope);
+    CHECK(count > 0);
+    struct records_entry *entry;
+    int error = records_put(&core->records, envelope, count, false, &entry);
+    if (error != 0) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "memory is full: a record of kind %u is not kept", (unsigned)kind);
+        return NULL;
+    }
+    struct core_pending *pending = persist(core, entry);
+    after_put(core, entry);
+    return pending;
+}
+
+/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone. */
+static void retry_refused(struct node_core *core)
+{
+    while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
+        struct core_pending *pending = core->refused;
+        core->refused = pending->next;
+        const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
+        if (pending->is_record &&
+            (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0)) {
+            core->refused_count--;
+            arena_give(&core->arena, pending, sizeof *pending);
+            continue;
+        }
+        pending->next = NULL;
+        pending->is_retry = true;
+        pending->ticket = ++core->ticket;
+        pending_link(core, pending);
+        if (pending->is_fence) {
+            fence_effect(core, pending->ticket, pending->fenced);
+        } else {
+            persist_effect(core, entry, pending->ticket);
+        }
+    }
+    run_waiting(core);
+}
+
+static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)
+{
+    struct message message = {.kind = MESSAGE_STORED};
+    message.u.stored.ident = ident;
+    message.u.stored.version = version;
+    core_send_after_disk(core, to, &message);
+}
+
+int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
+                     const node_id *stored_to)
+{
+    struct records_entry *entry;
+    int error = records_put(&core->records, envelope, count, true, &entry);
+    if (error == ERR_STALE && stored_to != NULL) {
+        /* Held already. If it is not on the disk yet nothing is said: whoever waits asks again. */
+        struct record record;
+        if (record_decode(envelope, count, &record) == 0) {
+            record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+            const struct records_entry *held = records_find(&core->records, ident);
+            if (held != NULL && held->on_disk) {
+                send_stored(core, *stored_to, ident, held->record.version);
+            }
+        }
+    }
+    if (error != 0) {
+        core->counters.equivocations += error == ERR_CORRUPT;
+        core->counters.malformed += error == ERR_MALFORMED;
+        core->counters.full += error == ERR_FULL;
+        if (error == ERR_CORRUPT) {
+            TRACE(&core->options.trace, "two records of one version differ: their writer has been cloned or lies");
+        }
+        return error;
+    }
+    entry->on_disk = from_disk;
+    if (!from_disk) {
+        (void)persist(core, entry);
+        if (stored_to != NULL) {
+            send_stored(core, *stored_to, entry->ident, entry->record.version);
+        }
+    }
+    after_put(core, entry);
+    return 0;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------------------------------------- */
+
+struct node_core *node_core_init(const struct node_options *options)
+{
+    struct arena arena;
+    arena_init(&arena, options->memory, options->memory_bytes);
+    struct node_core *core = arena_take(&arena, sizeof *core);
+    if (core == NULL) {
+        return NULL;
+    }
+    core->options = *options;
+    core->arena = arena;
+    core->now_ms = options->now_ms;
+    core->started_ms = options->now_ms;
+    core->wall_s = options->wall_s;
+    core->housekeep_ms = options->now_ms;
+    random_init(&core->random, options->seed);
+    core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
+    struct swim_options swim = {
+        .self = options->self,
+        .seed = random_u64(&core->random),
+        .now_ms = options->now_ms,
+        .incarnation = (options->boot >> 32) << 24, /* above all of earlier boots, for 16 million refutations each */
+    };
+    if (core->outbox == NULL || records_init(&core->records, &core->arena) != 0 ||
+        swim_init(&core->swim, &swim, &core->arena) != 0) {
+        return NULL;
+    }
+    view_init(&core->view, &core->arena, &core->records, options->mesh);
+    lease_init(&core->lease, options->node.slot_count);
+    return core;
+}
+
+static void put_node(struct node_core *core)
+{
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_node_pack(&writer, &core->options.node);
+    (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
+}
+
+static void start(struct node_core *core)
+{
+    core->started = true;
+    core->started_ms = core->now_ms;
+    core->housekeep_ms = core->now_ms;
+    core_members_start(core);
+    put_node(core);
+    core_owner_start(core);
+}
+
+static void receive(struct node_core *core, node_id from, const struct message *message)
+{
+    struct core_peer *peer = core_find_peer(core, from);
+    if (peer == NULL) {
+        core->counters.strangers++;
+        return;
+    }
+    peer->boot = message->boot > peer->boot ? message->boot : peer->boot;
+    switch (message->kind) {
+    case MESSAGE_SWIM:
+        core_members_receive_swim(core, from, message);
+        return;
+    case MESSAGE_BUCKETS:
+    case MESSAGE_KEYS:
+    case MESSAGE_PULL:
+    case MESSAGE_RECORDS:
+        core_members_receive_exchange(core, from, message);
+        break;
+    case MESSAGE_STORED:
+        core_requests_stored(core, from, message);
+        break;
+    case MESSAGE_RESERVE:
+    case MESSAGE_CONFIRM:
+    case MESSAGE_RENEW:
+    case MESSAGE_RELEASE:
+        core_owner_receive(core, from, message);
+        break;
+    case MESSAGE_INCUMBENT_ASK:
+    case MESSAGE_INCUMBENT_ANSWER:
+    case MESSAGE_RESERVE_ANSWER:
+    case MESSAGE_CONFIRM_ANSWER:
+    case MESSAGE_STALE:
+        core_coordinator_receive(core, from, message);
+        break;
+    case MESSAGE_KINDS:
+        break;
+    }
+    swim_heard(&core->swim, core->now_ms, from);
+}
+
+/* Everything that follows from what an event changed, until nothing does any more. Own records change the view too; the
+ * bound only guards against a rule that undoes another. */
+static void settle(struct node_core *core)
+{
+    for (int round = 0; round < 16; round++) {
+        bool busy = false;
+        if (core->view.roster_changed || core->view.nodes_changed) {
+            core->view.roster_changed = false;
+            core->view.nodes_changed = false;
+            core_members_update_roster(core);
+            busy = true;
+        }
+        if (core->members_changed) {
+            core->members_changed = false;
+            core_members_update_elections(core);
+            for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+                core->view.experiments[i]->changed = true;
+            }
+            busy = true;
+        }
+        for (uint32_t i = 0; i < core->view.experiment_count && core_has_room(core, 512, 1u << 20); i++) {
+            struct view_experiment *experiment = core->view.experiments[i];
+            if (experiment->changed) {
+                experiment->changed = false;
+                core_owner_experiment(core, experiment);
+                core_coordinator_experiment(core, experiment);
+                busy = true;
+            }
+        }
+        if (!busy) {
+            return;
+        }
+    }
+}
+
+static void tick(struct node_core *core)
+{
+    if (core->waiting_left) {
+        run_waiting(core);
+    }
+    core_members_tick(core);
+    core_owner_tick(core);
+    if (core->now_ms < core->housekeep_ms) {
+        return;
+    }
+    core->housekeep_ms = core->now_ms + CORE_HOUSEKEEP_MS;
+    core->rotate++;
+    core_members_housekeep(core);
+    core_owner_housekeep(core);
+    core_coordinator_housekeep(core);
+    core_replicas_housekeep(core);
+    core_requests_housekeep(core);
+    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
+        retry_refused(core);
+    }
+}
+
+static void step(struct node_core *core, const struct node_event *event)
+{
+    switch (event->kind) {
+    case NODE_EVENT_LOAD_RECORD:
+        (void)core_take_record(core, event->bytes, event->byte_count, true, NULL);
+        break;
+    case NODE_EVENT_LOAD_FENCE:
+        load_fence(core, event->bytes, event->byte_count);
+        break;
+    case NODE_EVENT_ADOPT:
+        core_owner_adopt(core, event);
+        break;
+    case NODE_EVENT_START:
+        start(core);
+        break;
+    case NODE_EVENT_TICK:
+        break;
+    case NODE_EVENT_MESSAGE:
+        receive(core, event->u.message.from, event->u.message.message);
+        break;
+    case NODE_EVENT_JOIN:
+        core_requests_join(core, event);
+        break;
+    case NODE_EVENT_PERSISTED:
+        persisted(core, event);
+        break;
+    case NODE_EVENT_LINK:
+        core_members_link(core, event->u.link.peer, event->u.link.refused, event->u.link.open);
+        break;
+    case NODE_EVENT_REQUEST:
+        core_requests_receive(core, event);
+        break;
+    case NODE_EVENT_PREPARED:
+    case NODE_EVENT_WORKER_LISTENS:
+    case NODE_EVENT_WORKER_STATUS:
+    case NODE_EVENT_WORKER_EXITED:
+        core_owner_worker_event(core, event);
+        break;
+    case NODE_EVENT_CHECKPOINT:
+        core_replicas_checkpoint(core, event);
+        break;
+    case NODE_EVENT_PUSHED:
+        core_replicas_pushed(core, event);
+        core_requests_pushed(core, event);
+        break;
+    case NODE_EVENT_DISK:
+        if (core->disk_full != event->u.disk.full) {
+            core->disk_full = event->u.disk.full;
+            TRACE(&core->options.trace, core->disk_full
+                                            ? "the disk is full: nothing new is granted, checkpoints wait for room"
+                                            : "the disk has room again");
+        }
+        break;
+    }
+}
+
+void node_core_step(struct node_core *core, const struct node_event *event, struct node_effects *out)
+{
+    CHECK(out->count == 0);
+    core->out = out;
+    if (event->now_ms > core->now_ms) {
+        uint64_t gap_ms = event->now_ms - core->now_ms;
+        core->now_ms = event->now_ms;
+        if (core->started && gap_ms > CORE_STALL_MS) {
+            TRACE(&core->options.trace, "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
+            swim_shift(&core->swim, gap_ms);
+            lease_shift(&core->lease, gap_ms);
+        }
+    }
+    if (event->wall_s > 0) {
+        core->wall_s = event->wall_s;
+    }
+    step(core, event);
+    if (core->started) {
+        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full;
+        tick(core);
+        settle(core);
+        outbox_flush(core);
+    }
+    core->out = NULL;
+}
+
+uint64_t node_core_next_ms(const struct node_core *core)
+{
+    uint64_t next_ms = core->waiting_left ? core->now_ms : core->housekeep_ms;
+    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease)};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        next_ms = others[i] < next_ms ? others[i] : next_ms;
+    }
+    return next_ms;
+}
+
+int node_core_find_token(const struct node_core *core, lease_token token)
+{
+#ifdef SHOAL_BUGS
+    uint8_t hash[16];
+    (void)crypto_generichash(hash, sizeof hash, token.bytes, sizeof token.bytes, NULL, 0);
+    for (int i = 0; i < LEASE_SLOTS_MAX && (core->options.bugs & NODE_BUG_TOKEN_AFTER_RESTART) != 0; i++) {
+        if (memcmp(core->bug_token_hashes[i], hash, sizeof hash) == 0) {
+            return i;
+        }
+    }
+#endif
+    return lease_find_token(&core->lease, token);
+}

@@ -1,0 +1,252 @@
+#ifndef NODE_CORE_CORE_H
+#define NODE_CORE_CORE_H
+/* The node core: the whole control plane of one node as one deterministic state machine. It composes membership, records
+ * and their exchange, slot leases, elections, the coordinator and groups. Events go in, effects come out, in an order
+ * that the shell keeps; there is no other way in or out. shoald runs it with real sockets, disks and processes, tests/sim
+ * with simulated ones.
+ *
+ * Life: node_core_init; then, for what the disk held, NODE_EVENT_LOAD_RECORD and NODE_EVENT_LOAD_FENCE in any order;
+ * NODE_EVENT_ADOPT for every worker found alive; NODE_EVENT_START once; from then on everything else. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/trace.h"
+#include "gossip/lease.h"
+#include "gossip/message.h"
+#include "node/core/config.h"
+#include "node/core/facts.h"
+
+#define NODE_MEMBERS_MAX 1024
+#define NODE_REPLY_BYTES 512
+
+struct node_options {
+    node_id self;
+    uint8_t public_key[PUBLIC_KEY_BYTES];
+    mesh_id mesh;
+    uint64_t boot; /* (counter << 32) | random; larger than any before */
+    uint64_t seed; /* of every random choice but secrets */
+    uint8_t secret[32]; /* tokens and group keys are hashes under it: from the system's generator, new in every boot */
+    uint64_t now_ms;
+    uint64_t wall_s;
+    struct fact_node node; /* name, addresses, slots: what it will say of itself */
+    struct trace trace;
+    void *memory; /* aligned to 16; the core's arena, kept until the core is done */
+    size_t memory_bytes;
+    uint32_t bugs; /* tests only: bits of enum node_bug, deliberately broken rules; always 0 in the product */
+};
+
+/* Deliberately broken rules for tests/sim, compiled in only with -DSHOAL_BUGS. */
+enum node_bug {
+    NODE_BUG_TOKEN_AFTER_RESTART = 1, /* a token from before a restart is accepted though its worker was not found */
+    NODE_BUG_EQUAL_TERM = 2,          /* an owner obeys an equal term of a lower id */
+    NODE_BUG_GAP_NEVER_PULLED = 4,    /* a digest that differs is ignored */
+};
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
+enum node_event_kind {
+    NODE_EVENT_LOAD_RECORD, /* bytes: an envelope from the own disk */
+    NODE_EVENT_LOAD_FENCE,  /* bytes: a value that NODE_EFFECT_PERSIST_FENCE once wrote */
+    NODE_EVENT_ADOPT,       /* u.adopt */
+    NODE_EVENT_START,
+    NODE_EVENT_TICK,      /* time passed; due at node_core_next_ms, early or late is safe */
+    NODE_EVENT_MESSAGE,   /* u.message; its records are verified */
+    NODE_EVENT_JOIN,      /* u.join: somebody with an invite's key asks to be vouched for */
+    NODE_EVENT_PERSISTED, /* u.persisted: a ticket is on disk. In the order of tickets. */
+    NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
+    NODE_EVENT_REQUEST,   /* u.request: from a user */
+    NODE_EVENT_PREPARED,  /* u.worker: slot's directory is ready, or failed (code, text) */
+    NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker waits for its group */
+    NODE_EVENT_WORKER_STATUS,  /* u.worker: step, bytes = latest metrics (map group -> map name -> number) */
+    NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
+    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk */
+    NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
+    NODE_EVENT_DISK            /* u.disk: full or not */
+};
+
+enum node_request_kind {
+    NODE_REQUEST_SUBMIT, /* experiment, code, config_text, bytes = packed config; blobs are on this disk already */
+    NODE_REQUEST_CANCEL,
+    NODE_REQUEST_PAUSE,
+    NODE_REQUEST_RESUME,
+    NODE_REQUEST_INVITE, /* public_key, expires_s */
+    NODE_REQUEST_LEAVE /* answered when no worker runs here any more and the others have been told */
+};
+
+struct node_event {
+    enum node_event_kind kind;
+    uint64_t now_ms;
+    uint64_t wall_s;
+    union {
+        struct {
+            uint32_t slot;
+            attempt_id attempt;
+            uint16_t rank;
+            lease_token token;
+            uint32_t data_port; /* 0: not listening yet */
+            uint8_t group_key[MESSAGE_KEY_BYTES]; /* as SPAWN gave it */
+        } adopt;
+        struct {
+            node_id from;
+            const struct message *message;
+        } message;
+        struct {
+            uint64_t client; /* for NODE_EFFECT_WELCOME */
+            uint8_t invite_key[PUBLIC_KEY_BYTES];
+            uint8_t public_key[PUBLIC_KEY_BYTES];
+            char name[FACT_NAME_BYTES];
+        } join;
+        struct {
+            uint64_t ticket;
+            bool ok; /* false: the disk refused it */
+            uint8_t signature[RECORD_SIGNATURE_BYTES]; /* own records */
+        } persisted;
+        struct {
+            node_id peer;
+            bool refused; /* its host answers and refuses; false: silence */
+            bool open;    /* somebody accepts */
+        } link;
+        struct {
+            uint64_t client; /* for NODE_EFFECT_REPLY */
+            enum node_request_kind kind;
+            experiment_id experiment;
+            hash256 code;
+            uint64_t code_bytes;
+            hash256 config_text;
+            uint8_t public_key[PUBLIC_KEY_BYTES];
+            uint64_t expires_s;
+        } request;
+        struct {
+            uint32_t slot;
+            attempt_id attempt;
+            int32_t code; /* PREPARED: 0 or an error; EXITED: exit status, or minus the signal */
+            bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or by its lease, not by itself */
+            uint32_t port; /* PREPARED: a free port for MASTER_PORT; LISTENS: the data port */
+            uint64_t step;
+            const char *text; /* may be NULL */
+        } worker;
+        struct {
+            uint32_t slot;
+            attempt_id attempt;
+            uint64_t step;
+            hash256 blob;
+            uint64_t bytes;
+            node_id node;
+            bool ok;
+        } blob;
+        struct {
+            bool full;
+        } disk;
+    } u;
+    const uint8_t *bytes; /* borrowed for the call */
+    uint32_t byte_count;
+};
+
+/* ---- effects --------------------------------------------------------------------------------------------------- */
+
+enum node_effect_kind {
+    NODE_EFFECT_SEND,           /* u.send: to one peer; lost if there is no connection */
+    NODE_EFFECT_PERSIST_RECORD, /* u.persist, bytes: an envelope; `own`: sign it first */
+    NODE_EFFECT_PERSIST_FENCE,  /* u.persist, key (in text), bytes; replaces what the key held */
+    NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move) */
+    NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
+    NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to its host, answer NODE_EVENT_LINK */
+    NODE_EFFECT_PREPARE,        /* u.worker: fresh directory with the code; answer NODE_EVENT_PREPARED */
+    NODE_EFFECT_SPAWN,          /* u.worker */
+    NODE_EFFECT_KILL,           /* u.worker: SIGTERM, after grace_ms SIGKILL; sure; answer WORKER_EXITED */
+    NODE_EFFECT_STOP_WORKER,    /* u.worker: ask it to save and leave; reason in text; killed after grace_ms */
+    NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port] in MessagePack */
+    NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that `step` is durable */
+    NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer NODE_EVENT_PUSHED */
+    NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
+    NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
+};
+
+struct node_effect {
+    enum node_effect_kind kind;
+    union {
+        struct {
+            node_id to;
+            struct message message;
+        } send;
+        struct {
+            uint64_t ticket; /* 0: nobody waits for it */
+            bool own;
+            uint32_t key_bytes;
+            uint8_t key[RECORD_KEY_BYTES_MAX];
+        } persist;
+        struct {
+            node_id node;
+            uint8_t public_key[PUBLIC_KEY_BYTES];
+            char address[FACT_ADDRESS_BYTES];
+            bool invite;
+            bool gone;
+        } peer;
+        struct {
+            uint32_t slot;
+            attempt_id attempt;
+            uint32_t rank;
+            uint32_t size;
+            uint32_t generation;
+            uint32_t grace_ms;
+            lease_token token;          /* SPAWN */
+            char master_host[FACT_ADDRESS_BYTES]; /* SPAWN */
+            uint32_t master_port;       /* SPAWN */
+            uint32_t local_rank, local_size, node_rank; /* SPAWN */
+            hash256 code;               /* PREPARE: fetch from any living peer if not here */
+            hash256 checkpoint;         /* PREPARE: fetch too, if not none */
+            uint64_t step;              /* PREPARE, SPAWN: of that checkpoint; DURABLE */
+            uint64_t seed;              /* SPAWN: the trial's own seed */
+            uint8_t group_key[MESSAGE_KEY_BYTES]; /* SPAWN (to be given back by ADOPT), GROUP */
+            char text[32];              /* STOP_WORKER: the reason */
+        } worker;
+        struct {
+            hash256 blob;
+            node_id to;
+            attempt_id attempt; /* checkpoints; zero for code */
+            uint64_t step;
+        } push;
+        struct {
+            uint64_t client;
+            int32_t code;                /* 0 or an error of base/err.h */
+            uint32_t stored_on;          /* on how many nodes it is on disk */
+            char text[NODE_REPLY_BYTES]; /* one sentence when refused */
+        } reply;
+    } u;
+    const uint8_t *bytes; /* in the effects' byte store; valid until the effects are cleared */
+    uint32_t byte_count;
+};
+
+/* Room for what one event can cause at most: a change of membership or claim can concern every slot, every member and
+ * every trial that fits the slots; whatever does not fit is done at the next step (the core asks for a tick at once). */
+#define NODE_EFFECTS_MAX 2048
+#define NODE_EFFECT_BYTES_MAX (4u << 20)
+
+struct node_effects {
+    uint32_t count;
+    uint32_t used_bytes;
+    struct node_effect *items; /* NODE_EFFECTS_MAX, the caller's */
+    uint8_t *bytes;            /* NODE_EFFECT_BYTES_MAX, the caller's */
+};
+
+/* ---- the machine ------------------------------------------------------------------------------------------------ */
+
+struct node_core; /* node/core/state.h, for node/ and for tests that look inside */
+
+/* The bytes that a struct node_core takes from options.memory are inside it too. NULL when memory is too small. */
+struct node_core *node_core_init(const struct node_options *options);
+
+/* One step. Effects are appended to `out`, which the caller has cleared. Events that are malformed or come too late are
+ * ignored with a trace line and counted; nothing a peer sends makes it fail. */
+void node_core_step(struct node_core *core, const struct node_event *event, struct node_effects *out);
+
+/* When it wants the next TICK. */
+uint64_t node_core_next_ms(const struct node_core *core);
+
+/* What the worker with this token is, or -1: the only door for everything a worker says. */
+int node_core_find_token(const struct node_core *core, lease_token token);
+
+#endif

@@ -1,0 +1,215 @@
+#ifndef NODE_CORE_FACTS_H
+#define NODE_CORE_FACTS_H
+/* What the records say: one struct per kind, with the key and body formats (MessagePack, docs/wire.md). A core. A kind's
+ * meaning never changes; new meaning is a new kind. Decoders take bytes from anywhere: 0 or ERR_MALFORMED, and every
+ * number and length is within the bounds stated here. Texts end in NUL. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/pack.h"
+#include "gossip/record.h"
+
+enum fact_kind {
+    FACT_MEMBER = 1,     /* a voucher admits a key to the roster */
+    FACT_NODE = 2,       /* a node about itself */
+    FACT_INVITE = 3,     /* the public half of an invite token */
+    FACT_SLOT = 4,       /* an owner about one of its slots: its lease */
+    FACT_EXPERIMENT = 5, /* what was submitted */
+    FACT_CONTROL = 6,    /* cancel, pause and resume */
+    FACT_CLAIM = 7,      /* who coordinates */
+    FACT_ATTEMPT = 8,    /* a coordinator assigns a trial to slots */
+    FACT_WORKER = 9,     /* an owner about one worker of an attempt */
+    FACT_VERDICT = 10,   /* a coordinator ends an attempt */
+    FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
+};
+
+#define FACT_NAME_BYTES 64
+#define FACT_ADDRESS_BYTES 64
+#define FACT_ADDRESSES_MAX 4
+#define FACT_SLOTS_MAX 64
+#define FACT_MEMBERS_MAX 64 /* of one group */
+#define FACT_METRICS_BYTES_MAX 1024
+#define FACT_TAIL_BYTES 768
+#define FACT_HOLDERS_MAX 8
+#define PUBLIC_KEY_BYTES 32
+
+/* Key: the member's node id. The founder vouches for itself; mesh id = BLAKE2b-128(founder's public key, nonce). */
+struct fact_member {
+    uint8_t public_key[PUBLIC_KEY_BYTES]; /* Ed25519; the node id is its BLAKE2b-128 */
+    char name[FACT_NAME_BYTES];
+    uint8_t nonce[16]; /* zero but in the founder's own */
+};
+
+enum fact_slot_kind { FACT_SLOT_CPU, FACT_SLOT_CUDA };
+
+struct fact_slot_info {
+    char uuid[48];
+    char model[32];
+    enum fact_slot_kind kind;
+    uint64_t memory_bytes;
+};
+
+/* Key: empty. */
+struct fact_node {
+    char name[FACT_NAME_BYTES];
+    char version[16];
+    uint32_t protocol_min, protocol_max;
+    uint32_t address_count;
+    char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES]; /* HOST:PORT of the control socket, best first */
+    uint32_t bulk_port;                                     /* on the same hosts */
+    bool left;
+    uint32_t slot_count;
+    struct fact_slot_info slots[FACT_SLOTS_MAX];
+};
+
+/* Key: the invite's CURVE public key (32 bytes). */
+struct fact_invite {
+    uint64_t expires_s; /* wall time */
+    bool revoked;
+};
+
+/* Key: u8 slot index. `state` is an enum lease_state; RESERVED is never written. */
+struct fact_slot {
+    uint32_t state;
+    attempt_id attempt;
+    uint32_t rank;
+    uint8_t token_hash[16]; /* BLAKE2b-128; zero when not leased */
+};
+
+/* Key: experiment id. */
+struct fact_experiment {
+    uint64_t submitted_s; /* wall time of the submitting node: order and display only */
+    hash256 code;         /* blob: the packed context directory */
+    uint64_t code_bytes;
+    hash256 config_text; /* blob: the YAML file as submitted */
+    const uint8_t *config; /* packed struct config (node/core/config.h); borrowed */
+    uint32_t config_bytes;
+};
+
+/* Key: experiment id; one per writer. Pause and resume are one register ordered by (lamport, writer), a concurrent pause
+ * wins; cancel absorbs. */
+struct fact_control {
+    uint64_t lamport; /* of the register; 0: this writer never paused nor resumed */
+    bool paused;
+    bool cancelled;
+};
+
+/* Key: experiment id; one per writer. */
+struct fact_claim {
+    uint64_t term;
+    bool released; /* handed over, or the node leaves */
+};
+
+struct fact_assignment {
+    node_id node;
+    uint32_t slot;
+};
+
+/* Key: experiment id, u32 trial, u32 number, u64 term. The writer is the attempt's coordinator. Ranks are positions. */
+struct fact_attempt {
+    uint32_t member_count; /* 1 ... FACT_MEMBERS_MAX */
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+    uint64_t start_step;      /* of the checkpoint it starts from; 0: from nothing */
+    hash256 checkpoint;       /* none: from nothing */
+    uint64_t checkpoint_bytes;
+};
+
+enum fact_worker_state { FACT_WORKER_PREPARED, FACT_WORKER_RUNNING, FACT_WORKER_ENDED };
+
+/* Why a worker or an attempt ended. The order is the join of concurrent verdicts: the lowest wins. */
+enum fact_reason {
+    FACT_COMPLETED,  /* every rank ended with status 0 and nobody asked it to */
+    FACT_FAILED,     /* the program's own failure: counts against max_restarts */
+    FACT_STOPPED,    /* asked to: pause, cancel, preemption, leave */
+    FACT_LOST,       /* its node or daemon died, its lease ran out, or its group never became complete */
+    FACT_REASONS
+};
+
+/* Key: attempt key, coordinator id, u16 rank. The writer is the slot's owner. */
+struct fact_worker {
+    enum fact_worker_state state;
+    char host[FACT_ADDRESS_BYTES]; /* where its data socket and, for rank 0, MASTER_PORT are */
+    uint32_t master_port;
+    uint32_t data_port; /* 0: not listening (yet) */
+    uint32_t generation;
+    uint64_t step;
+    enum fact_reason reason; /* ENDED */
+    int32_t exit_code;       /* ENDED: status, or minus the signal */
+    uint64_t started_s;      /* wall time, for display */
+    const uint8_t *metrics;  /* rank 0: MessagePack map group -> map name -> number, the latest values; borrowed */
+    uint32_t metrics_bytes;
+    char tail[FACT_TAIL_BYTES]; /* ENDED and FAILED: the last lines of its log */
+};
+
+/* Key: attempt key, coordinator id; one per deciding coordinator. */
+struct fact_verdict {
+    enum fact_reason reason;
+    uint64_t step;
+    const uint8_t *metrics; /* of rank 0 at the end; borrowed */
+    uint32_t metrics_bytes;
+    uint64_t duration_s;    /* wall time from the start of rank 0; 0: it never ran */
+    char why[128];          /* one sentence */
+};
+
+/* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first. */
+struct fact_manifest {
+    hash256 blob;
+    uint64_t bytes;
+    uint32_t holder_count;
+    node_id holders[FACT_HOLDERS_MAX];
+    bool durable; /* as many confirmed holders as asked for */
+};
+
+/* Keys. Every writer of a key returns its length; readers return ERR_MALFORMED for another length. */
+struct fact_key {
+    uint8_t bytes[RECORD_KEY_BYTES_MAX];
+    uint8_t count;
+};
+struct fact_key fact_key_node_id(node_id node);
+struct fact_key fact_key_empty(void);
+struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]);
+struct fact_key fact_key_slot(uint32_t slot);
+struct fact_key fact_key_experiment(experiment_id experiment);
+struct fact_key fact_key_attempt(const attempt_id *attempt); /* without the coordinator: it is the writer */
+struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank);
+struct fact_key fact_key_verdict(const attempt_id *attempt);
+struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
+
+int fact_key_read_experiment(const struct record *record, experiment_id *out);
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST */
+int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
+int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
+int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
+
+/* Bodies. */
+void fact_member_pack(struct pack_writer *writer, const struct fact_member *fact);
+void fact_node_pack(struct pack_writer *writer, const struct fact_node *fact);
+void fact_invite_pack(struct pack_writer *writer, const struct fact_invite *fact);
+void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact);
+void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact);
+void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact);
+void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact);
+void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact);
+void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
+void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
+void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
+
+int fact_member_read(const struct record *record, struct fact_member *out);
+int fact_node_read(const struct record *record, struct fact_node *out);
+int fact_invite_read(const struct record *record, struct fact_invite *out);
+int fact_slot_read(const struct record *record, struct fact_slot *out);
+int fact_experiment_read(const struct record *record, struct fact_experiment *out);
+int fact_control_read(const struct record *record, struct fact_control *out);
+int fact_claim_read(const struct record *record, struct fact_claim *out);
+int fact_attempt_read(const struct record *record, struct fact_attempt *out);
+int fact_worker_read(const struct record *record, struct fact_worker *out);
+int fact_verdict_read(const struct record *record, struct fact_verdict *out);
+int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+
+/* The node id of a public key, and the mesh id of a founder. */
+node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);
+mesh_id mesh_id_of_founder(const uint8_t public_key[PUBLIC_KEY_BYTES], const uint8_t nonce[16]);
+
+#endif

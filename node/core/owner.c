@@ -1,0 +1,645 @@
+#include <sodium/crypto_generichash.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/core/state.h"
+
+/* ---- what this node says about its slots ------------------------------------------------------------------------------ */
+
+static void token_hash(lease_token token, uint8_t out[16])
+{
+    memset(out, 0, 16);
+    if (!lease_token_is_none(token)) {
+        (void)crypto_generichash(out, 16, token.bytes, sizeof token.bytes, NULL, 0);
+    }
+}
+
+static void put_slot(struct node_core *core, uint32_t slot)
+{
+    const struct lease_slot *lease = &core->lease.slots[slot];
+    struct fact_slot fact = {.state = lease->state, .attempt = lease->attempt, .rank = lease->rank};
+    if (lease->state == LEASE_RESERVED) {
+        return; /* reservations are volatile */
+    }
+    if (lease->state == LEASE_FREE || lease->state == LEASE_WITHHELD) {
+        memset(&fact.attempt, 0, sizeof fact.attempt);
+        fact.rank = 0;
+    }
+    token_hash(lease->token, fact.token_hash);
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_slot_pack(&writer, &fact);
+    (void)core_put(core, FACT_SLOT, fact_key_slot(slot), &writer);
+}
+
+static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES])
+{
+    const char *address = core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
+    const char *colon = strrchr(address, ':');
+    bool bracketed = address[0] == '['; /* IPv6 */
+    const char *from = bracketed ? address + 1 : address;
+    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
+    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
+}
+
+static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
+                       int32_t exit_code, const char *tail)
+{
+    struct core_worker *worker = &core->workers[slot];
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
+    const struct records_entry *before =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker said;
+    if (before != NULL && fact_worker_read(&before->record, &said) == 0 && said.state == FACT_WORKER_ENDED) {
+        return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
+    }
+    struct fact_worker fact = {.state = state,
+                               .master_port = worker->master_port,
+                               .data_port = worker->data_port,
+                               .generation = 1,
+                               .step = worker->step,
+                               .reason = reason,
+                               .exit_code = exit_code,
+                               .started_s = worker->started_s,
+                               .metrics = worker->metrics,
+                               .metrics_bytes = worker->rank == 0 ? worker->metrics_bytes : 0};
+    own_host(core, fact.host);
+    if (tail != NULL) {
+        size_t length = strlen(tail); /* the end of it is what tells */
+        size_t skip = length >= sizeof fact.tail ? length - sizeof fact.tail + 1 : 0;
+        bytes_copy_text(fact.tail, sizeof fact.tail, tail + skip);
+    }
+    uint8_t bytes[FACT_METRICS_BYTES_MAX + FACT_TAIL_BYTES + 512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_worker_pack(&writer, &fact);
+    (void)core_put(core, FACT_WORKER, key, &writer);
+    worker->told_ms = core->now_ms;
+    worker->dirty = false;
+}
+
+/* ---- ends ----------------------------------------------------------------------------------------------------------------- */
+
+static void worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
+{
+    const struct core_worker *worker = &core->workers[slot];
+    struct node_effect *effect = core_effect(core, kind);
+    effect->u.worker.slot = slot;
+    effect->u.worker.attempt = worker->attempt;
+    effect->u.worker.rank = worker->rank;
+    effect->u.worker.grace_ms = grace_ms;
+}
+
+/* The slot is surely empty: say how the worker ended, then that the slot is free. */
+static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
+                        const char *tail)
+{
+    put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
+    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    struct lease_changes changes = {0};
+    lease_gone(&core->lease, slot, &changes);
+    put_slot(core, slot);
+}
+
+/* A lease is over (RELEASING): whatever it held must end. */
+static void lease_ended(struct node_core *core, uint32_t slot)
+{
+    struct core_worker *worker = &core->workers[slot];
+    switch (worker->phase) {
+    case CORE_WORKER_NONE:
+    case CORE_WORKER_ENDING:
+        break;
+    case CORE_WORKER_CONFIRMED:
+    case CORE_WORKER_PREPARED:
+        worker_gone(core, slot, worker->end_reason, 0, NULL);
+        break;
+    case CORE_WORKER_PREPARING:
+        worker->is_dropped = true;
+        put_slot(core, slot);
+        break;
+    case CORE_WORKER_RUNNING:
+        worker->phase = CORE_WORKER_ENDING;
+        put_slot(core, slot);
+        worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        break;
+    }
+}
+
+static void perform_changes(struct node_core *core, const struct lease_changes *changes)
+{
+    for (uint32_t i = 0; i < changes->count; i++) {
+        const struct lease_change *change = &changes->items[i];
+        if (change->to == LEASE_RELEASING) {
+            lease_ended(core, change->slot);
+        }
+    }
+}
+
+/* Ends the lease of one slot's attempt here, for this reason. */
+static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
+{
+    struct core_worker *worker = &core->workers[slot];
+    worker->end_reason = reason;
+    attempt_id attempt = worker->attempt;
+    for (uint32_t i = 0; i < core->lease.count; i++) {
+        if (core->workers[i].phase != CORE_WORKER_NONE && attempt_id_equal(&core->workers[i].attempt, &attempt)) {
+            core->workers[i].end_reason = reason;
+        }
+    }
+    struct lease_changes changes = {0};
+    lease_release(&core->lease, &attempt, &changes);
+    perform_changes(core, &changes);
+}
+
+/* ---- coordinators ask --------------------------------------------------------------------------------------------------- */
+
+static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
+                   struct election_claim claim)
+{
+    struct message message = {.kind = kind};
+    message.u.lease = asked->u.lease;
+    memset(message.u.lease.group_key, 0, sizeof message.u.lease.group_key);
+    message.u.lease.code = code;
+    message.u.lease.claim = claim;
+    core_send_after_disk(core, to, &message);
+}
+
+/* A coordinator may be quicker than the record of its experiment. But whoever makes up names gets only so many fences. */
+static bool fence_is_affordable(const struct node_core *core, experiment_id experiment)
+{
+    uint32_t count = 0;
+    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+        count++;
+    }
+    return view_find_experiment(&core->view, experiment) != NULL ||
+           count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
+}
+
+/* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
+static bool obey(struct node_core *core, node_id from, const struct message *message)
+{
+    const attempt_id *attempt = &message->u.lease.attempt;
+    struct election_claim claim = message->u.lease.claim;
+    struct election_claim fence = core_fence_get(core, attempt->experiment);
+    int order = election_claim_compare(claim, fence);
+#ifdef SHOAL_BUGS
+    if ((core->options.bugs & NODE_BUG_EQUAL_TERM) != 0 && claim.term == fence.term) {
+        return true;
+    }
+#endif
+    bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
+    if (!node_id_equal(claim.node, from) || (!is_maker && message->kind != MESSAGE_RENEW) || claim.term == 0 ||
+        (claim.term > fence.term && claim.term - fence.term > ELECTION_TERM_JUMP_MAX)) {
+        core->counters.malformed++;
+        return false;
+    }
+    if (order < 0) {
+        core->counters.stale_refused++;
+        answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
+        return false;
+    }
+    return order == 0 || (fence_is_affordable(core, attempt->experiment) &&
+                          core_fence_put(core, attempt->experiment, claim) == 0);
+}
+
+static void confirm(struct node_core *core, node_id from, const struct message *message)
+{
+    uint32_t slot = message->u.lease.slot;
+    const attempt_id *attempt = &message->u.lease.attempt;
+    struct lease_changes changes = {0};
+    lease_token token;
+    core_secret(core, token.bytes, sizeof token.bytes);
+    int code = lease_confirm(&core->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
+    struct election_claim fence = core_fence_get(core, attempt->experiment);
+    if (code != 0) {
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
+        return;
+    }
+    struct core_worker *worker = &core->workers[slot];
+    if (changes.count > 0) {
+        memset(worker, 0, sizeof *worker);
+        worker->phase = CORE_WORKER_CONFIRMED;
+        worker->attempt = *attempt;
+        worker->rank = (uint16_t)message->u.lease.rank;
+        worker->end_reason = FACT_LOST;
+        memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
+        put_slot(core, slot);
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
+    } else if (worker->lease_on_disk) {
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
+    }
+}
+
+void core_owner_receive(struct node_core *core, node_id from, const struct message *message)
+{
+    const attempt_id *attempt = &message->u.lease.attempt;
+    if (!obey(core, from, message)) {
+        return;
+    }
+    struct lease_changes changes = {0};
+    switch (message->kind) {
+    case MESSAGE_RESERVE: {
+        int code = lease_reserve(&core->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
+                                 message->u.lease.age, &changes);
+        answer(core, from, MESSAGE_RESERVE_ANSWER, message, code, core_fence_get(core, attempt->experiment));
+        break;
+    }
+    case MESSAGE_CONFIRM:
+        confirm(core, from, message);
+        break;
+    case MESSAGE_RENEW:
+        (void)lease_renew(&core->lease, core->now_ms, attempt);
+        break;
+    default: /* MESSAGE_RELEASE */
+        lease_release(&core->lease, attempt, &changes);
+        perform_changes(core, &changes);
+        break;
+    }
+}
+
+void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot)
+{
+    if (slot < core->lease.count && core->workers[slot].phase != CORE_WORKER_NONE &&
+        attempt_id_equal(&core->workers[slot].attempt, attempt)) {
+        core->workers[slot].lease_on_disk = true;
+        struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+        if (experiment != NULL) {
+            experiment->changed = true;
+        }
+    }
+}
+
+/* ---- workers ---------------------------------------------------------------------------------------------------------------- */
+
+static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
+                    const struct view_attempt *attempt)
+{
+    core->workers[slot].phase = CORE_WORKER_PREPARING;
+    core->workers[slot].step = attempt->start_step;
+    worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = attempt->member_count;
+    effect->u.worker.code = experiment->code;
+    effect->u.worker.checkpoint = attempt->checkpoint;
+    effect->u.worker.step = attempt->start_step;
+}
+
+/* Where rank 0 listens for torchrun's rendezvous: known once its directory is ready. */
+static bool master_of(const struct node_core *core, const struct view_attempt *attempt, struct fact_worker *out)
+{
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
+    return entry != NULL && first->state != FACT_WORKER_ENDED && first->master_port != 0 &&
+           fact_worker_read(&entry->record, out) == 0;
+}
+
+static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
+                  const struct view_attempt *attempt, const struct fact_worker *master)
+{
+    struct core_worker *worker = &core->workers[slot];
+    worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = attempt->member_count;
+    effect->u.worker.generation = 1;
+    effect->u.worker.token = core->lease.slots[slot].token;
+    effect->u.worker.master_port = master->master_port;
+    bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
+    for (uint32_t i = 0; i < attempt->member_count; i++) {
+        bool here = node_id_equal(attempt->members[i].node, core->options.self);
+        effect->u.worker.local_size += here;
+        effect->u.worker.local_rank += here && i < worker->rank;
+        bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
+        effect->u.worker.node_rank += new_node && i > 0 && i <= worker->rank;
+    }
+    effect->u.worker.step = attempt->start_step;
+    effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
+    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
+    worker->phase = CORE_WORKER_RUNNING;
+    worker->started_s = core->wall_s;
+    put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+}
+
+/* Tells the worker its group once every rank listens. */
+static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
+{
+    struct core_worker *worker = &core->workers[slot];
+    uint8_t bytes[FACT_MEMBERS_MAX * (FACT_ADDRESS_BYTES + 16)];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, attempt->member_count);
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *other = view_attempt_worker(attempt, rank);
+        const struct records_entry *entry = other != NULL ? records_find(&core->records, other->ident) : NULL;
+        struct fact_worker fact;
+        if (entry == NULL || other->data_port == 0 || other->state != FACT_WORKER_RUNNING ||
+            fact_worker_read(&entry->record, &fact) != 0) {
+            return;
+        }
+        pack_array(&writer, 3);
+        pack_u64(&writer, rank);
+        pack_text(&writer, fact.host);
+        pack_u64(&writer, fact.data_port);
+    }
+    CHECK(!writer.failed);
+    worker->group_sent = true;
+    worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = attempt->member_count;
+    effect->u.worker.generation = 1;
+    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
+    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
+    effect->byte_count = (uint32_t)writer.used_bytes;
+}
+
+static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->phase != CORE_WORKER_RUNNING) {
+        worker_end(core, slot, FACT_STOPPED);
+        return;
+    }
+    if (!worker->stop_sent) {
+        worker->stop_sent = true;
+        worker->end_reason = FACT_STOPPED;
+        worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
+        struct node_effect *effect = &core->out->items[core->out->count - 1];
+        bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
+    }
+}
+
+static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
+{
+    struct core_worker *worker = &core->workers[slot];
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
+    if (verdict != NULL) {
+        worker_end(core, slot, verdict->reason == FACT_STOPPED ? FACT_STOPPED : FACT_LOST);
+        return;
+    }
+    if (view_experiment_cancelled(experiment)) {
+        worker_end(core, slot, FACT_STOPPED);
+        return;
+    }
+    if (attempt == NULL || !attempt->assigned || !experiment->known) {
+        return; /* its record is on its way */
+    }
+    bool is_ours = worker->rank < attempt->member_count && attempt->members[worker->rank].slot == slot &&
+                   node_id_equal(attempt->members[worker->rank].node, core->options.self);
+    if (!is_ours) {
+        worker_end(core, slot, FACT_LOST);
+        return;
+    }
+    if (view_experiment_paused(experiment)) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
+        return;
+    }
+    struct fact_worker master;
+    if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
+        prepare(core, slot, experiment, attempt);
+    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, &master)) {
+        spawn(core, slot, experiment, attempt, &master);
+    } else if (worker->phase == CORE_WORKER_RUNNING && worker->data_port != 0 && !worker->group_sent) {
+        tell_group(core, slot, attempt);
+    }
+}
+
+void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
+        if (runs && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
+            slot_follow(core, experiment, slot);
+        }
+    }
+}
+
+static void exited(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    const struct core_worker *worker = &core->workers[slot];
+    int32_t code = event->u.worker.code;
+    enum fact_reason reason;
+    if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
+        reason = worker->end_reason;
+    } else if (event->u.worker.killed) {
+        reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
+    } else {
+        reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
+    }
+    worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
+}
+
+static void prepared(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->phase != CORE_WORKER_PREPARING) {
+        return;
+    }
+    if (worker->is_dropped) {
+        worker_gone(core, slot, worker->end_reason, 0, NULL);
+    } else if (event->u.worker.code != 0) {
+        TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
+              event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
+        worker_end(core, slot, FACT_LOST);
+        if (worker->is_dropped) {
+            worker_gone(core, slot, FACT_LOST, 0, event->u.worker.text);
+        }
+    } else {
+        worker->phase = CORE_WORKER_PREPARED;
+        worker->master_port = event->u.worker.port;
+        core_replicas_fetched(core, worker->attempt.experiment);
+        put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
+    }
+}
+
+static void status(struct node_core *core, const struct node_event *event)
+{
+    struct core_worker *worker = &core->workers[event->u.worker.slot];
+    if (event->u.worker.step > worker->step) {
+        worker->step = event->u.worker.step;
+        worker->dirty = true;
+    }
+    if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics && worker->rank == 0) {
+        memcpy(worker->metrics, event->bytes, event->byte_count);
+        worker->metrics_bytes = event->byte_count;
+        worker->dirty = true;
+    }
+}
+
+void core_owner_worker_event(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    if (slot >= core->lease.count || core->workers[slot].phase == CORE_WORKER_NONE ||
+        !attempt_id_equal(&core->workers[slot].attempt, &event->u.worker.attempt)) {
+        return; /* of an earlier life of the slot */
+    }
+    struct core_worker *worker = &core->workers[slot];
+    bool has_process = worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_ENDING;
+    if (event->kind == NODE_EVENT_PREPARED) {
+        prepared(core, event);
+    } else if (!has_process) {
+        return;
+    } else if (event->kind == NODE_EVENT_WORKER_EXITED) {
+        exited(core, event);
+    } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
+        status(core, event);
+    } else { /* NODE_EVENT_WORKER_LISTENS */
+        worker->group_sent = false;
+        if (worker->data_port != event->u.worker.port) {
+            worker->data_port = event->u.worker.port;
+            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        }
+        struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+        if (experiment != NULL) {
+            experiment->changed = true;
+        }
+    }
+}
+
+/* ---- restarts ----------------------------------------------------------------------------------------------------------------- */
+
+static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    return self != NULL && self->slots != NULL ? &self->slots[slot] : NULL;
+}
+
+void core_owner_adopt(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.adopt.slot;
+    if (slot >= core->lease.count || core->workers[slot].phase != CORE_WORKER_NONE) {
+        return;
+    }
+    const struct view_slot *before = own_slot(core, slot);
+    bool is_leased = before != NULL && before->state == LEASE_LEASED &&
+                     attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
+    struct core_worker *worker = &core->workers[slot];
+    worker->attempt = event->u.adopt.attempt;
+    worker->rank = event->u.adopt.rank;
+    worker->end_reason = FACT_LOST;
+    worker->data_port = event->u.adopt.data_port;
+    worker->lease_on_disk = true;
+    worker->group_sent = event->u.adopt.data_port != 0;
+    memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
+    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->rank, event->u.adopt.token,
+                               is_leased);
+    worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
+
+    /* What it last said of itself goes on: step, metrics, ports. */
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
+    const struct records_entry *entry = records_find(
+        &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker fact;
+    if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0) {
+        worker->step = fact.step;
+        worker->started_s = fact.started_s;
+        worker->master_port = fact.master_port;
+        worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
+        worker->metrics_bytes = fact.metrics_bytes;
+        memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
+    }
+}
+
+/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
+ * leased for ever. */
+static void slot_is_gone(struct node_core *core, uint32_t slot)
+{
+    const struct view_slot *before = own_slot(core, slot);
+    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
+        return;
+    }
+    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
+    core->workers[slot].attempt = before->attempt;
+    core->workers[slot].rank = (uint16_t)before->rank;
+    put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+}
+
+void core_owner_start(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        struct core_worker *worker = &core->workers[slot];
+        const struct view_slot *before = own_slot(core, slot);
+        if (worker->phase == CORE_WORKER_RUNNING) {
+            TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
+            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
+            put_slot(core, slot);
+        } else if (worker->phase == CORE_WORKER_ENDING) {
+            put_slot(core, slot);
+            worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
+            TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
+            worker->attempt = before->attempt;
+            worker->rank = (uint16_t)before->rank;
+#ifdef SHOAL_BUGS
+            struct fact_key key = fact_key_slot(slot);
+            const struct records_entry *entry =
+                records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
+            struct fact_slot fact;
+            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0) {
+                memcpy(core->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
+            }
+#endif
+            worker_gone(core, slot, FACT_LOST, 0, NULL);
+        } else {
+            put_slot(core, slot);
+        }
+    }
+    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+        slot_is_gone(core, slot);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------------------------ */
+
+void core_owner_tick(struct node_core *core)
+{
+    if (core->now_ms < lease_next_ms(&core->lease)) {
+        return;
+    }
+    struct lease_changes changes = {0};
+    lease_tick(&core->lease, core->now_ms, &changes);
+    for (uint32_t i = 0; i < changes.count; i++) {
+        if (changes.items[i].to == LEASE_RELEASING) {
+            TRACE(&core->options.trace, "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
+        }
+    }
+    perform_changes(core, &changes);
+}
+
+void core_owner_housekeep(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        struct core_worker *worker = &core->workers[slot];
+        if (worker->phase == CORE_WORKER_RUNNING && worker->dirty &&
+            core->now_ms - worker->told_ms >= CORE_STATUS_MS && core_has_room(core, 256, 1u << 16)) {
+            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        }
+    }
+}
+
+void core_owner_leave(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
+            const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+            uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
+            ask_to_stop(core, slot, grace_s * 1000, "leave");
+        }
+    }
+}
+
+bool core_owner_idle(const struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        if (core->workers[slot].phase != CORE_WORKER_NONE) {
+            return false;
+        }
+    }
+    return true;
+}

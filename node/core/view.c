@@ -1,0 +1,854 @@
+#include "node/core/view.h"
+
+#include "base/check.h"
+#include "base/err.h"
+#include "gossip/lease.h"
+#include "train/search.h"
+
+void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh)
+{
+    *view = (struct view){.arena = arena, .records = records, .mesh = mesh};
+}
+
+/* ---- finding and making rows ---------------------------------------------------------------------------------------- */
+
+/* Makes room for one more pointer in a sorted array that doubles. */
+static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint32_t *slots)
+{
+    if (count < *slots) {
+        return true;
+    }
+    uint32_t wanted = *slots == 0 ? 8 : *slots * 2;
+    void *bigger = arena_grow(arena, *array, *slots * sizeof(void *), wanted * sizeof(void *));
+    if (bigger == NULL) {
+        return false;
+    }
+    *array = bigger;
+    *slots = wanted;
+    return true;
+}
+
+static uint32_t member_position(const struct view *view, node_id id)
+{
+    uint32_t low = 0, high = view->member_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (node_id_compare(view->members[middle]->id, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct view_member *view_find_member(const struct view *view, node_id id)
+{
+    uint32_t at = member_position(view, id);
+    return at < view->member_count && node_id_equal(view->members[at]->id, id) ? view->members[at] : NULL;
+}
+
+static struct view_member *member_row(struct view *view, node_id id)
+{
+    struct view_member *member = view_find_member(view, id);
+    if (member != NULL) {
+        return member;
+    }
+    void *array = view->members;
+    bool has_room = room_for_one(view->arena, &array, view->member_count, &view->member_slots);
+    view->members = array;
+    member = has_room ? arena_take(view->arena, sizeof *member) : NULL;
+    if (member == NULL) {
+        return NULL;
+    }
+    member->id = id;
+    uint32_t at = member_position(view, id);
+    memmove(view->members + at + 1, view->members + at, (view->member_count - at) * sizeof *view->members);
+    view->members[at] = member;
+    view->member_count++;
+    return member;
+}
+
+static uint32_t experiment_position(const struct view *view, experiment_id id)
+{
+    uint32_t low = 0, high = view->experiment_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment_id_compare(view->experiments[middle]->id, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct view_experiment *view_find_experiment(const struct view *view, experiment_id id)
+{
+    uint32_t at = experiment_position(view, id);
+    return at < view->experiment_count && experiment_id_equal(view->experiments[at]->id, id) ? view->experiments[at]
+                                                                                              : NULL;
+}
+
+static struct view_experiment *experiment_row(struct view *view, experiment_id id)
+{
+    struct view_experiment *experiment = view_find_experiment(view, id);
+    if (experiment != NULL) {
+        return experiment;
+    }
+    void *array = view->experiments;
+    bool has_room = room_for_one(view->arena, &array, view->experiment_count, &view->experiment_slots);
+    view->experiments = array;
+    experiment = has_room ? arena_take(view->arena, sizeof *experiment) : NULL;
+    if (experiment == NULL) {
+        return NULL;
+    }
+    experiment->id = id;
+    uint32_t at = experiment_position(view, id);
+    memmove(view->experiments + at + 1, view->experiments + at,
+            (view->experiment_count - at) * sizeof *view->experiments);
+    view->experiments[at] = experiment;
+    view->experiment_count++;
+    return experiment;
+}
+
+struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index)
+{
+    return index < experiment->trial_slots ? experiment->trials[index] : NULL;
+}
+
+static struct view_trial *trial_row(struct view *view, struct view_experiment *experiment, uint32_t index)
+{
+    if (index >= experiment->trial_slots) {
+        uint32_t wanted = experiment->trial_slots == 0 ? 8 : experiment->trial_slots;
+        while (wanted <= index) {
+            wanted *= 2;
+        }
+        void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
+                                  wanted * sizeof(void *));
+        if (bigger == NULL) {
+            return NULL;
+        }
+        experiment->trials = bigger;
+        experiment->trial_slots = wanted;
+    }
+    struct view_trial *trial = experiment->trials[index];
+    if (trial == NULL) {
+        trial = arena_take(view->arena, sizeof *trial);
+        if (trial != NULL) {
+            trial->index = index;
+            experiment->trials[index] = trial;
+        }
+    }
+    return trial;
+}
+
+struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id)
+{
+    const struct view_experiment *experiment = view_find_experiment(view, id->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, id->trial) : NULL;
+    for (struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        if (attempt_id_compare_order(&a->id, id) == 0) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+static struct view_attempt *attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id)
+{
+    struct view_attempt **link = &trial->attempts;
+    while (*link != NULL && attempt_id_compare_order(&(*link)->id, id) < 0) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL && attempt_id_compare_order(&(*link)->id, id) == 0) {
+        return *link;
+    }
+    struct view_attempt *attempt = arena_take(view->arena, sizeof *attempt);
+    if (attempt != NULL) {
+        attempt->id = *id;
+        attempt->next = *link;
+        *link = attempt;
+    }
+    return attempt;
+}
+
+/* ---- the roster ------------------------------------------------------------------------------------------------------ */
+
+struct vouches {
+    struct view *view;
+    bool changed;
+};
+
+static bool admit_by(void *context, const struct records_entry *entry)
+{
+    struct vouches *vouches = context;
+    struct fact_member fact;
+    if (entry->record.kind != FACT_MEMBER || fact_member_read(&entry->record, &fact) != 0) {
+        return true;
+    }
+    node_id id;
+    memcpy(id.bytes, entry->record.key, NODE_ID_BYTES);
+    struct view_member *member = view_find_member(vouches->view, id);
+    const struct view_member *voucher = view_find_member(vouches->view, entry->record.writer);
+    if (member == NULL || voucher == NULL) {
+        return true;
+    }
+    bool is_founder = node_id_equal(id, voucher->id) &&
+                      mesh_id_equal(mesh_id_of_founder(fact.public_key, fact.nonce), vouches->view->mesh);
+    if (!is_founder && (!voucher->admitted || node_id_equal(id, voucher->id))) {
+        return true;
+    }
+    bool better = !member->admitted || node_id_compare(entry->record.writer, member->voucher) < 0;
+    if (better) {
+        vouches->changed |= !member->admitted;
+        member->admitted = true;
+        member->voucher = entry->record.writer;
+        memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
+        if (!member->has_node) {
+            bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
+        }
+    }
+    return true;
+}
+
+static int apply_member(struct view *view, const struct record *record)
+{
+    struct fact_member fact;
+    if (fact_member_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    node_id id;
+    memcpy(id.bytes, record->key, NODE_ID_BYTES);
+    struct view_member *member = member_row(view, id);
+    if (member == NULL || member_row(view, record->writer) == NULL) {
+        return ERR_FULL;
+    }
+    member->vouched = true;
+    /* Vouchers form chains whose links come in any order: go round until nobody new is admitted. Rosters are small and
+     * change rarely. */
+    struct vouches vouches = {view, true};
+    while (vouches.changed) {
+        vouches.changed = false;
+        records_each(view->records, admit_by, &vouches);
+    }
+    view->roster_changed = true;
+    return 0;
+}
+
+static struct view_slot *member_slots(struct view *view, struct view_member *member)
+{
+    if (member->slots == NULL) {
+        member->slots = arena_take(view->arena, FACT_SLOTS_MAX * sizeof *member->slots);
+    }
+    return member->slots;
+}
+
+static int apply_node(struct view *view, const struct record *record)
+{
+    struct fact_node fact;
+    if (fact_node_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = member_row(view, record->writer);
+    if (member == NULL || member_slots(view, member) == NULL) {
+        return ERR_FULL;
+    }
+    member->has_node = true;
+    member->node_boot = record->version.boot;
+    member->left = fact.left;
+    bytes_copy_text(member->name, sizeof member->name, fact.name);
+    member->address_count = fact.address_count;
+    memcpy(member->addresses, fact.addresses, sizeof member->addresses);
+    member->bulk_port = fact.bulk_port;
+    member->slot_count = fact.slot_count;
+    for (uint32_t i = 0; i < fact.slot_count; i++) {
+        member->slot_kinds[i] = fact.slots[i].kind;
+    }
+    view->nodes_changed = true;
+    view->slots_changed = true;
+    return 0;
+}
+
+static int apply_slot(struct view *view, const struct record *record)
+{
+    struct fact_slot fact;
+    uint32_t index;
+    if (fact_slot_read(record, &fact) != 0 || fact_key_read_slot(record, &index) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = member_row(view, record->writer);
+    if (member == NULL || member_slots(view, member) == NULL) {
+        return ERR_FULL;
+    }
+    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank};
+    view->slots_changed = true;
+    return 0;
+}
+
+/* ---- experiments ------------------------------------------------------------------------------------------------------ */
+
+static int apply_experiment(struct view *view, const struct record *record)
+{
+    struct fact_experiment fact;
+    experiment_id id;
+    struct config config;
+    if (fact_experiment_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    if (experiment->known && node_id_compare(experiment->submitter, record->writer) < 0) {
+        return 0; /* of two writers of one id the smaller counts */
+    }
+    uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
+    struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
+    if (bytes == NULL || kept == NULL) {
+        arena_give(view->arena, bytes, bytes != NULL ? fact.config_bytes : 0);
+        return ERR_FULL;
+    }
+    experiment->config = kept; /* the row's from now on, whatever becomes of these bytes; looked at only if known */
+    memcpy(bytes, fact.config, fact.config_bytes);
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, fact.config_bytes);
+    uint32_t trial_count = 0;
+    struct search_space space;
+    if (config_unpack(&reader, &config) != 0 || (space = config_search_space(&config), false) ||
+        search_trial_count(&space, &trial_count) != 0) {
+        arena_give(view->arena, bytes, fact.config_bytes);
+        return ERR_MALFORMED;
+    }
+    arena_give(view->arena, experiment->config_bytes, experiment->config_byte_count);
+    *kept = config;
+    experiment->config = kept;
+    experiment->config_bytes = bytes;
+    experiment->config_byte_count = fact.config_bytes;
+    experiment->trial_count = trial_count;
+    experiment->known = true;
+    experiment->submitter = record->writer;
+    experiment->submitted_s = fact.submitted_s;
+    experiment->code = fact.code;
+    experiment->code_bytes = fact.code_bytes;
+    experiment->config_text = fact.config_text;
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_control(struct view *view, const struct record *record)
+{
+    struct fact_control fact;
+    experiment_id id;
+    if (fact_control_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    struct view_control **link = &experiment->controls;
+    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_control *control = *link;
+    if (control == NULL || !node_id_equal(control->writer, record->writer)) {
+        control = arena_take(view->arena, sizeof *control);
+        if (control == NULL) {
+            return ERR_FULL;
+        }
+        control->writer = record->writer;
+        control->next = *link;
+        *link = control;
+    }
+    control->fact = fact;
+    if (fact.lamport > view->lamport_max && fact.lamport - view->lamport_max <= ELECTION_TERM_JUMP_MAX) {
+        view->lamport_max = fact.lamport;
+    }
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_claim(struct view *view, const struct record *record)
+{
+    struct fact_claim fact;
+    experiment_id id;
+    if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    struct view_claim **link = &experiment->claims;
+    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_claim *claim = *link;
+    if (claim == NULL || !node_id_equal(claim->writer, record->writer)) {
+        claim = arena_take(view->arena, sizeof *claim);
+        if (claim == NULL) {
+            return ERR_FULL;
+        }
+        claim->writer = record->writer;
+        claim->next = *link;
+        *link = claim;
+    }
+    claim->fact = fact;
+    claim->boot = record->version.boot;
+    experiment->changed = true;
+    return 0;
+}
+
+/* The rows that an attempt's record, worker, verdict or manifest belongs to, made where missing. */
+static int rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
+                   struct view_trial **trial, struct view_attempt **attempt)
+{
+    if (fact_key_read_attempt(record, id) != 0) {
+        return ERR_MALFORMED;
+    }
+    *experiment = experiment_row(view, id->experiment);
+    *trial = *experiment != NULL ? trial_row(view, *experiment, id->trial) : NULL;
+    *attempt = *trial != NULL ? attempt_row(view, *trial, id) : NULL;
+    return *attempt != NULL ? 0 : ERR_FULL;
+}
+
+static int apply_attempt(struct view *view, const struct record *record)
+{
+    struct fact_attempt fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_attempt_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct fact_assignment *members = arena_take(view->arena, fact.member_count * sizeof *members);
+    if (members == NULL) {
+        return ERR_FULL;
+    }
+    memcpy(members, fact.members, fact.member_count * sizeof *members);
+    arena_give(view->arena, attempt->members, attempt->member_count * sizeof *members);
+    attempt->assigned = true;
+    attempt->member_count = fact.member_count;
+    attempt->members = members;
+    attempt->start_step = fact.start_step;
+    attempt->checkpoint = fact.checkpoint;
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_worker(struct view *view, const struct record *record)
+{
+    struct fact_worker fact;
+    uint32_t rank;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_worker_read(record, &fact) != 0 || fact_key_read_rank(record, &rank) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct view_worker **link = &attempt->workers;
+    while (*link != NULL && ((*link)->rank < rank || ((*link)->rank == rank &&
+                                                      node_id_compare((*link)->writer, record->writer) < 0))) {
+        link = &(*link)->next;
+    }
+    struct view_worker *worker = *link;
+    if (worker == NULL || worker->rank != rank || !node_id_equal(worker->writer, record->writer)) {
+        worker = arena_take(view->arena, sizeof *worker);
+        if (worker == NULL) {
+            return ERR_FULL;
+        }
+        worker->rank = rank;
+        worker->writer = record->writer;
+        worker->next = *link;
+        *link = worker;
+    }
+    worker->ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
+    worker->boot = record->version.boot;
+    worker->state = fact.state;
+    worker->reason = fact.reason;
+    worker->exit_code = fact.exit_code;
+    worker->generation = fact.generation;
+    worker->master_port = fact.master_port;
+    worker->data_port = fact.data_port;
+    worker->step = fact.step;
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_verdict(struct view *view, const struct record *record)
+{
+    struct fact_verdict fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_verdict_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct view_verdict **link = &attempt->verdicts;
+    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_verdict *verdict = *link;
+    if (verdict == NULL || !node_id_equal(verdict->writer, record->writer)) {
+        verdict = arena_take(view->arena, sizeof *verdict);
+        if (verdict == NULL) {
+            return ERR_FULL;
+        }
+        verdict->writer = record->writer;
+        verdict->next = *link;
+        *link = verdict;
+    }
+    verdict->ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
+    verdict->reason = fact.reason;
+    verdict->step = fact.step;
+    experiment->changed = true;
+    return 0;
+}
+
+static int manifest_compare(const struct view_manifest *a, uint64_t step, const attempt_id *attempt, node_id writer)
+{
+    if (a->step != step) {
+        return a->step > step ? -1 : 1;
+    }
+    int order = attempt_id_compare_order(attempt, &a->attempt);
+    return order != 0 ? order : node_id_compare(a->writer, writer);
+}
+
+static int apply_manifest(struct view *view, const struct record *record)
+{
+    struct fact_manifest fact;
+    uint64_t step;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_manifest_read(record, &fact) != 0 || fact_key_read_step(record, &step) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct view_manifest **link = &trial->manifests;
+    while (*link != NULL && manifest_compare(*link, step, &id, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_manifest *manifest = *link;
+    if (manifest == NULL || manifest_compare(manifest, step, &id, record->writer) != 0) {
+        manifest = arena_take(view->arena, sizeof *manifest);
+        if (manifest == NULL) {
+            return ERR_FULL;
+        }
+        manifest->attempt = id;
+        manifest->step = step;
+        manifest->writer = record->writer;
+        manifest->next = *link;
+        *link = manifest;
+    }
+    manifest->blob = fact.blob;
+    manifest->bytes = fact.bytes;
+    manifest->holder_count = fact.holder_count;
+    memcpy(manifest->holders, fact.holders, sizeof manifest->holders);
+    manifest->durable = fact.durable;
+    experiment->changed = true;
+    return 0;
+}
+
+int view_apply(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    int error = 0;
+    switch (record->kind) {
+    case FACT_MEMBER:
+        error = apply_member(view, record);
+        break;
+    case FACT_NODE:
+        error = apply_node(view, record);
+        break;
+    case FACT_SLOT:
+        error = apply_slot(view, record);
+        break;
+    case FACT_EXPERIMENT:
+        error = apply_experiment(view, record);
+        break;
+    case FACT_CONTROL:
+        error = apply_control(view, record);
+        break;
+    case FACT_CLAIM:
+        error = apply_claim(view, record);
+        break;
+    case FACT_ATTEMPT:
+        error = apply_attempt(view, record);
+        break;
+    case FACT_WORKER:
+        error = apply_worker(view, record);
+        break;
+    case FACT_VERDICT:
+        error = apply_verdict(view, record);
+        break;
+    case FACT_MANIFEST:
+        error = apply_manifest(view, record);
+        break;
+    default:
+        break; /* invites are looked up in the table; unknown kinds are only relayed */
+    }
+    if (error == ERR_MALFORMED) {
+        view->malformed_count++;
+    }
+    return error;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+
+const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank)
+{
+    if (!attempt->assigned || rank >= attempt->member_count) {
+        return NULL;
+    }
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (worker->rank == rank && node_id_equal(worker->writer, attempt->members[rank].node)) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
+{
+    const struct view_verdict *lowest = NULL;
+    for (const struct view_verdict *verdict = attempt->verdicts; verdict != NULL; verdict = verdict->next) {
+        if (lowest == NULL || verdict->reason < lowest->reason) {
+            lowest = verdict;
+        }
+    }
+    return lowest;
+}
+
+struct view_attempt *view_trial_completed(const struct view_trial *trial)
+{
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(attempt);
+        if (verdict != NULL && verdict->reason == FACT_COMPLETED) {
+            return attempt;
+        }
+    }
+    return NULL;
+}
+
+struct view_attempt *view_trial_highest(const struct view_trial *trial)
+{
+    struct view_attempt *highest = NULL;
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        if (attempt->assigned || attempt->verdicts != NULL) {
+            highest = attempt;
+        }
+    }
+    return highest;
+}
+
+uint32_t view_trial_failures(const struct view_trial *trial)
+{
+    uint32_t failures = 0;
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(attempt);
+        failures += verdict != NULL && verdict->reason == FACT_FAILED;
+    }
+    return failures;
+}
+
+enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index)
+{
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    if (highest == NULL) {
+        return VIEW_TRIAL_QUEUED;
+    }
+    if (view_trial_completed(trial) != NULL) {
+        return VIEW_TRIAL_COMPLETED;
+    }
+    if (experiment->known && view_trial_failures(trial) > experiment->config->max_restarts) {
+        return VIEW_TRIAL_FAILED;
+    }
+    return view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
+}
+
+bool view_experiment_cancelled(const struct view_experiment *experiment)
+{
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        if (control->fact.cancelled) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool view_experiment_paused(const struct view_experiment *experiment)
+{
+    uint64_t newest = 0;
+    bool paused = false;
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        if (control->fact.lamport == 0 || control->fact.lamport < newest) {
+            continue;
+        }
+        /* Of concurrent ones (equal lamport) a pause wins. */
+        paused = control->fact.lamport > newest ? control->fact.paused : paused || control->fact.paused;
+        newest = control->fact.lamport;
+    }
+    return paused;
+}
+
+enum view_experiment_state view_experiment_state(const struct view_experiment *experiment)
+{
+    uint32_t completed = 0, failed = 0, running = 0, begun = 0;
+    for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
+        if (experiment->trials[i] == NULL) {
+            continue;
+        }
+        enum view_trial_state state = view_trial_state(experiment, i);
+        completed += state == VIEW_TRIAL_COMPLETED;
+        failed += state == VIEW_TRIAL_FAILED;
+        running += state == VIEW_TRIAL_RUNNING;
+        begun += experiment->trials[i]->attempts != NULL;
+    }
+    if (experiment->known && completed == experiment->trial_count) {
+        return VIEW_COMPLETED;
+    }
+    if (view_experiment_cancelled(experiment)) {
+        return VIEW_CANCELLED;
+    }
+    if (experiment->known && completed + failed == experiment->trial_count) {
+        return VIEW_FAILED;
+    }
+    if (view_experiment_paused(experiment)) {
+        return VIEW_PAUSED;
+    }
+    return running > 0 || begun > 0 ? VIEW_RUNNING : VIEW_QUEUED;
+}
+
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
+{
+    *out = *first;
+    const struct view_manifest *row = first->next;
+    for (; row != NULL && row->step == first->step && attempt_id_equal(&row->attempt, &first->attempt) &&
+           hash256_equal(row->blob, first->blob);
+         row = row->next) {
+        out->durable |= row->durable;
+        for (uint32_t i = 0; i < row->holder_count && out->holder_count < FACT_HOLDERS_MAX; i++) {
+            bool is_known = false;
+            for (uint32_t j = 0; j < out->holder_count; j++) {
+                is_known |= node_id_equal(out->holders[j], row->holders[i]);
+            }
+            if (!is_known) {
+                out->holders[out->holder_count++] = row->holders[i];
+            }
+        }
+    }
+    out->next = NULL;
+    return row;
+}
+
+bool view_experiment_over(const struct view_experiment *experiment)
+{
+    enum view_experiment_state state = view_experiment_state(experiment);
+    return state == VIEW_COMPLETED || state == VIEW_CANCELLED || state == VIEW_FAILED;
+}
+
+bool view_experiment_live(const struct view_experiment *experiment)
+{
+    if (!experiment->known) {
+        return false;
+    }
+    if (!view_experiment_over(experiment)) {
+        return true;
+    }
+    /* Attempts that still run somewhere want their verdict, whatever became of the experiment. */
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            if (a->assigned && a->verdicts == NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, metrics, bytes);
+    if (pack_peek(&reader) != PACK_MAP) {
+        return false;
+    }
+    struct pack_reader in_group = pack_find(&reader, group);
+    struct pack_reader value = pack_find(&in_group, name);
+    double number = pack_read_double(&value);
+    if (in_group.failed || value.failed) {
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
+                          double *value)
+{
+    bool found = false;
+    for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
+        const struct view_attempt *attempt =
+            experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
+        if (attempt == NULL) {
+            continue;
+        }
+        const struct records_entry *entry = records_find(view->records, view_attempt_verdict(attempt)->ident);
+        struct fact_verdict fact;
+        double candidate;
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 ||
+            !view_metric(fact.metrics, fact.metrics_bytes, "validation", experiment->config->metric, &candidate) ||
+            candidate - candidate != 0) {
+            continue; /* not reported, or diverged: infinite or not a number */
+        }
+        bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
+        if (better) {
+            found = true;
+            *trial = i;
+            *value = candidate;
+        }
+    }
+    return found;
+}
+
+const char *view_trial_state_name(enum view_trial_state state)
+{
+    static const char *const names[] = {"queued", "running", "completed", "failed"};
+    return names[state];
+}
+
+const char *view_experiment_state_name(enum view_experiment_state state)
+{
+    static const char *const names[] = {"queued", "running", "paused", "completed", "cancelled", "failed"};
+    return names[state];
+}
+
+const char *fact_reason_name(enum fact_reason reason)
+{
+    static const char *const names[] = {"completed", "failed", "stopped", "lost"};
+    CHECK(reason < FACT_REASONS);
+    return names[reason];
+}

@@ -1,0 +1,196 @@
+#ifndef NODE_CORE_VIEW_H
+#define NODE_CORE_VIEW_H
+/* The fold: what users and the coordinator see, computed from the records that a node holds (DESIGN 5). A core.
+ *
+ * view_apply is called for every entry that the table takes. The result depends on the set of newest records only, not on
+ * their order: rows may come before what they belong to, and every list is sorted. Texts, metrics and log tails stay in
+ * the records; rows name them by ident. */
+
+#include "base/arena.h"
+#include "gossip/election.h"
+#include "gossip/records.h"
+#include "node/core/config.h"
+#include "node/core/facts.h"
+
+struct view_slot {
+    uint32_t state; /* enum lease_state as the owner last wrote it */
+    attempt_id attempt;
+    uint32_t rank;
+};
+
+/* A member of the roster, or somebody whose records came before the voucher's. */
+struct view_member {
+    node_id id;
+    bool vouched;   /* a record of some member names this key */
+    bool admitted;  /* vouched for by a chain that ends at the founder */
+    node_id voucher; /* the smallest admitted one */
+    uint8_t public_key[PUBLIC_KEY_BYTES];
+    char name[FACT_NAME_BYTES];
+    bool has_node; /* its own record is here */
+    uint64_t node_boot;
+    bool left;
+    uint32_t address_count;
+    char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES];
+    uint32_t bulk_port;
+    uint32_t slot_count;
+    enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
+    struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
+};
+
+struct view_worker {
+    struct view_worker *next; /* by (rank, writer) */
+    uint32_t rank;
+    node_id writer;
+    record_ident ident; /* host, metrics and tail are there */
+    uint64_t boot;      /* of the writer when it wrote this */
+    enum fact_worker_state state;
+    enum fact_reason reason;
+    int32_t exit_code;
+    uint32_t generation;
+    uint32_t master_port, data_port;
+    uint64_t step;
+};
+
+struct view_verdict {
+    struct view_verdict *next; /* by writer */
+    node_id writer;
+    record_ident ident;
+    enum fact_reason reason;
+    uint64_t step;
+};
+
+struct view_attempt {
+    struct view_attempt *next; /* by attempt_id_compare_order */
+    attempt_id id;
+    bool assigned; /* its coordinator's record is here; the rest may come before it */
+    uint32_t member_count;
+    struct fact_assignment *members;
+    uint64_t start_step;
+    hash256 checkpoint;
+    struct view_worker *workers;
+    struct view_verdict *verdicts;
+};
+
+struct view_manifest {
+    struct view_manifest *next; /* newest first: by step, then attempt, descending */
+    attempt_id attempt;
+    uint64_t step;
+    node_id writer;
+    hash256 blob;
+    uint64_t bytes;
+    uint32_t holder_count;
+    node_id holders[FACT_HOLDERS_MAX];
+    bool durable;
+};
+
+struct view_trial {
+    uint32_t index;
+    struct view_attempt *attempts;
+    struct view_manifest *manifests;
+};
+
+struct view_control {
+    struct view_control *next; /* by writer */
+    node_id writer;
+    struct fact_control fact;
+};
+
+struct view_claim {
+    struct view_claim *next; /* by writer */
+    node_id writer;
+    uint64_t boot;
+    struct fact_claim fact;
+};
+
+struct view_experiment {
+    experiment_id id;
+    bool known; /* its own record is here */
+    node_id submitter; /* the smallest writer, should there be several */
+    uint64_t submitted_s;
+    hash256 code;
+    uint64_t code_bytes;
+    hash256 config_text;
+    struct config *config; /* borrowed parts point into config_bytes */
+    uint8_t *config_bytes;
+    uint32_t config_byte_count;
+    uint32_t trial_count;
+    struct view_trial **trials; /* by index; NULL where nothing is known */
+    uint32_t trial_slots;
+    struct view_control *controls;
+    struct view_claim *claims;
+    bool changed; /* set by view_apply, cleared by whoever has looked */
+};
+
+struct view {
+    struct arena *arena;
+    const struct records *records;
+    mesh_id mesh;
+    struct view_member **members; /* by id */
+    uint32_t member_count, member_slots;
+    struct view_experiment **experiments; /* by id */
+    uint32_t experiment_count, experiment_slots;
+    uint64_t lamport_max;
+    bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by whoever has looked */
+    uint64_t malformed_count;                          /* bodies that did not decode */
+};
+
+enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
+
+enum view_experiment_state {
+    VIEW_QUEUED,
+    VIEW_RUNNING,
+    VIEW_PAUSED,
+    VIEW_COMPLETED,
+    VIEW_CANCELLED,
+    VIEW_FAILED
+};
+
+void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh);
+
+/* Takes one entry into the fold. ERR_MALFORMED (counted; the record is still relayed), ERR_FULL when the arena is. Kinds
+ * that are not known are left alone. */
+int view_apply(struct view *view, const struct records_entry *entry);
+
+struct view_member *view_find_member(const struct view *view, node_id id);
+struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
+struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
+struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
+
+/* The report of the rightful owner of rank, or NULL. */
+const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
+
+/* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
+ * them). Returns the first row of the next checkpoint, or NULL. */
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
+
+/* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
+const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
+
+/* The attempt whose result is shown (the lowest completed one), or NULL. */
+struct view_attempt *view_trial_completed(const struct view_trial *trial);
+struct view_attempt *view_trial_highest(const struct view_trial *trial);
+uint32_t view_trial_failures(const struct view_trial *trial); /* attempts that ended FAILED */
+enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
+
+bool view_experiment_cancelled(const struct view_experiment *experiment);
+bool view_experiment_paused(const struct view_experiment *experiment);
+enum view_experiment_state view_experiment_state(const struct view_experiment *experiment);
+
+/* Completed, cancelled or failed: nothing of it will begin any more. */
+bool view_experiment_over(const struct view_experiment *experiment);
+
+/* True while there may still be something to coordinate. */
+bool view_experiment_live(const struct view_experiment *experiment);
+
+/* Looks up the searcher's metric in a packed metrics map (group -> name -> number); false if it is not there. */
+bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out);
+
+/* The best completed trial by the searcher's metric; false if there is none yet. Ties: the lower index. */
+bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
+                          double *value);
+
+const char *view_trial_state_name(enum view_trial_state state);
+const char *view_experiment_state_name(enum view_experiment_state state);
+const char *fact_reason_name(enum fact_reason reason);
+
+#endif

@@ -1,0 +1,237 @@
+#ifndef NODE_DAEMON_DAEMON_H
+#define NODE_DAEMON_DAEMON_H
+/* shoald: the node core with real sockets, disks and processes around it. One protocol thread runs the core, the control
+ * sockets and the local socket; what may take long is done by jobs in three threads of their own (disk of records, files and
+ * processes, chunks), by the bulk thread and by the edge thread.
+ *
+ *   daemon.c          start, the loop, effects, stop
+ *   daemon_persist.c  records and fences on their way to the disk, in the order of tickets
+ *   daemon_runs.c     the workers of this node: directories, shoal-keep, logs, metrics
+ *   daemon_local.c    the local socket: frames, requests, streams
+ *   daemon_query.c    requests that read: documents, series, checkpoints
+ *   daemon_verify.c   ... and the one that lets the holders of checkpoints look at their copies
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+#include "gossip/beacon.h"
+#include "gossip/control.h"
+#include "gossip/keys.h"
+#include "node/bulk/bulk.h"
+#include "node/core/core.h"
+#include "node/core/state.h"
+#include "node/daemon/jobs.h"
+#include "node/edge.h"
+#include "node/keep/keep.h"
+#include "node/slots/slots.h"
+#include "store/chunks_lmdb.h"
+#include "store/state_lmdb.h"
+
+#define DAEMON_PEER_HINTS_MAX 16
+#define DAEMON_HINTED_MAX 32
+#define DAEMON_CLIENTS_MAX 128
+#define DAEMON_EVENTS_MAX 2048
+#define DAEMON_EVENT_BYTES 256
+#define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* less free than this is a full disk */
+#define DAEMON_CORE_BYTES (256u << 20)        /* cap of the core's memory; touched as it is used */
+#define DAEMON_LOG_CAP_BYTES (64u << 20)      /* of one worker's log */
+
+struct daemon_options {
+    const char *dir;
+    const char *listen; /* HOST:PORT */
+    const char *bulk_listen; /* NULL: same host, any port */
+    const char *advertise; /* HOST that others reach this node by; NULL: found out */
+    const char *slots;
+    const char *name; /* NULL: what init or join stored */
+    const char *nvml_path; /* NULL: where the loader finds it */
+    char peer_hints[DAEMON_PEER_HINTS_MAX][CONTROL_ADDRESS_BYTES];
+    uint32_t peer_hint_count;
+    uint16_t beacon_port; /* 0: no beacon */
+    uint64_t bandwidth_bytes_s; /* of bulk data; 0: no cap */
+    bool quiet;
+};
+
+struct daemon_client;
+
+/* A group of metrics as last reported, for the progress record. */
+#define RUN_GROUPS_MAX 4
+#define RUN_METRICS_MAX 12
+struct run_group {
+    char name[32];
+    uint32_t count;
+    char names[RUN_METRICS_MAX][32];
+    double values[RUN_METRICS_MAX];
+};
+
+enum run_state { RUN_NONE, RUN_FETCHING, RUN_UNPACKING, RUN_READY, RUN_SPAWNING, RUN_RUNNING };
+
+/* One slot's worker as the shell sees it. */
+struct daemon_run {
+    enum run_state state;
+    struct node_effect prepare; /* the effect that made it; its worker part describes the attempt */
+    char directory[KEEP_PATH_BYTES];
+    struct keep_link link;
+    bool has_link;
+    bool kill_wanted; /* and shoal-keep has not taken it yet */
+    uint32_t kill_grace_ms;
+    uint64_t kill_at_ms; /* 0: no */
+    uint64_t renew_ms;
+    uint32_t fetch_tries;
+    uint64_t fetch_id;
+    bool fetching_checkpoint;
+    bool started_seen;
+    lease_token token;
+    uint8_t group_key[MESSAGE_KEY_BYTES];
+    uint32_t size;
+    uint64_t seed;
+    char stop_reason[32];
+    struct daemon_client *client;
+    uint64_t group_request; /* id of an open worker_group, 0: none */
+    uint32_t data_port;
+    uint64_t series_seq; /* next metric point */
+    uint64_t log_offset; /* read so far */
+    uint64_t log_seq;
+    bool log_busy;
+    bool ended;
+    struct keep_status status;
+    struct run_group groups[RUN_GROUPS_MAX];
+    uint32_t group_count;
+};
+
+struct daemon_line {
+    uint64_t seq;
+    uint64_t wall_ms;
+    char text[DAEMON_EVENT_BYTES];
+};
+
+struct daemon_persist_item;
+struct daemon_push;
+struct daemon_waiting;
+struct daemon_series;
+struct daemon_blob_request;
+struct daemon_verify;
+
+struct daemon {
+    struct daemon_options options;
+    char dir[KEEP_PATH_BYTES];
+    char program_dir[KEEP_PATH_BYTES];
+    char keep_program[KEEP_PATH_BYTES + 16];
+    char name[FACT_NAME_BYTES], mesh_name[FACT_NAME_BYTES];
+    char host[FACT_ADDRESS_BYTES]; /* advertised */
+    int lock_fd;
+    struct keys keys;
+    mesh_id mesh;
+    uint64_t boot;
+    uint64_t started_ms;
+    void *context;
+    struct zap *zap;
+    struct control *control;
+    struct beacon *beacon;
+    struct edge *edge;
+    struct bulk *bulk;
+    struct state *state;
+    struct chunks *chunks;
+    struct jobs *persist_jobs, *file_jobs, *blob_jobs;
+    struct slot_info slots[SLOTS_MAX];
+    size_t slot_count;
+    void *core_memory;
+    struct node_core *core;
+    struct node_effects effects;
+    bool stepping;
+    struct node_event *queued; /* what happened while effects were performed: a ring that doubles when it is full */
+    uint32_t queued_first, queued_count, queued_slots;
+    bool closed; /* the loop has ended: nothing enters the core any more */
+
+    struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
+    bool persist_busy;
+    uint64_t disk_check_ms;
+    bool disk_full;
+
+    struct daemon_run runs[SLOTS_MAX];
+    uint64_t request_id; /* of bulk requests and of requests to the core */
+    struct daemon_push *pushes;
+
+    int listen_fd;
+    struct daemon_client *clients;
+    uint32_t client_count;
+    struct daemon_waiting *waiting; /* requests that the core has not answered yet */
+    struct daemon_series *series;
+    struct daemon_blob_request *blob_requests;
+    struct daemon_verify *verifies;
+    bool view_changed; /* something that watchers could show */
+    uint64_t watch_ms;
+
+    struct daemon_line *lines;
+    uint64_t line_seq;
+    uint64_t second_ms; /* next once-a-second work */
+    uint32_t hint_turn;
+    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
+    uint32_t hinted_count;
+    char bulk_known[NODE_MEMBERS_MAX][FACT_ADDRESS_BYTES + 8]; /* by member index: what bulk was told */
+    bool stopping;
+};
+
+uint64_t daemon_now_ms(void);
+uint64_t daemon_wall_ms(void);
+
+/* Runs one event through the core and performs what follows. May be called while effects are performed: it waits then. */
+void daemon_event(struct daemon *daemon, struct node_event *event);
+
+/* One line for `shoal events` and the log. */
+void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* daemon_persist.c */
+int daemon_persist_load(struct daemon *daemon, char error[256]);
+void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
+void daemon_persist_flush(struct daemon *daemon);
+
+/* daemon_runs.c */
+void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect);
+int daemon_runs_adopt(struct daemon *daemon);
+void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers that ended while no daemon was here */
+void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
+void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+                        struct pack_reader metrics);
+void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
+
+/* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
+#define DAEMON_LIKELY_MAX 16
+uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
+                            node_id out[DAEMON_LIKELY_MAX]);
+
+/* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
+size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
+/* Living nodes in the order in which they should hold a trial's series and code, self included. */
+uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
+
+/* daemon_local.c */
+int daemon_local_open(struct daemon *daemon, char error[256]);
+void daemon_local_close(struct daemon *daemon);
+uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
+void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
+void daemon_local_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
+void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
+void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
+
+/* daemon.c */
+/* Bulk learns where peers are from their node records. */
+void daemon_tell_bulk(struct daemon *daemon);
+void daemon_push(struct daemon *daemon, const struct node_effect *effect);
+
+/* daemon_query.c */
+void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
+
+/* daemon_verify.c */
+void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
+
+#endif

@@ -1,0 +1,80 @@
+#ifndef NODE_DAEMON_LOCAL_H
+#define NODE_DAEMON_LOCAL_H
+/* The inside of the local socket, shared by daemon_local.c (frames, workers, requests that change) and daemon_query.c
+ * (requests that read). */
+
+#include "node/daemon/run.h"
+
+#define CLIENT_QUEUE_MAX (8u << 20)  /* bytes waiting to be read by a client; more: it is cut off */
+#define CLIENT_QUEUE_FULL (1u << 20) /* streams pause above this */
+
+/* A frame on its way to a client. */
+struct client_frame {
+    struct client_frame *next;
+    int fd; /* rides along; -1: none */
+    size_t sent, count;
+    uint8_t bytes[]; /* length prefix included */
+};
+
+enum stream_kind { STREAM_NONE, STREAM_WAIT, STREAM_WATCH, STREAM_EVENTS };
+
+#define CLIENT_STREAMS_MAX 8
+struct client_stream {
+    enum stream_kind kind;
+    uint64_t id;
+    experiment_id experiment;
+    uint64_t until_ms; /* WAIT: 0 for ever */
+    uint64_t next_ms;
+    uint64_t seq; /* EVENTS: next line wanted */
+    bool follow;
+    uint64_t last_hash; /* of the document last sent: only changes are */
+};
+
+struct daemon_client {
+    struct daemon_client *next;
+    uint64_t serial; /* jobs and requests name a client by this: it may be gone when they are done */
+    int fd;
+    bool broken;
+    int slot; /* of the worker that opened with its token; -1: none */
+    struct frame_reader reader;
+    uint8_t *buffer;
+    struct client_frame *first, *last;
+    size_t queued_bytes;
+    struct client_stream streams[CLIENT_STREAMS_MAX];
+};
+
+/* A request as it came: a map in `reader`'s bytes. */
+struct local_request {
+    struct daemon_client *client;
+    uint64_t id;
+    struct pack_reader map;
+    int fd; /* the handler takes it by setting -1 */
+};
+
+struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial);
+
+/* Replies. `extra` pairs follow that the caller packs between begin and end. Frames hold FRAME_BYTES_MAX. */
+struct local_reply {
+    struct pack_writer writer;
+    uint8_t *bytes;
+};
+bool local_reply_begin(struct local_reply *reply, uint64_t id, bool end, uint32_t extra_pairs);
+void local_reply_send(struct daemon *daemon, struct daemon_client *client, struct local_reply *reply, int fd);
+void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint64_t id, int exit_code, const char *format,
+                       ...) __attribute__((format(printf, 5, 6)));
+
+/* Arguments: false (and an error reply of code 2) if missing or of another form. */
+bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out);
+bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out);
+
+/* True if the operation is one that reads. */
+bool query_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes);
+
+/* Answers worker_load with the run's checkpoint; what of it is damaged or gone here is brought again first. */
+void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run);
+void query_tick(struct daemon *daemon, uint64_t now_ms);
+
+/* daemon_verify.c: answers once every holder of every checkpoint of the trial, which has one, was asked. */
+void query_verify(struct daemon *daemon, struct local_request *request, const struct view_trial *trial);
+
+#endif

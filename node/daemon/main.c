@@ -1,0 +1,159 @@
+/* shoald: reads options, runs the daemon. */
+
+#include <getopt.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/run.h"
+
+static const char help[] =
+    "usage: shoald [options]\n"
+    "\n"
+    "Runs this machine's node of a Shoal mesh until SIGTERM. Run `shoal init` or `shoal join TOKEN` once before.\n"
+    "\n"
+    "  --dir DIR             data directory (default: $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>)\n"
+    "  --listen HOST:PORT    control socket (default *:7410; port 0: any free one)\n"
+    "  --bulk HOST:PORT      bulk socket (default: the same host, any free port)\n"
+    "  --advertise HOST      address that others reach this node by (default: found out)\n"
+    "  --slots auto|cpu:N|none\n"
+    "                        slots of this machine (default auto: NVIDIA GPUs, else one for each CPU)\n"
+    "  --peer HOST:PORT      where another node may be; can be repeated\n"
+    "  --name NAME           name of this node (default: what init or join stored)\n"
+    "  --beacon PORT         UDP port of the LAN beacon (default 7411; 0: no beacon)\n"
+    "  --bandwidth BYTES     cap of what bulk transfers send per second (default 0: none)\n"
+    "  --nvml PATH           NVIDIA management library (default: where the loader finds it)\n"
+    "  --quiet               no log on standard error; `shoal events` has it\n"
+    "  --version, --help\n";
+
+static int usage(const char *problem, const char *which)
+{
+    fprintf(stderr, "shoald: %s%s; see shoald --help.\n", problem, which);
+    return 2;
+}
+
+static bool default_dir(char *out, size_t size)
+{
+    const char *given = getenv("SHOAL_DIR");
+    if (given != NULL && given[0] != '\0') {
+        (void)snprintf(out, size, "%s", given);
+        return true;
+    }
+    char machine[64] = "machine";
+    FILE *file = fopen("/etc/machine-id", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%63[0-9a-f]", machine) != 1) {
+            (void)snprintf(machine, sizeof machine, "machine");
+        }
+        (void)fclose(file);
+    }
+    const char *home = getenv("HOME");
+    if (home == NULL || home[0] == '\0') {
+        return false;
+    }
+    (void)snprintf(out, size, "%s/.local/state/shoal/%s", home, machine);
+    return true;
+}
+
+static bool read_number(const char *text, unsigned long long max, unsigned long long *out)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value > max) {
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    enum { DIR_ = 256, LISTEN, BULK, ADVERTISE, SLOTS, PEER, NAME, BEACON, BANDWIDTH, NVML, QUIET, VERSION, HELP };
+    static const struct option names[] = {
+        {"dir", required_argument, NULL, DIR_},           {"listen", required_argument, NULL, LISTEN},
+        {"bulk", required_argument, NULL, BULK},          {"advertise", required_argument, NULL, ADVERTISE},
+        {"slots", required_argument, NULL, SLOTS},        {"peer", required_argument, NULL, PEER},
+        {"name", required_argument, NULL, NAME},          {"beacon", required_argument, NULL, BEACON},
+        {"bandwidth", required_argument, NULL, BANDWIDTH}, {"nvml", required_argument, NULL, NVML},
+        {"quiet", no_argument, NULL, QUIET},              {"version", no_argument, NULL, VERSION},
+        {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
+    static struct daemon_options options = {
+        .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT};
+    char dir[KEEP_PATH_BYTES] = "", error[256] = "";
+    unsigned long long number;
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (option) {
+        case DIR_:
+            (void)snprintf(dir, sizeof dir, "%s", optarg);
+            break;
+        case LISTEN:
+            options.listen = optarg;
+            break;
+        case BULK:
+            options.bulk_listen = optarg;
+            break;
+        case ADVERTISE:
+            options.advertise = optarg;
+            break;
+        case SLOTS:
+            options.slots = optarg;
+            break;
+        case PEER:
+            if (options.peer_hint_count == DAEMON_PEER_HINTS_MAX) {
+                return usage("too many --peer, the rest is found by gossip: ", optarg);
+            }
+            if (control_address_resolve(optarg, options.peer_hints[options.peer_hint_count], error) != 0) {
+                fprintf(stderr, "shoald: %s\n", error);
+                return 2;
+            }
+            options.peer_hint_count++;
+            break;
+        case NAME:
+            options.name = optarg;
+            break;
+        case BEACON:
+            if (!read_number(optarg, UINT16_MAX, &number)) {
+                return usage("--beacon wants a port from 0 to 65535 and not ", optarg);
+            }
+            options.beacon_port = (uint16_t)number;
+            break;
+        case BANDWIDTH:
+            if (!read_number(optarg, UINT64_MAX / 2, &number)) {
+                return usage("--bandwidth wants bytes per second and not ", optarg);
+            }
+            options.bandwidth_bytes_s = number;
+            break;
+        case NVML:
+            options.nvml_path = optarg;
+            break;
+        case QUIET:
+            options.quiet = true;
+            break;
+        case VERSION:
+            printf("shoald %s\n", SHOAL_VERSION);
+            return 0;
+        case HELP:
+            fputs(help, stdout);
+            return 0;
+        default:
+            return usage("unknown option or missing value: ", argv[optind - 1]);
+        }
+    }
+    if (optind < argc) {
+        return usage("unexpected argument ", argv[optind]);
+    }
+    if (dir[0] == '\0' && !default_dir(dir, sizeof dir)) {
+        return usage("no data directory: set --dir, $SHOAL_DIR or ", "$HOME");
+    }
+    options.dir = dir;
+    (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: one arena each would only cost memory */
+    int code = daemon_run(&options, error);
+    if (code != 0) {
+        fprintf(stderr, "shoald: %s\n", error);
+    }
+    return code == 0 ? 0 : 1;
+}

@@ -1,0 +1,90 @@
+#ifndef NODE_DAEMON_RENDER_H
+#define NODE_DAEMON_RENDER_H
+/* What users see: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command line").
+ * Pure functions; nothing is changed, no clock is read.
+ *
+ * Each function writes RENDER_..._PAIRS pairs of a map that the caller has opened, so that he can add `id`, `ok`, `end`
+ * and `more` beside them:
+ *
+ *     uint32_t from = 0;
+ *     bool more;
+ *     do {
+ *         pack_writer_init(&writer, frame, frame_bytes);
+ *         pack_map(&writer, 4 + RENDER_LS_PAIRS);
+ *         ... id, ok ...
+ *         more = render_ls(core, &from, &writer);
+ *         ... "more": more, "end": !more ...
+ *     } while (more && send it);
+ *
+ * Documents with a list come in parts: `*from` is 0 for the first part; a part holds as many rows as fit in the writer
+ * with RENDER_RESERVE_BYTES left for what the caller adds behind. True: there are more rows; call again with the `*from`
+ * that it left, in the same step of the core. The writer is `failed` only when it has no room for a single row:
+ * RENDER_BYTES_MIN bytes always suffice for one. Functions without a list need RENDER_BYTES_MIN too. */
+
+#include "node/core/state.h"
+
+#define RENDER_RESERVE_BYTES 256
+#define RENDER_BYTES_MIN (64u * 1024)
+
+/* What only the shell knows. Texts are borrowed for the call. */
+struct render_status_extra {
+    const char *mesh_name; /* "" if this node has no name for it */
+    const char *version;
+    const char *address; /* of the control socket; "" while it is not bound */
+    uint64_t uptime_s;
+    uint64_t memory_bytes; /* anonymous resident memory */
+    uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
+};
+
+/* `mesh node version address uptime_s nodes nodes_alive slots slots_free experiments experiments_live records memory_bytes
+ * syncing disk_full refused`. Slots are those of living nodes. */
+#define RENDER_STATUS_PAIRS 16
+void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
+
+/* `nodes`: by id. */
+#define RENDER_NODES_PAIRS 1
+bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+
+/* `slots`: by (node, index), without those of nodes that left. */
+#define RENDER_SLOTS_PAIRS 1
+bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+
+/* `experiments`: by id. Those of which only parts have come so far are not there yet. */
+#define RENDER_LS_PAIRS 1
+bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+
+/* `experiment`, a map; its list is that of its trials. The caller has found it: it exists and is `known`. */
+#define RENDER_SHOW_PAIRS 1
+bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
+                 struct pack_writer *writer);
+
+/* `state trials best`, for wait. The experiment is known. */
+#define RENDER_STATE_PAIRS 3
+void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
+                             struct pack_writer *writer);
+
+/* `checkpoints`: by (trial, newest first). `trial` limits it to one trial; RENDER_ALL_TRIALS does not. */
+#define RENDER_CHECKPOINTS_PAIRS 1
+#define RENDER_ALL_TRIALS UINT32_MAX
+bool render_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
+                        uint32_t *from, struct pack_writer *writer);
+
+/* One row of checkpoints as one value, a map; `states` (one text per holder, or NULL) is what a verification found. */
+void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
+                       const char *const *states, struct pack_writer *writer);
+
+/* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it. Never heard of is dead. */
+const char *render_node_state(const struct node_core *core, node_id node);
+
+/* The name of a node, or "?" for one that is on no roster. Valid until the core's next step. */
+const char *render_node_name(const struct node_core *core, node_id node);
+
+/* How many nodes of the roster are alive (or suspect), this one included. */
+uint32_t render_nodes_alive(const struct node_core *core);
+
+/* The node that coordinates the experiment now, and its term: the highest claim, if it was not given up and its node
+ * lives. False if there is none; `*term` is then the highest term so far, 0 for none. */
+bool render_coordinator(const struct node_core *core, const struct view_experiment *experiment, node_id *node,
+                        uint64_t *term);
+
+#endif

@@ -1,0 +1,1001 @@
+/* The workers of this node. A run's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
+ * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through daemon_local.c. */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/rendezvous.h"
+#include "node/daemon/run.h"
+#include "store/archive.h"
+
+#define FETCH_TRIES 3
+#define ADOPTION_PASSES 5
+#define LOG_ENTRY_BYTES (48u * 1024)
+#define SERIES_REPLICAS 2
+#define HPARAMS_TEXT_BYTES (16u * 1024)
+
+void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES])
+{
+    const char *colon = strrchr(address, ':');
+    bool bracketed = address[0] == '[';
+    const char *from = bracketed ? address + 1 : address;
+    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
+    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
+}
+
+/* ---- series ------------------------------------------------------------------------------------------------------------ */
+
+size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX])
+{
+    struct fact_key key = fact_key_verdict(attempt);
+    out[0] = (uint8_t)kind;
+    memcpy(out + 1, key.bytes, key.count);
+    bytes_put_u16(out + 1 + key.count, (uint16_t)rank);
+    return 3u + key.count;
+}
+
+uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
+{
+    node_id all[NODE_MEMBERS_MAX + 1];
+    uint32_t count = 0;
+    all[count++] = daemon->keys.id;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        if (core_node_alive(daemon->core, daemon->core->peers[i]->id)) {
+            all[count++] = daemon->core->peers[i]->id;
+        }
+    }
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, attempt->trial);
+    rendezvous_sort(all, count, key, sizeof key);
+    uint32_t taken = count < capacity ? count : capacity;
+    memcpy(out, all, taken * sizeof *out);
+    return taken;
+}
+
+static void series_append_replicated(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
+                                     uint64_t seq, const uint8_t *bytes, size_t count)
+{
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t prefix_bytes = daemon_series_prefix(kind, attempt, rank, prefix);
+    node_id holders[SERIES_REPLICAS + 1];
+    uint32_t found = daemon_holders(daemon, attempt, holders, SERIES_REPLICAS + 1);
+    node_id others[SERIES_REPLICAS];
+    uint32_t other_count = 0;
+    for (uint32_t i = 0; i < found && other_count < SERIES_REPLICAS - 1; i++) {
+        if (!node_id_equal(holders[i], daemon->keys.id)) {
+            others[other_count++] = holders[i];
+        }
+    }
+    (void)bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
+}
+
+/* ---- the log, read in pieces into the series ------------------------------------------------------------------------------ */
+
+struct log_job {
+    struct job job;
+    struct daemon *daemon;
+    uint32_t slot;
+    attempt_id attempt;
+    char directory[KEEP_PATH_BYTES];
+    uint64_t offset;
+    size_t got;
+    uint64_t dropped;
+    int code;
+    uint8_t bytes[LOG_ENTRY_BYTES];
+};
+
+static void log_work(struct job *job)
+{
+    struct log_job *log = (struct log_job *)job;
+    log->code = keep_log_read(log->directory, log->offset, log->bytes, sizeof log->bytes, &log->got, &log->dropped);
+}
+
+static void log_take(struct daemon *daemon, struct daemon_run *run, struct log_job *log)
+{
+    if (log->code != 0 || log->got == 0) {
+        return;
+    }
+    run->log_offset = log->offset + log->dropped + log->got;
+    series_append_replicated(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.rank, run->log_offset,
+                             log->bytes, log->got);
+}
+
+static void log_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct log_job *log = (struct log_job *)job;
+    struct daemon_run *run = &daemon->runs[log->slot];
+    if (run->state == RUN_RUNNING && attempt_id_equal(&run->prepare.u.worker.attempt, &log->attempt)) {
+        run->log_busy = false;
+        log_take(daemon, run, log);
+    }
+    free(log);
+}
+
+static void log_start(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    struct log_job *log = run->log_busy ? NULL : calloc(1, sizeof *log);
+    if (log == NULL) {
+        return;
+    }
+    log->job = (struct job){.work = log_work, .done = log_done};
+    log->slot = slot;
+    log->attempt = run->prepare.u.worker.attempt;
+    log->offset = run->log_offset;
+    bytes_copy_text(log->directory, sizeof log->directory, run->directory);
+    run->log_busy = true;
+    jobs_run(daemon->file_jobs, &log->job);
+}
+
+/* ---- directories ------------------------------------------------------------------------------------------------------------ */
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    (void)remove(path);
+    return 0;
+}
+
+struct remove_job {
+    struct job job;
+    char directory[KEEP_PATH_BYTES];
+};
+
+static void remove_work(struct job *job)
+{
+    (void)nftw(((struct remove_job *)job)->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void remove_done(void *context, struct job *job)
+{
+    (void)context;
+    free(job);
+}
+
+static void remove_later(struct daemon *daemon, const char *directory)
+{
+    struct remove_job *remover = calloc(1, sizeof *remover);
+    if (remover != NULL) {
+        remover->job = (struct job){.work = remove_work, .done = remove_done};
+        bytes_copy_text(remover->directory, sizeof remover->directory, directory);
+        jobs_run(daemon->file_jobs, &remover->job);
+    }
+}
+
+/* A directory that was made ready for a worker that will never come. */
+static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
+{
+    if (run->state == RUN_READY) {
+        remove_later(daemon, run->directory);
+        memset(run, 0, sizeof *run);
+    }
+}
+
+/* ---- prepare ---------------------------------------------------------------------------------------------------------------- */
+
+struct unpack_job {
+    struct job job;
+    struct chunks *chunks;
+    uint32_t slot;
+    attempt_id attempt;
+    hash256 code;
+    char directory[KEEP_PATH_BYTES];
+    int result;
+    bool refetch;
+    hash256 blamed;
+    uint32_t port;
+    char error[512];
+};
+
+static uint32_t free_port(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    uint32_t port = 0;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
+        port = ntohs(address.sin_port);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return port;
+}
+
+static void unpack_work(struct job *job)
+{
+    struct unpack_job *unpack = (struct unpack_job *)job;
+    char work[KEEP_PATH_BYTES + 8];
+    (void)nftw(unpack->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)snprintf(work, sizeof work, "%s/work", unpack->directory);
+    int fd = memfd_create("shoal-code", MFD_CLOEXEC);
+    if (fd < 0 || mkdir(unpack->directory, 0700) != 0) {
+        (void)snprintf(unpack->error, sizeof unpack->error, "%.300s cannot be made: %s", unpack->directory, strerror(errno));
+        unpack->result = errno == ENOSPC ? ERR_NO_SPACE : ERR_IO;
+    } else {
+        unpack->result = chunks_read_blob_to_fd(unpack->chunks, unpack->code, fd, &unpack->blamed, unpack->error,
+                                                sizeof unpack->error);
+        unpack->refetch = unpack->result == ERR_CORRUPT || unpack->result == ERR_NOT_FOUND;
+        if (unpack->result == ERR_CORRUPT) {
+            (void)chunks_delete(unpack->chunks, unpack->blamed);
+        }
+    }
+    if (unpack->result == 0) {
+        (void)lseek(fd, 0, SEEK_SET);
+        unpack->result = archive_unpack(fd, work, 0, unpack->error, sizeof unpack->error);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    unpack->port = free_port();
+}
+
+static bool run_is(const struct daemon_run *run, enum run_state state, const attempt_id *attempt)
+{
+    return run->state == state && attempt_id_equal(&run->prepare.u.worker.attempt, attempt);
+}
+
+static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t port, const char *text)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    struct node_event event = {.kind = NODE_EVENT_PREPARED};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.code = code;
+    event.u.worker.port = port;
+    event.u.worker.text = text;
+    if (code != 0) {
+        daemon_line(daemon, "slot %u cannot be prepared: %s", slot, text);
+        remove_later(daemon, run->directory);
+        memset(run, 0, sizeof *run);
+    } else {
+        run->state = RUN_READY;
+    }
+    daemon_event(daemon, &event);
+}
+
+static void fetch(struct daemon *daemon, uint32_t slot);
+
+static void unpack_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct unpack_job *unpack = (struct unpack_job *)job;
+    uint32_t slot = unpack->slot;
+    struct daemon_run *run = &daemon->runs[slot];
+    if (!run_is(run, RUN_UNPACKING, &unpack->attempt)) {
+        free(unpack);
+        return;
+    }
+    if (unpack->refetch && run->fetch_tries < FETCH_TRIES) {
+        char hex[17];
+        bytes_to_hex(hex, unpack->blamed.bytes, 8);
+        daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,
+                    unpack->result == ERR_CORRUPT ? "damaged" : "missing");
+        run->state = RUN_FETCHING;
+        run->fetching_checkpoint = false;
+        fetch(daemon, slot);
+    } else {
+        prepared(daemon, slot, unpack->result, unpack->port, unpack->error);
+    }
+    free(unpack);
+}
+
+static void unpack_start(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    struct unpack_job *unpack = calloc(1, sizeof *unpack);
+    if (unpack == NULL) {
+        prepared(daemon, slot, ERR_MEMORY, 0, "no memory");
+        return;
+    }
+    run->state = RUN_UNPACKING;
+    unpack->job = (struct job){.work = unpack_work, .done = unpack_done};
+    unpack->chunks = daemon->chunks;
+    unpack->slot = slot;
+    unpack->attempt = run->prepare.u.worker.attempt;
+    unpack->code = run->prepare.u.worker.code;
+    bytes_copy_text(unpack->directory, sizeof unpack->directory, run->directory);
+    jobs_run(daemon->file_jobs, &unpack->job);
+}
+
+uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
+                            node_id likely[DAEMON_LIKELY_MAX])
+{
+    node_id holders[FACT_HOLDERS_MAX + 8];
+    uint32_t count = daemon_holders(daemon, attempt, holders, FACT_HOLDERS_MAX + 8);
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
+    uint32_t likely_count = 0;
+    _Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "the submitter, too, has room");
+    for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
+        for (uint32_t i = 0; hash256_equal(m->blob, blob) && i < m->holder_count && likely_count < FACT_HOLDERS_MAX; i++) {
+            likely[likely_count++] = m->holders[i];
+        }
+    }
+    if (!is_checkpoint && experiment != NULL) {
+        likely[likely_count++] = experiment->submitter;
+    }
+    for (uint32_t i = 0; i < count && likely_count < DAEMON_LIKELY_MAX; i++) {
+        bool listed = node_id_equal(holders[i], daemon->keys.id);
+        for (uint32_t j = 0; j < likely_count; j++) {
+            listed |= node_id_equal(likely[j], holders[i]);
+        }
+        if (!listed) {
+            likely[likely_count++] = holders[i];
+        }
+    }
+    return likely_count;
+}
+
+/* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
+static void fetch(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    const struct node_effect *effect = &run->prepare;
+    hash256 blob = run->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
+    node_id likely[DAEMON_LIKELY_MAX];
+    uint32_t likely_count =
+        daemon_runs_likely(daemon, &effect->u.worker.attempt, blob, run->fetching_checkpoint, likely);
+    daemon_tell_bulk(daemon);
+    run->fetch_id = ++daemon->request_id;
+    run->fetch_tries++;
+    int code = bulk_fetch(daemon->bulk, run->fetch_id, blob, likely, likely_count);
+    if (code != 0) {
+        prepared(daemon, slot, code, 0, "the request for its code could not be queued");
+    }
+}
+
+void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+{
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_run *run = &daemon->runs[slot];
+        if (run->state != RUN_FETCHING || run->fetch_id != request) {
+            continue;
+        }
+        if (code != 0) {
+            prepared(daemon, slot, code, 0, text);
+        } else if (!run->fetching_checkpoint && !hash256_is_none(run->prepare.u.worker.checkpoint)) {
+            run->fetching_checkpoint = true;
+            fetch(daemon, slot);
+        } else {
+            unpack_start(daemon, slot);
+        }
+        return;
+    }
+}
+
+static void prepare(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
+    struct daemon_run *run = &daemon->runs[slot];
+    run_forget_prepared(daemon, run);
+    memset(run, 0, sizeof *run);
+    run->prepare = *effect;
+    run->state = RUN_FETCHING;
+    run->size = effect->u.worker.size;
+    char experiment[17];
+    bytes_to_hex(experiment, effect->u.worker.attempt.experiment.bytes, 8);
+    char runs[KEEP_PATH_BYTES];
+    (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
+    (void)mkdir(runs, 0700);
+    char coordinator[9]; /* two sides of a partition may count to the same number and term */
+    bytes_to_hex(coordinator, effect->u.worker.attempt.coordinator.bytes, 4);
+    (void)snprintf(run->directory, sizeof run->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
+                   effect->u.worker.attempt.trial, effect->u.worker.attempt.number,
+                   (unsigned long long)effect->u.worker.attempt.term, coordinator, effect->u.worker.rank);
+    fetch(daemon, slot);
+}
+
+/* ---- what a run says of itself across a restart of the daemon --------------------------------------------------------------- */
+
+static size_t identity_write(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
+{
+    const struct node_effect *effect = &run->prepare;
+    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.rank);
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
+    pack_array(&writer, 7);
+    pack_u64(&writer, effect->u.worker.slot);
+    pack_bin(&writer, key.bytes, key.count);
+    pack_u64(&writer, run->size);
+    pack_u64(&writer, effect->u.worker.step);
+    pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_bin(&writer, run->group_key, sizeof run->group_key);
+    pack_u64(&writer, run->seed);
+    CHECK(!writer.failed);
+    return writer.used_bytes;
+}
+
+static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t fields = pack_read_array(&reader);
+    uint32_t slot = (uint32_t)pack_read_u64_max(&reader, SLOTS_MAX - 1);
+    size_t key_bytes;
+    const uint8_t *key = pack_read_bin(&reader, &key_bytes);
+    struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
+    uint32_t rank = 0;
+    attempt_id attempt;
+    if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
+        fact_key_read_rank(&record, &rank) != 0) {
+        return ERR_MALFORMED;
+    }
+    out->size = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
+    out->prepare.u.worker.step = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, out->prepare.u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_read_bin_exact(&reader, out->group_key, sizeof out->group_key);
+    out->seed = pack_read_u64(&reader);
+    out->prepare.u.worker.slot = slot;
+    out->prepare.u.worker.attempt = attempt;
+    out->prepare.u.worker.rank = rank;
+    return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
+}
+
+/* ---- spawn -------------------------------------------------------------------------------------------------------------------- */
+
+struct environment {
+    char **items;
+    size_t count, capacity;
+};
+
+static void environment_set(struct environment *environment, const char *name, const char *value)
+{
+    size_t name_bytes = strlen(name);
+    char *text = malloc(name_bytes + strlen(value) + 2);
+    if (text == NULL) {
+        return;
+    }
+    (void)sprintf(text, "%s=%s", name, value);
+    for (size_t i = 0; i < environment->count; i++) {
+        if (strncmp(environment->items[i], text, name_bytes + 1) == 0) {
+            free(environment->items[i]);
+            environment->items[i] = text;
+            return;
+        }
+    }
+    if (environment->count < environment->capacity) {
+        environment->items[environment->count++] = text;
+    } else {
+        free(text);
+    }
+}
+
+static void environment_set_number(struct environment *environment, const char *name, uint64_t value)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    environment_set(environment, name, text);
+}
+
+static void environment_from_config(struct environment *environment, const struct config *config)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, config->environment, config->environment_bytes);
+    uint32_t pairs = config->environment_bytes > 0 ? pack_read_map(&reader) : 0;
+    for (uint32_t i = 0; i < pairs; i++) {
+        char name[256], value[2048];
+        pack_read_text_copy(&reader, name, sizeof name);
+        pack_read_text_copy(&reader, value, sizeof value);
+        if (!reader.failed) {
+            environment_set(environment, name, value);
+        }
+    }
+}
+
+static void environment_build(struct daemon *daemon, const struct node_effect *effect, const struct config *config,
+                              struct environment *environment)
+{
+    static const char *const inherited[] = {"HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH"};
+    for (size_t i = 0; i < sizeof inherited / sizeof inherited[0]; i++) {
+        const char *value = getenv(inherited[i]);
+        if (value != NULL) {
+            environment_set(environment, inherited[i], value);
+        }
+    }
+    char text[HPARAMS_TEXT_BYTES];
+    const char *path = getenv("PATH");
+    (void)snprintf(text, sizeof text, "%s:%s", daemon->program_dir, path != NULL ? path : "/usr/local/bin:/usr/bin:/bin");
+    environment_set(environment, "PATH", text);
+    environment_set(environment, "OMP_NUM_THREADS", "1");
+    environment_set(environment, "PYTHONUNBUFFERED", "1");
+    environment_from_config(environment, config);
+    (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);
+    environment_set(environment, "SHOAL_SOCKET", text);
+    bytes_to_hex(text, effect->u.worker.token.bytes, TOKEN_BYTES);
+    environment_set(environment, "SHOAL_TOKEN", text);
+    bytes_to_hex(text, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
+    environment_set(environment, "SHOAL_EXPERIMENT", text);
+    environment_set_number(environment, "SHOAL_TRIAL", effect->u.worker.attempt.trial);
+    environment_set_number(environment, "SHOAL_ATTEMPT", effect->u.worker.attempt.number);
+    environment_set_number(environment, "SHOAL_RANK", effect->u.worker.rank);
+    environment_set_number(environment, "SHOAL_SIZE", effect->u.worker.size);
+    environment_set_number(environment, "SHOAL_SEED", effect->u.worker.seed);
+    uint8_t values[SEARCH_VALUES_BYTES_MAX];
+    struct pack_writer writer;
+    struct search_space space = config_search_space(config);
+    pack_writer_init(&writer, values, sizeof values);
+    struct pack_reader reader;
+    if (search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, &writer) == 0) {
+        pack_reader_init(&reader, values, writer.used_bytes);
+        if (json_from_pack(&reader, text, sizeof text) == 0) {
+            environment_set(environment, "SHOAL_HPARAMS", text);
+        }
+    }
+    environment_set_number(environment, "RANK", effect->u.worker.rank);
+    environment_set_number(environment, "WORLD_SIZE", effect->u.worker.size);
+    environment_set_number(environment, "LOCAL_RANK", effect->u.worker.local_rank);
+    environment_set_number(environment, "LOCAL_WORLD_SIZE", effect->u.worker.local_size);
+    environment_set_number(environment, "GROUP_RANK", effect->u.worker.node_rank);
+    environment_set(environment, "MASTER_ADDR", effect->u.worker.master_host);
+    environment_set_number(environment, "MASTER_PORT", effect->u.worker.master_port);
+    environment_set(environment, "CUDA_VISIBLE_DEVICES", daemon->slots[effect->u.worker.slot].visible);
+}
+
+struct spawn_job {
+    struct job job;
+    struct daemon *daemon; /* only for its constant parts */
+    uint32_t slot;
+    attempt_id attempt;
+    char directory[KEEP_PATH_BYTES];
+    char work[KEEP_PATH_BYTES + 8];
+    char lock[KEEP_PATH_BYTES + 32];
+    char entrypoint[CONFIG_ENTRYPOINT_BYTES + 8];
+    struct environment environment;
+    uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
+    size_t identity_bytes;
+    lease_token token;
+    struct keep_link link;
+    int code;
+    char error[KEEP_ERROR_BYTES];
+};
+
+static void spawn_work(struct job *job)
+{
+    struct spawn_job *spawn = (struct spawn_job *)job;
+    const char *locks[] = {spawn->lock};
+    struct keep_spec spec = {.run_directory = spawn->directory,
+                             .working_directory = spawn->work,
+                             .entrypoint = spawn->entrypoint,
+                             .environment = (const char *const *)spawn->environment.items,
+                             .environment_count = spawn->environment.count,
+                             .lock_paths = locks,
+                             .lock_count = 1,
+                             .lease_ms = LEASE_MS,
+                             .log_cap_bytes = DAEMON_LOG_CAP_BYTES,
+                             .identity = spawn->identity,
+                             .identity_bytes = spawn->identity_bytes,
+                             .token = spawn->token};
+    spawn->code = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->error);
+}
+
+static void run_ended(struct daemon *daemon, uint32_t slot, int32_t code, bool killed, const char *text)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.code = code;
+    event.u.worker.killed = killed;
+    event.u.worker.text = text;
+    remove_later(daemon, run->directory);
+    memset(run, 0, sizeof *run);
+    daemon_event(daemon, &event);
+}
+
+static void spawn_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct spawn_job *spawn = (struct spawn_job *)job;
+    struct daemon_run *run = &daemon->runs[spawn->slot];
+    for (size_t i = 0; i < spawn->environment.count; i++) {
+        free(spawn->environment.items[i]);
+    }
+    free(spawn->environment.items);
+    if (!run_is(run, RUN_SPAWNING, &spawn->attempt)) {
+        if (spawn->code == 0) {
+            keep_close(&spawn->link);
+        }
+    } else if (spawn->code != 0) {
+        daemon_line(daemon, "a worker could not be started: %s", spawn->error);
+        run_ended(daemon, spawn->slot, -1, true, spawn->error);
+    } else {
+        run->state = RUN_RUNNING;
+        run->link = spawn->link;
+        run->has_link = true;
+        run->renew_ms = daemon_now_ms() + LEASE_MS / 3;
+        if (run->kill_wanted) {
+            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
+        }
+    }
+    free(spawn);
+}
+
+static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, size_t size)
+{
+    /* GPUs are the machine's, whoever runs a daemon on it; CPU slots are the daemon's own. */
+    if (daemon->slots[slot].kind == SLOT_CUDA) {
+        (void)snprintf(out, size, "/tmp/shoal-%u-%.60s.lock", (unsigned)getuid(), daemon->slots[slot].uuid);
+    } else {
+        (void)snprintf(out, size, "%.900s/slot-%u.lock", daemon->dir, slot);
+    }
+}
+
+static void spawn(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
+    struct daemon_run *run = &daemon->runs[slot];
+    const struct view_experiment *experiment =
+        view_find_experiment(&daemon->core->view, effect->u.worker.attempt.experiment);
+    struct spawn_job *spawn = calloc(1, sizeof *spawn);
+    char **items = calloc(512, sizeof *items);
+    if (!run_is(run, RUN_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known || spawn == NULL ||
+        items == NULL) {
+        free(spawn);
+        free(items);
+        run->prepare = *effect;
+        run_ended(daemon, slot, -1, true, "the worker's directory was not ready");
+        return;
+    }
+    hash256 checkpoint = run->prepare.u.worker.checkpoint;
+    run->prepare = *effect;
+    run->prepare.u.worker.checkpoint = checkpoint;
+    run->token = effect->u.worker.token;
+    run->seed = effect->u.worker.seed;
+    run->size = effect->u.worker.size;
+    memcpy(run->group_key, effect->u.worker.group_key, sizeof run->group_key);
+    run->state = RUN_SPAWNING;
+    spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
+    spawn->daemon = daemon;
+    spawn->slot = slot;
+    spawn->attempt = effect->u.worker.attempt;
+    spawn->token = effect->u.worker.token;
+    bytes_copy_text(spawn->directory, sizeof spawn->directory, run->directory);
+    (void)snprintf(spawn->work, sizeof spawn->work, "%s/work", run->directory);
+    lock_path(daemon, slot, spawn->lock, sizeof spawn->lock);
+    bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
+    spawn->environment = (struct environment){items, 0, 512};
+    environment_build(daemon, effect, experiment->config, &spawn->environment);
+    spawn->identity_bytes = identity_write(run, spawn->identity);
+    jobs_run(daemon->file_jobs, &spawn->job);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
+
+static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    if (run_is(run, RUN_RUNNING, attempt) && run->has_link) {
+        run->kill_wanted = keep_kill(&run->link, grace_ms) != 0; /* no room: again at the next tick */
+        run->kill_grace_ms = grace_ms;
+    } else if (run_is(run, RUN_SPAWNING, attempt)) {
+        run->kill_wanted = true;
+        run->kill_grace_ms = grace_ms;
+    }
+}
+
+void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
+    struct daemon_run *run = &daemon->runs[slot];
+    switch (effect->kind) {
+    case NODE_EFFECT_PREPARE:
+        prepare(daemon, effect);
+        break;
+    case NODE_EFFECT_SPAWN:
+        spawn(daemon, effect);
+        break;
+    case NODE_EFFECT_KILL:
+        kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        break;
+    default: /* NODE_EFFECT_STOP_WORKER */
+        if (run->client != NULL && run_is(run, RUN_RUNNING, &effect->u.worker.attempt)) {
+            daemon_local_stop_notice(daemon, run, effect->u.worker.text);
+            run->kill_at_ms = daemon_now_ms() + effect->u.worker.grace_ms;
+        } else {
+            /* A program that does not speak to us hears SIGTERM, as under torchrun or Slurm. */
+            kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        }
+        bytes_copy_text(run->stop_reason, sizeof run->stop_reason, effect->u.worker.text);
+        break;
+    }
+}
+
+/* Everything of the worker is gone: what it still said is taken first. */
+static void finish(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    if (run->client != NULL) {
+        daemon_local_drain(daemon, run->client);
+    }
+    struct log_job *log = calloc(1, sizeof *log);
+    for (int i = 0; log != NULL && i < 64; i++) {
+        log->offset = run->log_offset;
+        bytes_copy_text(log->directory, sizeof log->directory, run->directory);
+        log_work(&log->job);
+        log_take(daemon, run, log);
+        if (log->code != 0 || log->got == 0) {
+            break;
+        }
+    }
+    free(log);
+    char tail[FACT_TAIL_BYTES + 1] = "";
+    size_t tail_bytes = 0;
+    if (keep_log_tail(run->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
+        tail[tail_bytes] = '\0';
+    }
+    bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
+    int32_t code = status->signal != 0 ? -status->signal : status->code;
+    if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
+        bytes_copy_text(tail, sizeof tail, status->text);
+    }
+    if (run->client != NULL) {
+        daemon_local_forget_run(daemon, run);
+    }
+    run_ended(daemon, slot, code, killed, tail);
+}
+
+void daemon_runs_poll(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_run *run = &daemon->runs[slot];
+    struct keep_event event;
+    while (run->has_link && keep_read_event(&run->link, &event) == 0) {
+        if (event.kind == KEEP_EVENT_STARTED) {
+            run->started_seen = true;
+            continue;
+        }
+        run->has_link = false;
+        run->ended = true;
+        if (event.kind == KEEP_EVENT_ENDED) {
+            run->status = event.status;
+        } else {
+            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_runs_tick looks). */
+            run->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
+        }
+        keep_close(&run->link);
+    }
+    char lock[KEEP_PATH_BYTES + 32];
+    lock_path(daemon, slot, lock, sizeof lock);
+    if (run->ended && keep_lock_is_free(lock)) {
+        struct keep_status status = run->status;
+        finish(daemon, slot, &status);
+    }
+}
+
+void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_run *run = &daemon->runs[slot];
+        const struct core_worker *worker = &daemon->core->workers[slot];
+        if (worker->phase != CORE_WORKER_PREPARED ||
+            !attempt_id_equal(&worker->attempt, &run->prepare.u.worker.attempt)) {
+            run_forget_prepared(daemon, run); /* its lease ended before it was started */
+        }
+        if (run->state != RUN_RUNNING) {
+            continue;
+        }
+        if (run->ended) {
+            daemon_runs_poll(daemon, slot);
+            continue;
+        }
+        if (now_ms >= run->renew_ms) {
+            run->renew_ms = now_ms + LEASE_MS / 3;
+            (void)keep_renew(&run->link);
+        }
+        if (run->kill_at_ms != 0 && now_ms >= run->kill_at_ms) {
+            run->kill_at_ms = 0;
+            run->kill_wanted = true;
+            run->kill_grace_ms = CORE_KILL_GRACE_MS;
+        }
+        if (run->kill_wanted) {
+            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
+        }
+        log_start(daemon, slot);
+    }
+}
+
+/* ---- what workers report ------------------------------------------------------------------------------------------------------------ */
+
+static struct run_group *group_row(struct daemon_run *run, const char *name)
+{
+    for (uint32_t i = 0; i < run->group_count; i++) {
+        if (strcmp(run->groups[i].name, name) == 0) {
+            return &run->groups[i];
+        }
+    }
+    if (run->group_count == RUN_GROUPS_MAX) {
+        return NULL;
+    }
+    struct run_group *group = &run->groups[run->group_count++];
+    memset(group, 0, sizeof *group);
+    bytes_copy_text(group->name, sizeof group->name, name);
+    return group;
+}
+
+static void group_set(struct run_group *group, const char *name, double value)
+{
+    uint32_t i = 0;
+    while (i < group->count && strcmp(group->names[i], name) != 0) {
+        i++;
+    }
+    if (i == RUN_METRICS_MAX) {
+        return; /* the progress record shows a dozen; the series has them all */
+    }
+    if (i == group->count) {
+        bytes_copy_text(group->names[group->count++], sizeof group->names[0], name);
+    }
+    group->values[i] = value;
+}
+
+static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+{
+    uint8_t bytes[FACT_METRICS_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, run->group_count);
+    for (uint32_t g = 0; g < run->group_count; g++) {
+        pack_text(&writer, run->groups[g].name);
+        pack_map(&writer, run->groups[g].count);
+        for (uint32_t i = 0; i < run->groups[g].count; i++) {
+            pack_text(&writer, run->groups[g].names[i]);
+            pack_double(&writer, run->groups[g].values[i]);
+        }
+    }
+    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS};
+    event.u.worker.slot = run->prepare.u.worker.slot;
+    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.step = step;
+    if (!writer.failed && run->group_count > 0) {
+        event.bytes = bytes;
+        event.byte_count = (uint32_t)writer.used_bytes;
+    }
+    daemon_event(daemon, &event);
+}
+
+void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+{
+    status_event(daemon, run, step);
+}
+
+void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+                        struct pack_reader metrics)
+{
+    struct run_group *row = group_row(run, group);
+    struct pack_reader walk = metrics;
+    uint32_t pairs = pack_read_map(&walk);
+    uint8_t bytes[8192];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 6);
+    pack_text(&writer, "trial");
+    pack_u64(&writer, run->prepare.u.worker.attempt.trial);
+    pack_text(&writer, "attempt");
+    pack_u64(&writer, run->prepare.u.worker.attempt.number);
+    pack_text(&writer, "generation");
+    pack_u64(&writer, 1);
+    pack_text(&writer, "step");
+    pack_u64(&writer, step);
+    pack_text(&writer, "group");
+    pack_text(&writer, group);
+    pack_text(&writer, "metrics");
+    pack_map(&writer, pairs);
+    for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
+        char name[128];
+        pack_read_text_copy(&walk, name, sizeof name);
+        double value = pack_read_double(&walk);
+        pack_text(&writer, name);
+        pack_double(&writer, value);
+        if (row != NULL) {
+            group_set(row, name, value);
+        }
+    }
+    if (walk.failed || writer.failed) {
+        daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
+                    run->prepare.u.worker.attempt.trial);
+        return;
+    }
+    series_append_replicated(daemon, &run->prepare.u.worker.attempt, 'm', 0, run->series_seq++, bytes, writer.used_bytes);
+    status_event(daemon, run, step);
+}
+
+/* ---- restarts --------------------------------------------------------------------------------------------------------------------------- */
+
+struct adoption {
+    struct daemon *daemon;
+    bool again; /* some shoal-keep lives but did not answer */
+};
+
+static void adopt_one(void *context, struct keep_found *found)
+{
+    struct adoption *adoption = context;
+    struct daemon *daemon = adoption->daemon;
+    if (found->state == KEEP_STATE_BUSY) {
+        adoption->again = true;
+        return;
+    }
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
+            return; /* adopted in an earlier pass */
+        }
+    }
+    struct daemon_run probe = {0};
+    bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
+    uint32_t slot = probe.prepare.u.worker.slot;
+    bool usable = readable && slot < daemon->slot_count && daemon->runs[slot].state == RUN_NONE &&
+                  (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
+                   found->state == KEEP_STATE_LOST);
+    if (!usable) {
+        if (found->state == KEEP_STATE_RUNNING) {
+            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
+        }
+        remove_later(daemon, found->run_directory);
+        return;
+    }
+    struct daemon_run *run = &daemon->runs[slot];
+    *run = probe;
+    run->state = RUN_RUNNING;
+    run->token = found->token;
+    bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
+    run->renew_ms = 0;
+    run->ended = found->state != KEEP_STATE_RUNNING;
+    run->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
+    if (found->state == KEEP_STATE_RUNNING) {
+        run->link = found->link;
+        run->has_link = true;
+        found->link.fd = -1;
+    }
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    uint64_t last;
+    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, 0, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->series_seq = last + 1;
+    }
+    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.rank, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->log_offset = last;
+    }
+    struct node_event event = {.kind = NODE_EVENT_ADOPT};
+    event.u.adopt.slot = slot;
+    event.u.adopt.attempt = run->prepare.u.worker.attempt;
+    event.u.adopt.rank = (uint16_t)run->prepare.u.worker.rank;
+    event.u.adopt.token = found->token;
+    memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
+    daemon_event(daemon, &event);
+}
+
+int daemon_runs_adopt(struct daemon *daemon)
+{
+    char runs[KEEP_PATH_BYTES];
+    (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
+    (void)mkdir(runs, 0700);
+    struct adoption adoption = {daemon, true};
+    int code = 0;
+    for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
+        adoption.again = false;
+        code = keep_scan(runs, adopt_one, &adoption); /* waits up to a second for each that is busy */
+    }
+    return code;
+}
+
+void daemon_runs_deliver_ended(struct daemon *daemon)
+{
+    daemon_runs_tick(daemon, daemon_now_ms());
+}

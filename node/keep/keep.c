@@ -1,0 +1,582 @@
+#include "node/keep/keep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "node/keep/proto.h"
+
+/* Above the numbers that shoal-keep expects, so that arranging those overwrites nothing. */
+#define FD_SAFE_MIN 16
+#define CONNECT_TRIES 50
+#define CONNECT_TRY_MS 20
+
+__attribute__((format(printf, 3, 4))) static int fail(char error[KEEP_ERROR_BYTES], int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(error, KEEP_ERROR_BYTES, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static int code_of_errno(int error_number)
+{
+    return error_number == ENOSPC || error_number == EDQUOT ? ERR_NO_SPACE
+           : error_number == ENOMEM                         ? ERR_MEMORY
+                                                            : ERR_IO;
+}
+
+static void link_init(struct keep_link *link, const char *run_directory, int fd)
+{
+    *link = (struct keep_link){.fd = fd};
+    (void)bytes_copy_text(link->run_directory, sizeof link->run_directory, run_directory);
+    frame_reader_init(&link->reader, NULL, sizeof link->buffer);
+}
+
+/* ---- the spec on disk ---- */
+
+static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES])
+{
+    if (spec->run_directory[0] != '/' || strlen(spec->run_directory) >= KEEP_PATH_BYTES) {
+        return fail(error, ERR_USAGE, "run directory %.200s is not an absolute path of fewer than %d chars",
+                    spec->run_directory, KEEP_PATH_BYTES);
+    }
+    if (spec->working_directory[0] != '/') {
+        return fail(error, ERR_USAGE, "working directory %.200s is not an absolute path", spec->working_directory);
+    }
+    if (spec->environment_count > KEEP_ENVIRONMENT_MAX) {
+        return fail(error, ERR_USAGE, "the worker's environment has %zu variables, at most %d are allowed",
+                    spec->environment_count, KEEP_ENVIRONMENT_MAX);
+    }
+    if (spec->lock_count > KEEP_LOCKS_MAX || spec->identity_bytes > KEEP_IDENTITY_BYTES_MAX || spec->lease_ms == 0 ||
+        spec->log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
+        return fail(error, ERR_USAGE, "a run has %zu locks, %zu bytes of identity, a lease of %llu ms or a log cap of "
+                                      "%llu bytes: one is out of range",
+                    spec->lock_count, spec->identity_bytes, (unsigned long long)spec->lease_ms,
+                    (unsigned long long)spec->log_cap_bytes);
+    }
+    return 0;
+}
+
+static void pack_texts(struct pack_writer *writer, const char *const *texts, size_t count)
+{
+    pack_array(writer, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        pack_text(writer, texts[i]);
+    }
+}
+
+static void spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
+{
+    pack_map(writer, 8);
+    pack_text(writer, "version");
+    pack_u64(writer, KEEP_PROTO_VERSION);
+    pack_text(writer, "identity");
+    pack_bin(writer, spec->identity, spec->identity_bytes);
+    pack_text(writer, "lease_ms");
+    pack_u64(writer, spec->lease_ms);
+    pack_text(writer, "log_cap_bytes");
+    pack_u64(writer, spec->log_cap_bytes);
+    pack_text(writer, "working_directory");
+    pack_text(writer, spec->working_directory);
+    pack_text(writer, "entrypoint");
+    pack_text(writer, spec->entrypoint);
+    pack_text(writer, "locks");
+    pack_texts(writer, spec->lock_paths, spec->lock_count);
+    pack_text(writer, "environment");
+    pack_texts(writer, spec->environment, spec->environment_count);
+}
+
+/* Writes a private file, whole or not at all; gives its descriptor. Returns -errno on failure. */
+static int file_write(int directory_fd, const char *name, const uint8_t *bytes, size_t count)
+{
+    char temporary[64];
+    (void)snprintf(temporary, sizeof temporary, "%s.new", name);
+    int fd = openat(directory_fd, temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return -errno;
+    }
+    size_t done = 0;
+    while (done < count) {
+        ssize_t n = write(fd, bytes + done, count - done);
+        if (n < 0 && errno != EINTR) {
+            int error = -errno;
+            (void)close(fd);
+            (void)unlinkat(directory_fd, temporary, 0);
+            return error;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (renameat(directory_fd, temporary, directory_fd, name) != 0) {
+        int error = -errno;
+        (void)close(fd);
+        return error;
+    }
+    return fd;
+}
+
+static int token_write(int directory_fd, const lease_token *token)
+{
+    char text[2 * TOKEN_BYTES + 2];
+    bytes_to_hex(text, token->bytes, TOKEN_BYTES);
+    text[2 * TOKEN_BYTES] = '\n';
+    int fd = file_write(directory_fd, KEEP_FILE_TOKEN, (const uint8_t *)text, 2 * TOKEN_BYTES + 1);
+    explicit_bzero(text, sizeof text);
+    if (fd >= 0) {
+        (void)close(fd);
+        return 0;
+    }
+    return fd;
+}
+
+static int token_read(int directory_fd, lease_token *out)
+{
+    uint8_t *text;
+    size_t count;
+    int error = keep_proto_read_file(directory_fd, KEEP_FILE_TOKEN, 2 * TOKEN_BYTES + 1, &text, &count);
+    if (error != 0) {
+        return error;
+    }
+    if (count == 2 * TOKEN_BYTES + 1) {
+        text[2 * TOKEN_BYTES] = '\0';
+    }
+    error = count < 2 * TOKEN_BYTES ? ERR_MALFORMED : bytes_from_hex(out->bytes, TOKEN_BYTES, (const char *)text);
+    explicit_bzero(text, count);
+    free(text);
+    return error;
+}
+
+/* Writes token and spec; `*alive_fd` is the spec's descriptor, locked. */
+static int run_prepare(const struct keep_spec *spec, int *alive_fd, char error[KEEP_ERROR_BYTES])
+{
+    int directory_fd = open(spec->run_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) {
+        return fail(error, code_of_errno(errno), "run directory %.200s cannot be opened: %s", spec->run_directory,
+                    strerror(errno));
+    }
+    int result = 0;
+    uint8_t *bytes = malloc(KEEP_SPEC_FILE_BYTES_MAX);
+    if (bytes == NULL) {
+        result = fail(error, ERR_MEMORY, "no memory is left to start a worker");
+        goto out_directory;
+    }
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, KEEP_SPEC_FILE_BYTES_MAX);
+    spec_pack(&writer, spec);
+    if (writer.failed) {
+        result = fail(error, ERR_USAGE, "the worker's environment and paths are larger than %u bytes together",
+                      KEEP_SPEC_FILE_BYTES_MAX);
+        goto out_bytes;
+    }
+    if (faccessat(directory_fd, KEEP_FILE_SPEC, F_OK, 0) == 0) {
+        result = fail(error, ERR_USAGE, "run directory %.200s has been used before; each run needs a new one",
+                      spec->run_directory);
+        goto out_bytes;
+    }
+    int failed = token_write(directory_fd, &spec->token);
+    int fd = failed != 0 ? failed : file_write(directory_fd, KEEP_FILE_SPEC, bytes, writer.used_bytes);
+    if (fd < 0) {
+        result = fail(error, code_of_errno(-fd), "run directory %.200s cannot be written: %s", spec->run_directory,
+                      strerror(-fd));
+        goto out_bytes;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        result = fail(error, ERR_IO, "%.200s/" KEEP_FILE_SPEC " cannot be locked: %s", spec->run_directory,
+                      strerror(errno));
+        (void)close(fd);
+        goto out_bytes;
+    }
+    *alive_fd = fd;
+out_bytes:
+    explicit_bzero(bytes, writer.used_bytes);
+    free(bytes);
+out_directory:
+    (void)close(directory_fd);
+    return result;
+}
+
+/* ---- starting ---- */
+
+/* Moves a descriptor out of the way of the low numbers; closes the old one. -1 with errno on failure. */
+static int fd_lift(int fd)
+{
+    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN);
+    int error = errno;
+    (void)close(fd);
+    errno = error;
+    return lifted;
+}
+
+/* Runs `program RUN_DIRECTORY` in a new session. It forks and its first process exits at once, so that the daemon is
+ * nobody's parent: nothing to reap, and a restarted daemon stands exactly where this one does. Returns errno. */
+static int program_start(const char *program, const char *run_directory, int link_fd, int alive_fd)
+{
+    char errors_path[KEEP_PATH_BYTES + 16];
+    (void)snprintf(errors_path, sizeof errors_path, "%s/" KEEP_FILE_ERRORS, run_directory);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    error = posix_spawnattr_init(&attributes);
+    if (error != 0) {
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    sigset_t none;
+    sigset_t all;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    pid_t pid;
+    if ((error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)) != 0 ||
+        (error = posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO)) != 0 ||
+        (error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_path,
+                                                  O_WRONLY | O_CREAT | O_APPEND, 0600)) != 0 ||
+        (error = posix_spawn_file_actions_adddup2(&actions, link_fd, KEEP_FD_LINK)) != 0 ||
+        (error = posix_spawn_file_actions_adddup2(&actions, alive_fd, KEEP_FD_ALIVE)) != 0 ||
+        (error = posix_spawnattr_setsigmask(&attributes, &none)) != 0 ||
+        (error = posix_spawnattr_setsigdefault(&attributes, &all)) != 0 ||
+        (error = posix_spawnattr_setflags(
+             &attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)) != 0) {
+        goto out;
+    }
+    char name[] = "shoal-keep";
+    char *const argv[] = {name, (char *)(uintptr_t)run_directory, NULL};
+    char *const environment[] = {NULL};
+    error = posix_spawn(&pid, program, &actions, &attributes, argv, environment);
+    if (error == 0) {
+        /* ECHILD: somebody in this process reaps all children, or ignores SIGCHLD. It is gone either way. */
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+out:
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+int keep_spawn(const char *program, const struct keep_spec *spec, struct keep_link *out, char error[KEEP_ERROR_BYTES])
+{
+    int result = spec_check(spec, error);
+    if (result != 0) {
+        return result;
+    }
+    int alive_fd = -1;
+    result = run_prepare(spec, &alive_fd, error);
+    if (result != 0) {
+        return result;
+    }
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+        (void)close(alive_fd);
+        return fail(error, ERR_IO, "no socket for shoal-keep can be made: %s", strerror(errno));
+    }
+    alive_fd = fd_lift(alive_fd);
+    pair[1] = fd_lift(pair[1]);
+    int failed = alive_fd < 0 || pair[1] < 0 ? EMFILE : program_start(program, spec->run_directory, pair[1], alive_fd);
+    if (alive_fd >= 0) {
+        (void)close(alive_fd);
+    }
+    if (pair[1] >= 0) {
+        (void)close(pair[1]);
+    }
+    if (failed != 0) {
+        (void)close(pair[0]);
+        return fail(error, code_of_errno(failed), "%.200s cannot be started: %s", program, strerror(failed));
+    }
+    link_init(out, spec->run_directory, pair[0]);
+    return 0;
+}
+
+/* ---- the link ---- */
+
+/* Whether a shoal-keep holds the run. ERR_NOT_FOUND: none, or no such run. */
+static int run_is_alive(int directory_fd)
+{
+    int fd = openat(directory_fd, KEEP_FILE_SPEC, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+    }
+    int result = flock(fd, LOCK_SH | LOCK_NB) == 0 ? ERR_NOT_FOUND : errno == EWOULDBLOCK ? 0 : ERR_IO;
+    (void)close(fd);
+    return result;
+}
+
+static int run_connect(int directory_fd, const char *run_directory, struct keep_link *out)
+{
+    int result = run_is_alive(directory_fd);
+    if (result != 0) {
+        return result;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return ERR_IO;
+    }
+    struct sockaddr_un address;
+    keep_proto_address(directory_fd, &address);
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        (void)close(fd);
+        return errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN ? ERR_AGAIN : ERR_IO;
+    }
+    link_init(out, run_directory, fd);
+    return 0;
+}
+
+int keep_connect(const char *run_directory, struct keep_link *out)
+{
+    if (strlen(run_directory) >= KEEP_PATH_BYTES) {
+        return ERR_USAGE;
+    }
+    int directory_fd = open(run_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) {
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+    }
+    int result = run_connect(directory_fd, run_directory, out);
+    (void)close(directory_fd);
+    return result;
+}
+
+void keep_close(struct keep_link *link)
+{
+    if (link->fd >= 0) {
+        (void)close(link->fd);
+        frame_reader_close(&link->reader);
+    }
+    link->fd = -1;
+}
+
+int keep_renew(struct keep_link *link)
+{
+    if (link->fd < 0) {
+        return ERR_CLOSED;
+    }
+    uint8_t bytes[16];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 1);
+    pack_u64(&writer, KEEP_COMMAND_PING);
+    return keep_proto_send(link->fd, bytes, writer.used_bytes);
+}
+
+int keep_kill(struct keep_link *link, uint64_t grace_ms)
+{
+    if (link->fd < 0) {
+        return ERR_CLOSED;
+    }
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 2);
+    pack_u64(&writer, KEEP_COMMAND_KILL);
+    pack_u64(&writer, grace_ms);
+    return keep_proto_send(link->fd, bytes, writer.used_bytes);
+}
+
+/* 0, ERR_AGAIN for a kind of a later version, ERR_MALFORMED. */
+static int event_unpack(const uint8_t *bytes, size_t count, struct keep_event *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t elements = pack_read_array(&reader);
+    uint64_t kind = pack_read_u64(&reader);
+    struct keep_event event = {0};
+    if (kind == KEEP_TOLD_STARTED && elements >= 4) {
+        event.kind = KEEP_EVENT_STARTED;
+        (void)pack_read_u64(&reader);
+        event.keep_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
+        event.worker_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
+    } else if (kind == KEEP_TOLD_ENDED && elements >= 2) {
+        event.kind = KEEP_EVENT_ENDED;
+        int error = keep_proto_unpack_status(&reader, &event.status);
+        if (error != 0) {
+            return error;
+        }
+    } else if (!reader.failed) {
+        return ERR_AGAIN;
+    }
+    if (reader.failed) {
+        return ERR_MALFORMED;
+    }
+    *out = event;
+    return 0;
+}
+
+/* shoal-keep is gone, or speaks nonsense: what does the disk say? */
+static int event_of_end(struct keep_link *link, struct keep_event *out)
+{
+    struct keep_event event = {.kind = KEEP_EVENT_CLOSED};
+    if (keep_status_read(link->run_directory, &event.status) == 0) {
+        event.kind = KEEP_EVENT_ENDED;
+    }
+    keep_close(link);
+    *out = event;
+    return 0;
+}
+
+int keep_read_event(struct keep_link *link, struct keep_event *out)
+{
+    if (link->fd < 0) {
+        return ERR_AGAIN;
+    }
+    link->reader.buffer = link->buffer; /* the link may have been copied */
+    for (;;) {
+        const uint8_t *bytes;
+        size_t count;
+        int passed_fd;
+        int error = frame_reader_next(&link->reader, &bytes, &count, 0, &passed_fd);
+        if (error == 0) {
+            error = event_unpack(bytes, count, out);
+            if (error == 0 && out->kind == KEEP_EVENT_ENDED) {
+                keep_close(link);
+            }
+            if (error == ERR_AGAIN) {
+                continue;
+            }
+            return error == 0 ? 0 : event_of_end(link, out);
+        }
+        if (error == ERR_AGAIN) {
+            error = frame_reader_fill(&link->reader, link->fd);
+            if (error == 0) {
+                continue;
+            }
+        }
+        return error == ERR_AGAIN ? ERR_AGAIN : event_of_end(link, out);
+    }
+}
+
+static int status_read_at(int directory_fd, struct keep_status *out)
+{
+    uint8_t *bytes;
+    size_t count;
+    int error = keep_proto_read_file(directory_fd, KEEP_FILE_STATUS, KEEP_STATUS_FILE_BYTES, &bytes, &count);
+    if (error != 0) {
+        return error;
+    }
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    error = keep_proto_unpack_status(&reader, out);
+    free(bytes);
+    return error;
+}
+
+int keep_status_read(const char *run_directory, struct keep_status *out)
+{
+    int directory_fd = open(run_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) {
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+    }
+    int result = status_read_at(directory_fd, out);
+    (void)close(directory_fd);
+    return result;
+}
+
+bool keep_lock_is_free(const char *lock_path)
+{
+    int fd = open(lock_path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT;
+    }
+    bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
+    (void)close(fd);
+    return is_free;
+}
+
+/* ---- adoption ---- */
+
+static int identity_read(int directory_fd, struct keep_found *found)
+{
+    uint8_t *bytes;
+    size_t count;
+    int error = keep_proto_read_file(directory_fd, KEEP_FILE_SPEC, KEEP_SPEC_FILE_BYTES_MAX, &bytes, &count);
+    if (error != 0) {
+        return error;
+    }
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    struct pack_reader value = pack_find(&reader, "identity");
+    size_t identity_bytes;
+    const uint8_t *identity = pack_read_bin(&value, &identity_bytes);
+    if (value.failed || identity_bytes > sizeof found->identity) {
+        error = ERR_MALFORMED;
+    } else {
+        memcpy(found->identity, identity, identity_bytes);
+        found->identity_bytes = identity_bytes;
+    }
+    explicit_bzero(bytes, count);
+    free(bytes);
+    return error;
+}
+
+static enum keep_state run_find(int directory_fd, struct keep_found *found)
+{
+    if (identity_read(directory_fd, found) != 0 || token_read(directory_fd, &found->token) != 0) {
+        return KEEP_STATE_BROKEN;
+    }
+    for (int tries = 0; tries < CONNECT_TRIES; tries++) {
+        int error = run_connect(directory_fd, found->run_directory, &found->link);
+        if (error == 0) {
+            return KEEP_STATE_RUNNING;
+        }
+        if (error == ERR_NOT_FOUND) {
+            /* It is dead, so a status that is not there now will never be. */
+            return status_read_at(directory_fd, &found->status) == 0 ? KEEP_STATE_ENDED : KEEP_STATE_LOST;
+        }
+        /* Alive without a socket: in its first or last milliseconds. */
+        (void)poll(NULL, 0, CONNECT_TRY_MS);
+    }
+    return KEEP_STATE_BUSY;
+}
+
+int keep_scan(const char *runs_directory, void (*found)(void *context, struct keep_found *found), void *context)
+{
+    DIR *directory = opendir(runs_directory);
+    if (directory == NULL) {
+        return errno == ENOENT ? 0 : ERR_IO;
+    }
+    struct keep_found *one = malloc(sizeof *one);
+    if (one == NULL) {
+        (void)closedir(directory);
+        return ERR_MEMORY;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        memset(one, 0, sizeof *one);
+        one->link.fd = -1;
+        int length =
+            snprintf(one->run_directory, sizeof one->run_directory, "%s/%s", runs_directory, entry->d_name);
+        int fd = length > 0 && (size_t)length < sizeof one->run_directory
+                     ? openat(dirfd(directory), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                     : -1;
+        if (fd < 0) {
+            continue;
+        }
+        (void)bytes_copy_text(one->name, sizeof one->name, entry->d_name);
+        one->state = run_find(fd, one);
+        found(context, one);
+        keep_close(&one->link);
+        (void)close(fd);
+    }
+    explicit_bzero(one, sizeof *one);
+    free(one);
+    (void)closedir(directory);
+    return 0;
+}

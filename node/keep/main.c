@@ -1,0 +1,749 @@
+/* shoal-keep RUN_DIRECTORY: one worker's parent, subreaper, slot lock and log. Started by keep_spawn (node/keep/keep.h says
+ * what it promises), with the daemon's first connection as descriptor KEEP_FD_LINK and the run's locked spec as
+ * KEEP_FD_ALIVE. When to end things is decided in node/keep/core.c; this file does it. One thread, small, and written
+ * to need nothing that could fail once the worker runs. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/keep/proto.h"
+#include "node/keep/tree.h"
+
+#define PEERS_MAX 4 /* daemons connected at a time: one, and perhaps its restarted successor */
+#define LISTEN_QUEUE 16
+#define PEER_BUFFER_BYTES 256
+#define KILL_PASSES 8
+#define WAIT_MS_MAX 1000 /* one look round a second, so that a stall is seen as one */
+
+struct spec {
+    char *working_directory;
+    char *command; /* for sh -c */
+    char **environment;
+    char **locks;
+    size_t lock_count;
+    uint64_t lease_ms;
+    uint64_t log_cap_bytes;
+};
+
+struct peer {
+    int fd; /* -1: none */
+    struct frame_reader reader;
+    uint8_t buffer[PEER_BUFFER_BYTES];
+};
+
+struct keep {
+    int directory_fd;
+    int status_fd;
+    int lock_fds[KEEP_LOCKS_MAX];
+    size_t lock_count;
+    int signal_fd;
+    int listen_fd;
+    int output_fd; /* the worker's stdout and stderr; -1 once all writers are gone */
+    pid_t worker;
+    int worker_wait_status;
+    struct keep_core core;
+    struct keep_log log;
+    struct spec spec;
+    struct peer peers[PEERS_MAX];
+};
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0); /* not BOOTTIME: a sleeping machine's daemon cannot renew */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- the spec ---- */
+
+/* A copy of a text value of the spec; NULL if it is missing or malformed. */
+static char *text_take(struct pack_reader *reader, const char *before)
+{
+    size_t bytes;
+    const char *text = pack_read_text(reader, &bytes);
+    if (reader->failed || memchr(text, '\0', bytes) != NULL) {
+        return NULL;
+    }
+    size_t before_bytes = strlen(before);
+    char *copy = malloc(before_bytes + bytes + 1);
+    if (copy != NULL) {
+        memcpy(copy, before, before_bytes);
+        memcpy(copy + before_bytes, text, bytes);
+        copy[before_bytes + bytes] = '\0';
+    }
+    return copy;
+}
+
+/* A NULL-terminated list of copies; NULL if malformed or too long. */
+static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *count)
+{
+    size_t elements = pack_read_array(reader);
+    char **texts = reader->failed || elements > count_max ? NULL : calloc(elements + 1, sizeof *texts);
+    for (size_t i = 0; texts != NULL && i < elements; i++) {
+        texts[i] = text_take(reader, "");
+        if (texts[i] == NULL) {
+            return NULL; /* this process ends soon: nothing to free */
+        }
+    }
+    *count = elements;
+    return texts;
+}
+
+/* True if a program of this name is in the worker's PATH; then it is neither a keyword nor a special builtin. */
+static bool path_has(char *const *environment, const char *name, size_t bytes)
+{
+    const char *path = NULL;
+    for (size_t i = 0; environment[i] != NULL; i++) {
+        if (strncmp(environment[i], "PATH=", 5) == 0) {
+            path = environment[i] + 5;
+        }
+    }
+    while (path != NULL && *path != '\0') {
+        size_t part = strcspn(path, ":");
+        char file[KEEP_PATH_BYTES];
+        int n = snprintf(file, sizeof file, "%.*s/%.*s", (int)part, path, (int)bytes, name);
+        if (*path == '/' && n > 0 && (size_t)n < sizeof file && access(file, X_OK) == 0) {
+            return true;
+        }
+        path += part + (path[part] == ':' ? 1 : 0);
+    }
+    return false;
+}
+
+/* True if the shell would run one program for `entrypoint` and then have nothing left to do: no separator, pipe, subshell or
+ * substitution outside quotes, and a first word that names a program. When in doubt, false. */
+static bool is_one_program(const char *entrypoint, char *const *environment)
+{
+    const char *word = entrypoint + strspn(entrypoint, " \t");
+    size_t word_bytes = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-");
+    if (word_bytes == 0 || (word[word_bytes] != '\0' && word[word_bytes] != ' ' && word[word_bytes] != '\t')) {
+        return false;
+    }
+    char quote = '\0';
+    for (const char *at = word; *at != '\0'; at++) {
+        if (quote == '\'') {
+            quote = *at == '\'' ? '\0' : quote;
+        } else if (*at == '\\' && at[1] != '\0') {
+            at++;
+        } else if (*at == '"') {
+            quote = quote == '"' ? '\0' : '"';
+        } else if (*at == '`' || *at == '(' || (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
+            return false;
+        } else if (*at == '\'' && quote == '\0') {
+            quote = '\'';
+        }
+    }
+    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
+}
+
+/* What sh -c is given. A shell that stays between this process and the program would hide how the program ended, die of the
+ * SIGTERM that the program has its grace for, and, should this process be killed, die alone: PR_SET_PDEATHSIG does not
+ * pass a fork. Not every sh replaces itself by a single program unasked (dash 0.5.12 does not), so it is asked to. */
+static char *command_take(struct pack_reader *entrypoint, char *const *environment)
+{
+    struct pack_reader again = *entrypoint;
+    char *command = text_take(entrypoint, "");
+    if (command == NULL || environment == NULL || !is_one_program(command, environment)) {
+        return command;
+    }
+    free(command);
+    return text_take(&again, "exec ");
+}
+
+static int spec_read(int directory_fd, struct spec *out)
+{
+    uint8_t *bytes;
+    size_t count;
+    int error = keep_proto_read_file(directory_fd, KEEP_FILE_SPEC, KEEP_SPEC_FILE_BYTES_MAX, &bytes, &count);
+    if (error != 0) {
+        return error;
+    }
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    struct pack_reader working_directory = pack_find(&reader, "working_directory");
+    struct pack_reader entrypoint = pack_find(&reader, "entrypoint");
+    struct pack_reader locks = pack_find(&reader, "locks");
+    struct pack_reader environment = pack_find(&reader, "environment");
+    struct pack_reader lease = pack_find(&reader, "lease_ms");
+    struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
+    size_t environment_count;
+    out->working_directory = text_take(&working_directory, "");
+    out->locks = texts_take(&locks, KEEP_LOCKS_MAX, &out->lock_count);
+    out->environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
+    out->command = command_take(&entrypoint, out->environment);
+    out->lease_ms = pack_read_u64(&lease);
+    out->log_cap_bytes = pack_read_u64(&log_cap);
+    explicit_bzero(bytes, count);
+    free(bytes);
+    return out->working_directory == NULL || out->command == NULL || out->locks == NULL || out->environment == NULL ||
+                   lease.failed || log_cap.failed || out->lease_ms == 0 || out->log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN
+               ? ERR_MALFORMED
+               : 0;
+}
+
+/* The environment may hold keys: once the worker has its copy, this process forgets them. */
+static void spec_wipe(struct spec *spec)
+{
+    for (size_t i = 0; spec->environment[i] != NULL; i++) {
+        explicit_bzero(spec->environment[i], strlen(spec->environment[i]));
+    }
+}
+
+/* ---- telling daemons ---- */
+
+static void peer_close(struct peer *peer)
+{
+    if (peer->fd >= 0) {
+        (void)close(peer->fd);
+        frame_reader_close(&peer->reader);
+    }
+    peer->fd = -1;
+}
+
+static void peer_tell_started(struct keep *keep, struct peer *peer)
+{
+    uint8_t bytes[64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 4);
+    pack_u64(&writer, KEEP_TOLD_STARTED);
+    pack_u64(&writer, KEEP_PROTO_VERSION);
+    pack_u64(&writer, (uint64_t)getpid());
+    pack_u64(&writer, (uint64_t)keep->worker);
+    CHECK(!writer.failed);
+    if (keep_proto_send(peer->fd, bytes, writer.used_bytes) != 0) {
+        peer_close(peer);
+    }
+}
+
+static void peers_tell_ended(struct keep *keep, const struct keep_status *status)
+{
+    uint8_t bytes[KEEP_FRAME_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 2);
+    pack_u64(&writer, KEEP_TOLD_ENDED);
+    keep_proto_pack_status(&writer, status);
+    CHECK(!writer.failed);
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        if (keep->peers[i].fd >= 0) {
+            (void)keep_proto_send(keep->peers[i].fd, bytes, writer.used_bytes); /* the file says it as well */
+        }
+    }
+}
+
+/* A free place for a connection; NULL if there is none. */
+static struct peer *peer_place(struct keep *keep)
+{
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        if (keep->peers[i].fd < 0) {
+            return &keep->peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void peer_init(struct peer *peer, int fd)
+{
+    peer->fd = fd;
+    frame_reader_init(&peer->reader, peer->buffer, sizeof peer->buffer);
+}
+
+static void peer_accept(struct keep *keep)
+{
+    struct peer *peer = peer_place(keep);
+    CHECK(peer != NULL);
+    int fd = accept4(keep->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    struct ucred who;
+    socklen_t size = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
+        (void)close(fd);
+        return;
+    }
+    peer_init(peer, fd);
+    keep_core_heard(&keep->core, clock_ms());
+    peer_tell_started(keep, peer);
+}
+
+static void peer_command(struct keep *keep, const uint8_t *bytes, size_t count)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t elements = pack_read_array(&reader);
+    uint64_t kind = pack_read_u64(&reader);
+    uint64_t grace_ms = kind == KEEP_COMMAND_KILL && elements >= 2 ? pack_read_u64(&reader) : 0;
+    if (reader.failed) {
+        return;
+    }
+    keep_core_heard(&keep->core, clock_ms());
+    if (kind == KEEP_COMMAND_KILL) {
+        keep_core_told(&keep->core, clock_ms(), grace_ms);
+    }
+}
+
+static void peer_read(struct keep *keep, struct peer *peer)
+{
+    int error = frame_reader_fill(&peer->reader, peer->fd);
+    const uint8_t *bytes;
+    size_t count;
+    int passed_fd;
+    while (error == 0 && (error = frame_reader_next(&peer->reader, &bytes, &count, 0, &passed_fd)) == 0) {
+        peer_command(keep, bytes, count);
+    }
+    if (error != ERR_AGAIN) {
+        peer_close(peer);
+    }
+}
+
+/* ---- the end ---- */
+
+/* The space is there already, so a full disk cannot keep the status from being written. Not synced: after a power cut
+ * nothing of the run lives anyway. */
+static void status_write(struct keep *keep, const struct keep_status *status)
+{
+    uint8_t bytes[KEEP_STATUS_FILE_BYTES];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    keep_proto_pack_status(&writer, status);
+    CHECK(!writer.failed);
+    if (keep->status_fd < 0 || pwrite(keep->status_fd, bytes, writer.used_bytes, 0) != (ssize_t)writer.used_bytes ||
+        ftruncate(keep->status_fd, (off_t)writer.used_bytes) != 0 ||
+        renameat(keep->directory_fd, KEEP_FILE_STATUS_NEW, keep->directory_fd, KEEP_FILE_STATUS) != 0) {
+        (void)fprintf(stderr, "shoal-keep: the status cannot be written: %s\n", strerror(errno));
+    }
+}
+
+static void locks_release(struct keep *keep)
+{
+    for (size_t i = 0; i < keep->lock_count; i++) {
+        /* Explicitly: a copy of the descriptor that got away (to another process, through a socket) no longer counts,
+         * since everything of this run is known to be gone. */
+        (void)flock(keep->lock_fds[i], LOCK_UN);
+        (void)close(keep->lock_fds[i]);
+    }
+    keep->lock_count = 0;
+}
+
+static void finish(struct keep *keep, const struct keep_status *status)
+{
+    keep_log_close(&keep->log);
+    status_write(keep, status);
+    locks_release(keep);
+    peers_tell_ended(keep, status);
+    (void)unlinkat(keep->directory_fd, KEEP_FILE_SOCKET, 0);
+}
+
+__attribute__((format(printf, 2, 3))) static int finish_not_started(struct keep *keep, const char *format, ...)
+{
+    struct keep_status status = {.reason = KEEP_NOT_STARTED, .code = -1};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(status.text, sizeof status.text, format, arguments);
+    va_end(arguments);
+    finish(keep, &status);
+    return 1;
+}
+
+/* ---- the start ---- */
+
+static void status_reserve(struct keep *keep)
+{
+    static const uint8_t zeros[KEEP_STATUS_FILE_BYTES];
+    keep->status_fd = openat(keep->directory_fd, KEEP_FILE_STATUS_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (keep->status_fd >= 0 && pwrite(keep->status_fd, zeros, sizeof zeros, 0) != (ssize_t)sizeof zeros) {
+        (void)close(keep->status_fd);
+        keep->status_fd = -1;
+    }
+}
+
+/* The index of the lock that could not be taken, with errno; -1 if all are held now. */
+static int locks_take(struct keep *keep, const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->lock_count; i++) {
+        int fd = open(spec->locks[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0) {
+            return (int)i;
+        }
+        keep->lock_fds[keep->lock_count++] = fd;
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static int listen_open(struct keep *keep)
+{
+    struct sockaddr_un address;
+    keep_proto_address(keep->directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    mode_t before = umask(0177);
+    int failed = bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 || listen(fd, LISTEN_QUEUE) != 0;
+    (void)umask(before);
+    if (failed) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* What the child could not do, sent back through a pipe that a successful exec closes. */
+struct child_failure {
+    char step[64];
+    int error;
+};
+
+_Noreturn static void child_fail(int report_fd, const char *step)
+{
+    struct child_failure failure = {.error = errno};
+    (void)bytes_copy_text(failure.step, sizeof failure.step, step);
+    ssize_t written = write(report_fd, &failure, sizeof failure); /* fits a pipe: whole or not at all */
+    _exit(written == (ssize_t)sizeof failure ? 126 : 125);
+}
+
+_Noreturn static void child_run(const struct keep *keep, const struct spec *spec, pid_t parent, int output_fd,
+                                int report_fd)
+{
+    if (setsid() < 0) {
+        child_fail(report_fd, "setsid");
+    }
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+        child_fail(report_fd, "prctl");
+    }
+    if (getppid() != parent) {
+        _exit(125); /* it was killed before that took hold */
+    }
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0 ||
+        dup2(output_fd, STDERR_FILENO) < 0) {
+        child_fail(report_fd, "standard input and output");
+    }
+    for (size_t i = 0; i < keep->lock_count; i++) {
+        /* The worker holds the lock too: should its parent be killed, the slot stays taken until the last heir is gone. */
+        (void)fcntl(keep->lock_fds[i], F_SETFD, 0);
+    }
+    for (int signal_number = 1; signal_number < NSIG; signal_number++) {
+        (void)signal(signal_number, SIG_DFL);
+    }
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)umask(022);
+    if (chdir(spec->working_directory) != 0) {
+        child_fail(report_fd, "entering the working directory");
+    }
+    char shell[] = "/bin/sh";
+    char option[] = "-c";
+    char *const argv[] = {shell, option, spec->command, NULL};
+    (void)execve(shell, argv, spec->environment);
+    child_fail(report_fd, "starting /bin/sh");
+}
+
+/* Starts the worker: 0, or -1 with `failure` filled in. */
+static int worker_start(struct keep *keep, const struct spec *spec, struct child_failure *failure)
+{
+    int output[2];
+    int report[2];
+    (void)bytes_copy_text(failure->step, sizeof failure->step, "making a pipe");
+    if (pipe2(output, O_CLOEXEC) != 0) {
+        failure->error = errno;
+        return -1;
+    }
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        failure->error = errno;
+        (void)close(output[0]);
+        (void)close(output[1]);
+        return -1;
+    }
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        child_run(keep, spec, parent, output[1], report[1]);
+    }
+    int fork_error = errno;
+    (void)close(output[1]);
+    (void)close(report[1]);
+    ssize_t n = 0;
+    if (pid > 0) {
+        do {
+            n = read(report[0], failure, sizeof *failure);
+        } while (n < 0 && errno == EINTR);
+    }
+    (void)close(report[0]);
+    if (pid < 0 || n == (ssize_t)sizeof *failure) {
+        if (pid < 0) {
+            (void)bytes_copy_text(failure->step, sizeof failure->step, "fork");
+            failure->error = fork_error;
+        } else {
+            (void)waitpid(pid, NULL, 0);
+        }
+        (void)close(output[0]);
+        return -1;
+    }
+    keep->worker = pid;
+    keep->output_fd = output[0];
+    (void)fcntl(keep->output_fd, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+/* ---- running ---- */
+
+/* Moves what the worker wrote into the log: one piece, or all that is there. */
+static void output_read(struct keep *keep, bool all)
+{
+    uint8_t bytes[32768];
+    while (keep->output_fd >= 0) {
+        ssize_t n = read(keep->output_fd, bytes, sizeof bytes);
+        if (n > 0) {
+            keep_log_append(&keep->log, bytes, (size_t)n);
+            if (!all) {
+                return;
+            }
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else {
+            if (n == 0) {
+                (void)close(keep->output_fd);
+                keep->output_fd = -1;
+            }
+            return;
+        }
+    }
+}
+
+/* Collects the dead: the worker, and orphans that came to this subreaper. */
+static void children_reap(struct keep *keep)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+        if (pid == keep->worker) {
+            keep->worker_wait_status = status;
+            keep_core_worker_gone(&keep->core, clock_ms());
+        } else if (pid < 0 && errno == ECHILD) {
+            if (keep->core.phase != KEEP_GONE) {
+                keep_core_none_left(&keep->core); /* no child: so, with the subreaper, no descendant either */
+            }
+            return;
+        } else if (pid == 0 || (pid < 0 && errno != EINTR)) {
+            return;
+        }
+    }
+}
+
+static void signals_read(struct keep *keep)
+{
+    struct signalfd_siginfo info;
+    while (read(keep->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTERM) {
+            keep_core_told(&keep->core, clock_ms(), KEEP_CORE_GRACE_MS); /* the machine shuts down, or a person asks */
+        }
+    }
+}
+
+static int wait_ms(const struct keep *keep)
+{
+    uint64_t now_ms = clock_ms();
+    uint64_t next_ms = keep_core_next_ms(&keep->core);
+    uint64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+    return left_ms < WAIT_MS_MAX ? (int)left_ms : WAIT_MS_MAX;
+}
+
+static void events_wait(struct keep *keep)
+{
+    struct pollfd items[3 + PEERS_MAX] = {
+        {.fd = keep->signal_fd, .events = POLLIN},
+        {.fd = keep->output_fd, .events = POLLIN},
+        /* Without a free place a daemon waits in the queue: to accept it and hang up would look like an end. */
+        {.fd = peer_place(keep) != NULL ? keep->listen_fd : -1, .events = POLLIN},
+    };
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        items[3 + i] = (struct pollfd){.fd = keep->peers[i].fd, .events = POLLIN};
+    }
+    if (poll(items, 3 + PEERS_MAX, wait_ms(keep)) <= 0) {
+        return;
+    }
+    if (items[0].revents != 0) {
+        signals_read(keep);
+    }
+    if (items[1].revents != 0) {
+        output_read(keep, false);
+    }
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        if (items[3 + i].revents != 0) {
+            peer_read(keep, &keep->peers[i]);
+        }
+    }
+    if (items[2].revents != 0) {
+        peer_accept(keep);
+    }
+}
+
+/* A few passes in a row: what forks and exits all the time slips through one, but hardly through several. */
+static void kill_all(void)
+{
+    for (int pass = 0; pass < KILL_PASSES; pass++) {
+        if (keep_tree_signal(SIGKILL) == 0) {
+            return;
+        }
+    }
+}
+
+static void run(struct keep *keep)
+{
+    for (;;) {
+        children_reap(keep);
+        switch (keep_core_tick(&keep->core, clock_ms())) {
+        case KEEP_DO_NOTHING:
+            events_wait(keep);
+            break;
+        case KEEP_DO_TERM:
+            (void)keep_tree_signal(SIGTERM);
+            break;
+        case KEEP_DO_KILL:
+            kill_all();
+            break;
+        case KEEP_DO_FINISH:
+            return;
+        }
+    }
+}
+
+static void keep_run_to_end(struct keep *keep)
+{
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        if (keep->peers[i].fd >= 0) {
+            peer_tell_started(keep, &keep->peers[i]);
+        }
+    }
+    run(keep);
+    output_read(keep, true);
+    struct keep_status status = {.reason = keep->core.reason, .code = -1};
+    if (WIFEXITED(keep->worker_wait_status)) {
+        status.code = WEXITSTATUS(keep->worker_wait_status);
+    } else if (WIFSIGNALED(keep->worker_wait_status)) {
+        status.signal = WTERMSIG(keep->worker_wait_status);
+    }
+    finish(keep, &status);
+}
+
+static int signals_take(struct keep *keep)
+{
+    sigset_t mine;
+    (void)sigemptyset(&mine);
+    (void)sigaddset(&mine, SIGCHLD);
+    (void)sigaddset(&mine, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &mine, NULL);
+    (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGQUIT, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is a full disk, not an end */
+    keep->signal_fd = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+    return keep->signal_fd < 0 ? -1 : 0;
+}
+
+static int keep_start(struct keep *keep)
+{
+    struct spec *spec = &keep->spec;
+    status_reserve(keep);
+    if (keep->status_fd < 0) {
+        return finish_not_started(keep, "the run directory cannot be written: %s", strerror(errno));
+    }
+    int error = spec_read(keep->directory_fd, spec);
+    if (error != 0) {
+        return finish_not_started(keep, "the run's spec cannot be read: %s", err_text(error));
+    }
+    int taken = locks_take(keep, spec);
+    if (taken >= 0) {
+        bool held = errno == EWOULDBLOCK;
+        return finish_not_started(keep, "the slot's lock %.120s %s: %s", spec->locks[taken],
+                                  held ? "is held, so its last worker is not surely gone" : "cannot be taken",
+                                  strerror(errno));
+    }
+    error = keep_tree_check();
+    if (error != 0) {
+        return finish_not_started(keep, "this kernel or sandbox lacks pidfd or /proc (Linux 5.3 has them): %s",
+                                  strerror(-error));
+    }
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || signals_take(keep) != 0) {
+        return finish_not_started(keep, "the worker's processes cannot be watched: %s", strerror(errno));
+    }
+    keep->listen_fd = listen_open(keep);
+    if (keep->listen_fd < 0) {
+        return finish_not_started(keep, "the run's socket cannot be made: %s", strerror(errno));
+    }
+    struct child_failure failure = {0};
+    if (worker_start(keep, spec, &failure) != 0) {
+        return finish_not_started(keep, "%.60s failed for %.120s: %s", failure.step, spec->working_directory,
+                                  strerror(failure.error));
+    }
+    spec_wipe(spec);
+    keep_log_init(&keep->log, keep->directory_fd, spec->log_cap_bytes);
+    keep_core_init(&keep->core, clock_ms(), spec->lease_ms);
+    keep_run_to_end(keep);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || fcntl(KEEP_FD_LINK, F_GETFD) < 0 || fcntl(KEEP_FD_ALIVE, F_GETFD) < 0) {
+        (void)fprintf(stderr, "shoal-keep (Shoal %s) is started by shoald, once per worker; it cannot be used by hand.\n",
+                      SHOAL_VERSION);
+        return 2;
+    }
+    /* What the daemon's libraries left open without close-on-exec must not live on in the worker. */
+    (void)close_range(KEEP_FD_ALIVE + 1, ~0u, 0);
+    static struct keep keep;
+    keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (keep.directory_fd < 0) {
+        (void)fprintf(stderr, "shoal-keep: run directory %s cannot be opened: %s\n", argv[1], strerror(errno));
+        return 1;
+    }
+    pid_t pid = fork();
+    if (pid < 0) {
+        (void)fprintf(stderr, "shoal-keep: fork: %s\n", strerror(errno));
+        return 1;
+    }
+    if (pid > 0) {
+        _exit(0); /* keep_spawn waits for this one */
+    }
+    (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(KEEP_FD_ALIVE, F_SETFD, FD_CLOEXEC);
+    keep.status_fd = -1;
+    keep.signal_fd = -1;
+    keep.listen_fd = -1;
+    keep.output_fd = -1;
+    keep.log.fd = -1;
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        keep.peers[i].fd = -1;
+    }
+    peer_init(&keep.peers[0], KEEP_FD_LINK);
+    return keep_start(&keep);
+}

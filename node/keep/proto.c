@@ -1,0 +1,120 @@
+#include "node/keep/proto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/err.h"
+
+int keep_proto_send(int fd, const uint8_t *bytes, size_t count)
+{
+    CHECK(count <= KEEP_FRAME_BYTES_MAX);
+    uint8_t frame[4 + KEEP_FRAME_BYTES_MAX];
+    bytes_put_u32(frame, (uint32_t)count);
+    memcpy(frame + 4, bytes, count);
+    ssize_t n;
+    do {
+        n = send(fd, frame, count + 4, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return errno == EAGAIN || errno == EWOULDBLOCK ? ERR_AGAIN
+               : errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED
+                                                       : ERR_IO;
+    }
+    /* A Unix stream socket takes so few bytes whole or not at all. */
+    return (size_t)n == count + 4 ? 0 : ERR_IO;
+}
+
+void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status *status)
+{
+    pack_map(writer, 4);
+    pack_text(writer, "reason");
+    pack_u64(writer, (uint64_t)status->reason);
+    pack_text(writer, "code");
+    pack_i64(writer, status->code);
+    pack_text(writer, "signal");
+    pack_i64(writer, status->signal);
+    pack_text(writer, "text");
+    pack_text(writer, status->text);
+}
+
+int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out)
+{
+    struct pack_reader reason = pack_find(reader, "reason");
+    struct pack_reader code = pack_find(reader, "code");
+    struct pack_reader signal = pack_find(reader, "signal");
+    struct pack_reader text = pack_find(reader, "text");
+    struct keep_status status = {0};
+    uint64_t reason_number = pack_read_u64_max(&reason, KEEP_NOT_STARTED);
+    int64_t code_number = pack_read_i64(&code);
+    int64_t signal_number = pack_read_i64(&signal);
+    pack_read_text_copy(&text, status.text, sizeof status.text);
+    if (reason.failed || code.failed || signal.failed || text.failed || reason_number < KEEP_EXITED || code_number < -1 ||
+        code_number > 255 || signal_number < 0 || signal_number > 255) {
+        return ERR_MALFORMED;
+    }
+    status.reason = (enum keep_reason)reason_number;
+    status.code = (int32_t)code_number;
+    status.signal = (int32_t)signal_number;
+    *out = status;
+    return 0;
+}
+
+static int read_all(int fd, uint8_t *bytes, size_t count)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t n = pread(fd, bytes + done, count - done, (off_t)done);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return ERR_IO;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int keep_proto_read_file(int directory_fd, const char *name, size_t bytes_max, uint8_t **bytes, size_t *count)
+{
+    int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+    }
+    struct stat info;
+    uint8_t *memory = NULL;
+    int error = 0;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        error = ERR_IO;
+    } else if ((uint64_t)info.st_size > bytes_max) {
+        error = ERR_FULL;
+    } else if ((memory = malloc((size_t)info.st_size + 1)) == NULL) {
+        error = ERR_MEMORY;
+    } else {
+        error = read_all(fd, memory, (size_t)info.st_size);
+    }
+    (void)close(fd);
+    if (error != 0) {
+        free(memory);
+        return error;
+    }
+    memory[info.st_size] = '\0';
+    *bytes = memory;
+    *count = (size_t)info.st_size;
+    return 0;
+}
+
+void keep_proto_address(int directory_fd, struct sockaddr_un *out)
+{
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    (void)snprintf(out->sun_path, sizeof out->sun_path, "/proc/self/fd/%d/" KEEP_FILE_SOCKET, directory_fd);
+}

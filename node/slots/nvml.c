@@ -1,0 +1,275 @@
+#include "node/slots/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+/* The published ABI (nvml.h of CUDA 11 and later), as much of it as is used here. */
+#define NVML_OK 0
+#define NVML_NOT_SUPPORTED 3
+#define NVML_INSUFFICIENT_SIZE 7
+#define NVML_MIG_ENABLED 1u
+#define NVML_TEXT_BYTES 96 /* the largest of NVML's buffer sizes for names and uuids */
+
+typedef struct nvml_device *nvml_device; /* opaque */
+
+struct nvml_memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
+struct nvml_process { /* nvmlProcessInfo_v2_t, which the _v2 and _v3 calls fill */
+    unsigned int pid;
+    unsigned long long used_memory;
+    unsigned int gpu_instance;
+    unsigned int compute_instance;
+};
+
+struct slots_nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*device_count)(unsigned int *count);
+    int (*device_by_index)(unsigned int index, nvml_device *device);
+    int (*device_uuid)(nvml_device device, char *text, unsigned int bytes);
+    int (*device_name)(nvml_device device, char *text, unsigned int bytes);
+    int (*device_memory)(nvml_device device, struct nvml_memory *memory);
+    /* These three are NULL where the driver is older than MIG. */
+    int (*mig_mode)(nvml_device device, unsigned int *current, unsigned int *pending);
+    int (*mig_count_max)(nvml_device device, unsigned int *count);
+    int (*mig_by_index)(nvml_device device, unsigned int index, nvml_device *mig);
+    /* NULL where the driver is older than 450. */
+    int (*processes)(nvml_device device, unsigned int *count, struct nvml_process *processes);
+};
+
+/* Sets a function pointer: ISO C has no conversion from dlsym's result, POSIX promises that this works. */
+static bool symbol_find(void *library, const char *name, void *function_pointer)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function_pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* The name of a function that must be there and is not; NULL if all are. */
+static const char *symbols_find(struct slots_nvml *nvml)
+{
+    const struct {
+        const char *name;
+        void *function_pointer;
+    } needed[] = {
+        {"nvmlInit_v2", &nvml->init},
+        {"nvmlShutdown", &nvml->shutdown},
+        {"nvmlDeviceGetCount_v2", &nvml->device_count},
+        {"nvmlDeviceGetHandleByIndex_v2", &nvml->device_by_index},
+        {"nvmlDeviceGetUUID", &nvml->device_uuid},
+        {"nvmlDeviceGetName", &nvml->device_name},
+        {"nvmlDeviceGetMemoryInfo", &nvml->device_memory},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        if (!symbol_find(nvml->library, needed[i].name, needed[i].function_pointer)) {
+            return needed[i].name;
+        }
+    }
+    if (!symbol_find(nvml->library, "nvmlDeviceGetMigMode", &nvml->mig_mode) ||
+        !symbol_find(nvml->library, "nvmlDeviceGetMaxMigDeviceCount", &nvml->mig_count_max) ||
+        !symbol_find(nvml->library, "nvmlDeviceGetMigDeviceHandleByIndex", &nvml->mig_by_index)) {
+        nvml->mig_mode = NULL;
+    }
+    if (!symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml->processes)) {
+        (void)symbol_find(nvml->library, "nvmlDeviceGetComputeRunningProcesses_v2", &nvml->processes);
+    }
+    return NULL;
+}
+
+int slots_nvml_open(const char *path, struct slots_nvml **out, char error[SLOTS_ERROR_BYTES])
+{
+    struct slots_nvml *nvml = calloc(1, sizeof *nvml);
+    if (nvml == NULL) {
+        (void)snprintf(error, SLOTS_ERROR_BYTES, "no memory is left to look for GPUs");
+        return ERR_MEMORY;
+    }
+    int result = ERR_NOT_FOUND;
+    nvml->library = dlopen(path == NULL ? "libnvidia-ml.so.1" : path, RTLD_NOW | RTLD_LOCAL);
+    if (nvml->library == NULL) {
+        (void)snprintf(error, SLOTS_ERROR_BYTES, "NVIDIA's driver library cannot be opened: %.400s", dlerror());
+        goto err_free;
+    }
+    const char *missing = symbols_find(nvml);
+    if (missing != NULL) {
+        (void)snprintf(error, SLOTS_ERROR_BYTES,
+                       "NVIDIA's driver library has no %s: it is too old; install driver 450 or later", missing);
+        goto err_close;
+    }
+    int code = nvml->init();
+    if (code != NVML_OK) {
+        (void)snprintf(error, SLOTS_ERROR_BYTES,
+                       "NVIDIA's driver library does not start (NVML error %d): see what nvidia-smi says", code);
+        result = ERR_REFUSED;
+        goto err_close;
+    }
+    *out = nvml;
+    return 0;
+err_close:
+    (void)dlclose(nvml->library);
+err_free:
+    free(nvml);
+    return result;
+}
+
+void slots_nvml_close(struct slots_nvml **nvml)
+{
+    if (*nvml != NULL) {
+        (void)(*nvml)->shutdown();
+        (void)dlclose((*nvml)->library);
+        free(*nvml);
+    }
+    *nvml = NULL;
+}
+
+/* Something that is done for every device a worker could use. It returns false to stop. */
+typedef bool (*device_visitor)(struct slots_nvml *nvml, nvml_device device, void *context);
+
+static void remark_device(char remark[SLOTS_ERROR_BYTES], unsigned int index, const char *what, int code)
+{
+    (void)snprintf(remark, SLOTS_ERROR_BYTES, "GPU %u is left out: its %s cannot be read (NVML error %d)", index, what,
+                   code);
+}
+
+static bool migs_visit(struct slots_nvml *nvml, nvml_device gpu, unsigned int count_max, device_visitor visitor,
+                       void *context)
+{
+    for (unsigned int i = 0; i < count_max; i++) {
+        nvml_device mig;
+        /* Places for MIG devices that nobody made answer "not found". */
+        if (nvml->mig_by_index(gpu, i, &mig) == NVML_OK && !visitor(nvml, mig, context)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Visits GPUs, and for those that are split their MIG devices instead: CUDA cannot use such a GPU as a whole. 0 or
+ * ERR_REFUSED. */
+static int devices_visit(struct slots_nvml *nvml, device_visitor visitor, void *context, char remark[SLOTS_ERROR_BYTES])
+{
+    unsigned int count;
+    int code = nvml->device_count(&count);
+    if (code != NVML_OK) {
+        (void)snprintf(remark, SLOTS_ERROR_BYTES, "GPUs cannot be counted (NVML error %d): see what nvidia-smi says",
+                       code);
+        return ERR_REFUSED;
+    }
+    for (unsigned int i = 0; i < count; i++) {
+        nvml_device gpu;
+        code = nvml->device_by_index(i, &gpu);
+        if (code != NVML_OK) {
+            remark_device(remark, i, "handle", code);
+            continue;
+        }
+        unsigned int mode = 0;
+        unsigned int pending;
+        unsigned int mig_count_max = 0;
+        if (nvml->mig_mode != NULL && nvml->mig_mode(gpu, &mode, &pending) == NVML_OK && mode == NVML_MIG_ENABLED) {
+            code = nvml->mig_count_max(gpu, &mig_count_max);
+            if (code != NVML_OK) {
+                remark_device(remark, i, "number of MIG devices", code);
+                continue;
+            }
+            if (!migs_visit(nvml, gpu, mig_count_max, visitor, context)) {
+                return 0;
+            }
+        } else if (!visitor(nvml, gpu, context)) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+struct list {
+    struct slot_info *slots;
+    size_t count;
+    char *remark;
+};
+
+static bool list_add(struct slots_nvml *nvml, nvml_device device, void *context)
+{
+    struct list *list = context;
+    if (list->count == SLOTS_MAX) {
+        (void)snprintf(list->remark, SLOTS_ERROR_BYTES, "this machine has more GPUs than the %d that one node can offer",
+                       SLOTS_MAX);
+        return false;
+    }
+    char uuid[NVML_TEXT_BYTES] = "";
+    char name[NVML_TEXT_BYTES] = "";
+    struct nvml_memory memory = {0};
+    struct slot_info slot = {.kind = SLOT_CUDA, .index = (uint32_t)list->count};
+    int code = nvml->device_uuid(device, uuid, sizeof uuid);
+    if (code != NVML_OK || !bytes_copy_text(slot.uuid, sizeof slot.uuid, uuid) || uuid[0] == '\0') {
+        (void)snprintf(list->remark, SLOTS_ERROR_BYTES, "a GPU is left out: it has no usable uuid (NVML error %d)", code);
+        return true;
+    }
+    code = nvml->device_memory(device, &memory);
+    if (code != NVML_OK && code != NVML_NOT_SUPPORTED) { /* boards that share the machine's memory have none to tell */
+        (void)snprintf(list->remark, SLOTS_ERROR_BYTES, "%s is left out: it does not answer (NVML error %d)", slot.uuid,
+                       code);
+        return true;
+    }
+    slot.memory_bytes = memory.total;
+    bool named = nvml->device_name(device, name, sizeof name) == NVML_OK;
+    (void)bytes_copy_text(slot.model, sizeof slot.model, named ? name : "NVIDIA GPU");
+    (void)bytes_copy_text(slot.visible, sizeof slot.visible, slot.uuid);
+    list->slots[list->count++] = slot;
+    return true;
+}
+
+int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], size_t *count,
+                    char remark[SLOTS_ERROR_BYTES])
+{
+    remark[0] = '\0';
+    struct list list = {.slots = slots, .remark = remark};
+    int result = devices_visit(nvml, list_add, &list, remark);
+    if (result == 0) {
+        *count = list.count;
+    }
+    return result;
+}
+
+struct question {
+    const char *uuid;
+    bool busy;
+    int result;
+};
+
+static bool question_ask(struct slots_nvml *nvml, nvml_device device, void *context)
+{
+    struct question *question = context;
+    char uuid[NVML_TEXT_BYTES] = "";
+    if (nvml->device_uuid(device, uuid, sizeof uuid) != NVML_OK || strcmp(uuid, question->uuid) != 0) {
+        return true;
+    }
+    /* Room for none: the answer says whether there would be any. */
+    unsigned int count = 0;
+    int code = nvml->processes == NULL ? NVML_NOT_SUPPORTED : nvml->processes(device, &count, NULL);
+    question->busy = code == NVML_INSUFFICIENT_SIZE || count > 0;
+    question->result = code == NVML_OK || code == NVML_INSUFFICIENT_SIZE ? 0 : ERR_REFUSED;
+    return false;
+}
+
+int slots_nvml_busy(struct slots_nvml *nvml, const char *uuid, bool *busy)
+{
+    char remark[SLOTS_ERROR_BYTES];
+    struct question question = {.uuid = uuid, .result = ERR_NOT_FOUND};
+    int result = devices_visit(nvml, question_ask, &question, remark);
+    if (result == 0) {
+        result = question.result;
+    }
+    if (result == 0) {
+        *busy = question.busy;
+    }
+    return result;
+}

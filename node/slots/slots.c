@@ -1,0 +1,162 @@
+#include "node/slots/slots.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "node/slots/nvml.h"
+
+/* The value of the first line "name   : value" of a file of /proc; false if there is none. */
+static bool proc_find(const char *path, const char *name, char *out, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    char line[512];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (colon != NULL && strncmp(line, name, strlen(name)) == 0) {
+            char *value = colon + 1 + strspn(colon + 1, " \t");
+            value[strcspn(value, "\n")] = '\0';
+            (void)bytes_copy_text(out, size, value);
+            found = true;
+        }
+    }
+    (void)fclose(file);
+    return found;
+}
+
+static uint64_t memory_bytes(void)
+{
+    char text[64];
+    unsigned long long kib;
+    if (proc_find("/proc/meminfo", "MemTotal", text, sizeof text) && sscanf(text, "%llu", &kib) == 1) {
+        return (uint64_t)kib * 1024;
+    }
+    return 0;
+}
+
+/* x86 calls it "model name"; other processors "Model", "Hardware" or nothing. */
+static void cpu_model(char *out, size_t size)
+{
+    if (!proc_find("/proc/cpuinfo", "model name", out, size) && !proc_find("/proc/cpuinfo", "Model", out, size) &&
+        !proc_find("/proc/cpuinfo", "Hardware", out, size)) {
+        (void)bytes_copy_text(out, size, "CPU");
+    }
+}
+
+/* A number that stays with the machine. The machine id itself is meant to stay private (machine-id(5)): hash it. */
+static uint64_t machine_number(const char *salt)
+{
+    char text[256] = "";
+    FILE *file = fopen("/etc/machine-id", "re");
+    if (file != NULL) {
+        if (fgets(text, sizeof text, file) == NULL) {
+            text[0] = '\0';
+        }
+        (void)fclose(file);
+    }
+    text[strcspn(text, "\n")] = '\0';
+    if (text[0] == '\0') {
+        (void)gethostname(text, sizeof text - 1);
+    }
+    uint64_t number = bytes_hash64(text, strlen(text), 0);
+    return salt == NULL ? number : bytes_hash64(salt, strlen(salt), number);
+}
+
+static size_t cpu_count(void)
+{
+    cpu_set_t allowed;
+    long count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > SLOTS_MAX ? SLOTS_MAX : (size_t)count;
+}
+
+static void cpu_slots(size_t count, const char *salt, struct slot_info slots[SLOTS_MAX])
+{
+    uint64_t number = machine_number(salt);
+    for (size_t i = 0; i < count; i++) {
+        slots[i] = (struct slot_info){
+            .kind = SLOT_CPU, .index = (uint32_t)i, .memory_bytes = memory_bytes() / count};
+        cpu_model(slots[i].model, sizeof slots[i].model);
+        (void)snprintf(slots[i].uuid, sizeof slots[i].uuid, "cpu-%016llx-%zu", (unsigned long long)number, i);
+    }
+}
+
+/* The N of "cpu:N"; 0 if that is not what it says. */
+static size_t cpu_text_count(const char *text)
+{
+    static const char prefix[] = "cpu:";
+    if (strncmp(text, prefix, sizeof prefix - 1) != 0) {
+        return 0;
+    }
+    const char *digits = text + sizeof prefix - 1;
+    size_t length = strlen(digits);
+    if (length == 0 || length > 2 || strspn(digits, "0123456789") != length) {
+        return 0;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        count = count * 10 + (size_t)(digits[i] - '0');
+    }
+    return count <= SLOTS_MAX ? count : 0;
+}
+
+/* GPUs into `slots`: how many. `remark` says why none. */
+static size_t gpu_slots(const struct slots_options *options, struct slot_info slots[SLOTS_MAX],
+                        char remark[SLOTS_ERROR_BYTES])
+{
+    struct slots_nvml *nvml;
+    size_t count = 0;
+    if (slots_nvml_open(options->nvml_path, &nvml, remark) == 0) {
+        if (slots_nvml_list(nvml, slots, &count, remark) == 0 && count == 0 && remark[0] == '\0') {
+            (void)snprintf(remark, SLOTS_ERROR_BYTES, "NVIDIA's driver reports no GPU or MIG device");
+        }
+        slots_nvml_close(&nvml);
+    }
+    return count;
+}
+
+int slots_discover(const char *text, const struct slots_options *options, struct slot_info slots[SLOTS_MAX],
+                   size_t *count, char error[SLOTS_ERROR_BYTES])
+{
+    if (strcmp(text, "none") == 0) {
+        error[0] = '\0';
+        *count = 0;
+        return 0;
+    }
+    size_t wanted = cpu_text_count(text);
+    if (wanted == 0 && strcmp(text, "auto") != 0) {
+        (void)snprintf(error, SLOTS_ERROR_BYTES, "slots are '%.100s'; allowed are auto, cpu:N with N from 1 to %d, none",
+                       text, SLOTS_MAX);
+        return ERR_USAGE;
+    }
+    error[0] = '\0';
+    if (wanted == 0) {
+        size_t found = gpu_slots(options, slots, error);
+        if (found > 0) {
+            *count = found;
+            return 0;
+        }
+        wanted = cpu_count();
+    }
+    cpu_slots(wanted, options->salt, slots);
+    *count = wanted;
+    return 0;
+}
+
+int slots_gpu_busy(const struct slots_options *options, const char *uuid, bool *busy)
+{
+    struct slots_nvml *nvml;
+    char error[SLOTS_ERROR_BYTES];
+    int result = slots_nvml_open(options->nvml_path, &nvml, error);
+    if (result == 0) {
+        result = slots_nvml_busy(nvml, uuid, busy);
+        slots_nvml_close(&nvml);
+    }
+    return result;
+}
