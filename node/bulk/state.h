@@ -4,10 +4,10 @@
  * what the mutex guards.
  *
  *      bulk.c        API, commands and events, the thread's loop
- *      bulk_link.c   sockets, peers, and the questions that are out
- *      bulk_serve.c  answers the peers' questions
- *      bulk_check.c  reads a blob again, chunk by chunk
- *      bulk_jobs.c   fetches, pushes, series fetches and checks; replication of series
+ *      link.c   sockets, peers, and the questions that are out
+ *      serve.c  answers the peers' questions
+ *      check.c  reads a blob again, chunk by chunk
+ *      jobs.c   fetches, pushes, series fetches and checks; replication of series
  */
 
 #include <pthread.h>
@@ -228,7 +228,7 @@ int bulk_series_pack(struct bulk *bulk, const uint8_t *prefix, size_t prefix_byt
                      uint8_t *out, size_t *out_bytes, uint64_t *last, uint32_t *count, bool *more);
 void bulk_count(struct bulk *bulk, uint64_t *counter, uint64_t by);
 
-/* bulk_link.c */
+/* link.c */
 int bulk_link_open(struct bulk *bulk, const char *listen, char error[256]);
 void bulk_link_close(struct bulk *bulk);
 struct bulk_peer_state *bulk_link_peer(struct bulk *bulk, node_id node); /* NULL: unknown */
@@ -248,18 +248,18 @@ bool bulk_pool_send(struct bulk *bulk, void *socket, struct bulk_slot *slot, con
 bool bulk_link_send(void *socket, const struct bulk_message *message);
 void bulk_pool_release(struct bulk_pool *pool);
 
-/* bulk_serve.c */
+/* serve.c */
 void bulk_serve_receive(struct bulk *bulk);
 void bulk_serve_pump(struct bulk *bulk);
 void bulk_serve_close(struct bulk *bulk);
 
-/* bulk_check.c */
+/* check.c */
 /* Looks at one chunk more; damaged ones are deleted and told of. ERR_AGAIN: there are others. Else the blob's state: 0,
  * ERR_CORRUPT, ERR_NOT_FOUND, or why it could not be read: ERR_IO, ERR_MEMORY, ERR_VERSION. */
 int bulk_check_step(struct bulk *bulk, struct bulk_check *check);
 void bulk_check_close(struct bulk_check *check); /* a second time is harmless */
 
-/* bulk_jobs.c */
+/* jobs.c */
 void bulk_job_free(struct bulk_job *job); /* with its command and event */
 void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes FETCH, PUSH, READ, VERIFY */
 void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, still the caller's */

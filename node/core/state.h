@@ -3,11 +3,11 @@
 /* The inside of the node core, for node/core_*.c and for tests that look inside. The parts:
  *
  *   core.c              init, the one step, own records on their way to the disk, what waits for a ticket
- *   core_members.c      membership, roster, links, exchange of records
- *   core_owner.c        the slots of this node: reservations, leases, workers
- *   core_coordinator.c  elections, gangs, attempts, verdicts
- *   core_replicas.c     checkpoints on their way to other nodes
- *   core_requests.c     what users ask for, and those who join
+ *   members.c      membership, roster, links, exchange of records
+ *   owner.c        the slots of this node: reservations, leases, workers
+ *   coordinator.c  elections, gangs, attempts, verdicts
+ *   replicas.c     checkpoints on their way to other nodes
+ *   requests.c     what users ask for, and those who join
  */
 
 #include "base/random.h"
@@ -313,7 +313,7 @@ void core_reply(struct node_core *core, uint64_t client, int code, uint32_t stor
 /* The next secret of this boot: BLAKE2b of a counter under options.secret. `count` is 16 or 32. */
 void core_secret(struct node_core *core, uint8_t *out, uint32_t count);
 
-/* ---- core_members.c ---- */
+/* ---- members.c ---- */
 
 struct core_peer *core_find_peer(const struct node_core *core, node_id id);
 void core_members_update_roster(struct node_core *core);
@@ -331,7 +331,7 @@ bool core_node_trusted(const struct node_core *core, node_id node); /* alive, no
 /* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
 bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);
 
-/* ---- core_owner.c ---- */
+/* ---- owner.c ---- */
 
 void core_owner_start(struct node_core *core);
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message);
@@ -344,7 +344,7 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 void core_owner_leave(struct node_core *core);
 bool core_owner_idle(const struct node_core *core);
 
-/* ---- core_coordinator.c ---- */
+/* ---- coordinator.c ---- */
 
 void core_coordinator_receive(struct node_core *core, node_id from, const struct message *message);
 void core_coordinator_experiment(struct node_core *core, struct view_experiment *experiment);
@@ -354,7 +354,7 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
 void core_coordinator_leave(struct node_core *core);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
-/* ---- core_replicas.c ---- */
+/* ---- replicas.c ---- */
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
@@ -365,7 +365,7 @@ void core_replicas_durable(struct node_core *core, const attempt_id *attempt, ui
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial);
 
-/* ---- core_requests.c ---- */
+/* ---- requests.c ---- */
 
 void core_requests_receive(struct node_core *core, const struct node_event *event);
 void core_requests_join(struct node_core *core, const struct node_event *event);

@@ -5,11 +5,11 @@
  * processes, chunks), by the bulk thread and by the edge thread.
  *
  *   daemon.c          start, the loop, effects, stop
- *   daemon_persist.c  records and fences on their way to the disk, in the order of tickets
- *   daemon_runs.c     the workers of this node: directories, shoal-keep, logs, metrics
- *   daemon_local.c    the local socket: frames, requests, streams
- *   daemon_query.c    requests that read: documents, series, checkpoints
- *   daemon_verify.c   ... and the one that lets the holders of checkpoints look at their copies
+ *   persist.c  records and fences on their way to the disk, in the order of tickets
+ *   runs.c     the workers of this node: directories, shoal-keep, logs, metrics
+ *   local.c    the local socket: frames, requests, streams
+ *   query.c    requests that read: documents, series, checkpoints
+ *   verify.c   ... and the one that lets the holders of checkpoints look at their copies
  */
 
 #include <stdbool.h>
@@ -182,13 +182,13 @@ void daemon_event(struct daemon *daemon, struct node_event *event);
 /* One line for `shoal events` and the log. */
 void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* daemon_persist.c */
+/* persist.c */
 int daemon_persist_load(struct daemon *daemon, char error[256]);
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
 void daemon_persist_flush(struct daemon *daemon);
 
-/* daemon_runs.c */
+/* runs.c */
 void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect);
 int daemon_runs_adopt(struct daemon *daemon);
 void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers that ended while no daemon was here */
@@ -209,7 +209,7 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank,
 /* Living nodes in the order in which they should hold a trial's series and code, self included. */
 uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
-/* daemon_local.c */
+/* local.c */
 int daemon_local_open(struct daemon *daemon, char error[256]);
 void daemon_local_close(struct daemon *daemon);
 uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
@@ -227,11 +227,11 @@ void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 void daemon_tell_bulk(struct daemon *daemon);
 void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 
-/* daemon_query.c */
+/* query.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
 
-/* daemon_verify.c */
+/* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
 #endif

@@ -1,6 +1,6 @@
 #ifndef NODE_DAEMON_LOCAL_H
 #define NODE_DAEMON_LOCAL_H
-/* The inside of the local socket, shared by daemon_local.c (frames, workers, requests that change) and daemon_query.c
+/* The inside of the local socket, shared by local.c (frames, workers, requests that change) and query.c
  * (requests that read). */
 
 #include "node/daemon/run.h"
@@ -74,7 +74,7 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
 void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run);
 void query_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* daemon_verify.c: answers once every holder of every checkpoint of the trial, which has one, was asked. */
+/* verify.c: answers once every holder of every checkpoint of the trial, which has one, was asked. */
 void query_verify(struct daemon *daemon, struct local_request *request, const struct view_trial *trial);
 
 #endif

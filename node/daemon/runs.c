@@ -1,5 +1,5 @@
 /* The workers of this node. A run's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
- * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through daemon_local.c. */
+ * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local.c. */
 
 #include <dirent.h>
 #include <errno.h>

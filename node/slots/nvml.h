@@ -1,7 +1,7 @@
 #ifndef NODE_SLOTS_NVML_H
 #define NODE_SLOTS_NVML_H
 /* NVIDIA's management library, found at run time: nothing of it is needed to build, and a machine without it works.
- * The few types that are needed are declared in slots_nvml.c after the published ABI. */
+ * The few types that are needed are declared in nvml.c after the published ABI. */
 
 #include "node/slots/slots.h"
 

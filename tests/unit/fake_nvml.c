@@ -1,7 +1,7 @@
 /* A small libnvidia-ml.so.1 for slots_test: two GPUs, of which the second is split into two MIG devices at places 0 and 2
  * of 7. The environment variable FAKE_NVML names what goes wrong: init, count, lost (the first GPU), nothing. With
  * FAKE_NVML_BUSY=UUID one process computes on that device. The declarations are written anew here, so that a mistake in
- * slots_nvml.c does not hide itself. Built with FAKE_WITHOUT_MEMORY it lacks a function, with FAKE_WITHOUT_MIG it is an
+ * nvml.c does not hide itself. Built with FAKE_WITHOUT_MEMORY it lacks a function, with FAKE_WITHOUT_MIG it is an
  * older driver. */
 
 #include <stdint.h>
