@@ -1,13 +1,13 @@
 #ifndef NODE_BULK_STATE_H
 #define NODE_BULK_STATE_H
-/* What the parts of the bulk shell share; private to node/bulk*.c. Everything below belongs to the bulk's thread, but for
+/* What the parts of the bulk shell share; private to node/bulk/. Everything below belongs to the bulk's thread, but for
  * what the mutex guards.
  *
- *      bulk.c        API, commands and events, the thread's loop
- *      link.c   sockets, peers, and the questions that are out
- *      serve.c  answers the peers' questions
- *      check.c  reads a blob again, chunk by chunk
- *      jobs.c   fetches, pushes, series fetches and checks; replication of series
+ *   bulk.c         API, commands and events, the thread's loop
+ *   link.c         sockets, peers, and the questions that are out
+ *   serve.c        answers the peers' questions
+ *   check.c        reads a blob again, chunk by chunk
+ *   jobs.c         fetches, pushes, series fetches and checks; replication of series
  */
 
 #include <pthread.h>

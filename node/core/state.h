@@ -1,8 +1,8 @@
 #ifndef NODE_CORE_STATE_H
 #define NODE_CORE_STATE_H
-/* The inside of the node core, for node/core_*.c and for tests that look inside. The parts:
+/* The inside of the node core, for node/core/ and for tests that look inside. The parts:
  *
- *   core.c              init, the one step, own records on their way to the disk, what waits for a ticket
+ *   core.c         init, the one step, own records on their way to the disk, what waits for a ticket
  *   members.c      membership, roster, links, exchange of records
  *   owner.c        the slots of this node: reservations, leases, workers
  *   coordinator.c  elections, gangs, attempts, verdicts

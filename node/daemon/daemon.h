@@ -4,12 +4,12 @@
  * sockets and the local socket; what may take long is done by jobs in three threads of their own (disk of records, files and
  * processes, chunks), by the bulk thread and by the edge thread.
  *
- *   daemon.c          start, the loop, effects, stop
- *   persist.c  records and fences on their way to the disk, in the order of tickets
- *   runs.c     the workers of this node: directories, shoal-keep, logs, metrics
- *   local.c    the local socket: frames, requests, streams
- *   query.c    requests that read: documents, series, checkpoints
- *   verify.c   ... and the one that lets the holders of checkpoints look at their copies
+ *   daemon.c       start, the loop, effects, stop
+ *   persist.c      records and fences on their way to the disk, in the order of tickets
+ *   runs.c         the workers of this node: directories, shoal-keep, logs, metrics
+ *   local.c        the local socket: frames, requests, streams
+ *   query.c        requests that read: documents, series, checkpoints
+ *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
  */
 
 #include <stdbool.h>
