@@ -253,7 +253,7 @@ void daemon_push(struct daemon *daemon, const struct node_effect *effect)
     }
 }
 
-static void pushed(struct daemon *daemon, uint64_t request, bool ok)
+static void pushed(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
     struct daemon_push **link = &daemon->pushes;
     while (*link != NULL && (*link)->request != request) {
@@ -264,12 +264,17 @@ static void pushed(struct daemon *daemon, uint64_t request, bool ok)
         return;
     }
     *link = push->next;
+    /* The core does not know whether it has the code of an experiment: it tries. */
+    bool is_code = experiment_id_is_none(push->effect.u.push.attempt.experiment);
+    if (code != 0 && !(is_code && code == ERR_NOT_FOUND)) {
+        daemon_line(daemon, "a copy could not be made: %s", text);
+    }
     struct node_event event = {.kind = NODE_EVENT_PUSHED};
     event.u.blob.blob = push->effect.u.push.blob;
     event.u.blob.node = push->effect.u.push.to;
     event.u.blob.attempt = push->effect.u.push.attempt;
     event.u.blob.step = push->effect.u.push.step;
-    event.u.blob.ok = ok;
+    event.u.blob.ok = code == 0;
     free(push);
     daemon_event(daemon, &event);
 }
@@ -284,10 +289,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_query_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:
-            if (event.code != 0) {
-                daemon_line(daemon, "a copy could not be made: %s", event.text);
-            }
-            pushed(daemon, event.id, event.code == 0);
+            pushed(daemon, event.id, event.code, event.text);
             break;
         case BULK_SERIES:
             daemon_query_series(daemon, &event);
