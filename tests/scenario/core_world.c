@@ -121,7 +121,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
         static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest"};
+                                            "attempt", "worker", "verdict", "manifest", "?", "eviction"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -409,6 +409,9 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         say(world, number, '>', effect->u.peer.gone ? "shut out" : effect->u.peer.invite ? "admit invite" : "admit");
         break;
     case NODE_EFFECT_PEER:
+        if (effect->u.peer.gone) {
+            say(world, number, '>', "disconnect");
+        }
         break;
     }
 }
