@@ -660,6 +660,31 @@ void world_request(struct world *world, uint32_t node, enum node_request_kind ki
     world_step(world, node, &event);
 }
 
+void world_evict(struct world *world, uint32_t node, uint32_t evicted, bool with_vouched)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_EVICT;
+    event.u.request.client = 2;
+    event.u.request.node = world->nodes[evicted].person.id;
+    event.u.request.with_vouched = with_vouched;
+    world_step(world, node, &event);
+}
+
+void world_store(struct world *world, uint32_t node, const struct made *made)
+{
+    store_record(&world->nodes[node], made->bytes, made->count);
+}
+
+void world_deliver(struct world *world, uint32_t from, uint32_t to, const struct made *made)
+{
+    struct message message = {.kind = MESSAGE_RECORDS, .bytes = made->bytes, .byte_count = made->count};
+    message.boot = world->nodes[from].core->options.boot;
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[from].person.id;
+    event.u.message.message = &message;
+    world_step(world, to, &event);
+}
+
 int world_coordinator(const struct world *world)
 {
     int found = -1;
