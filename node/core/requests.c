@@ -291,13 +291,19 @@ bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key
 
 static void revoke(struct node_core *core, const struct node_event *event)
 {
-    struct fact_invite fact = {.revoked = true};
+    struct fact_key key = fact_key_public_key(event->u.request.public_key);
+    const struct records_entry *own =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_INVITE, key.bytes, key.count));
+    struct fact_invite fact = {0}; /* without a time: somebody else's invite */
+    if (own != NULL) {
+        (void)fact_invite_read(&own->record, &fact);
+    }
+    fact.revoked = true;
     uint8_t bytes[32];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_invite_pack(&writer, &fact);
-    ack_begin(core, event->u.request.client,
-              core_put(core, FACT_INVITE, fact_key_public_key(event->u.request.public_key), &writer), no_blob, no_blob);
+    ack_begin(core, event->u.request.client, core_put(core, FACT_INVITE, key, &writer), no_blob, no_blob);
 }
 
 /* ---- evicting ------------------------------------------------------------------------------------------------------------ */
