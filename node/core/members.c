@@ -220,12 +220,12 @@ void core_members_heed(struct node_core *core)
         return;
     }
     const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
-    char hex[2 * NODE_ID_BYTES + 1];
-    bytes_to_hex(hex, (evictor != NULL ? evictor->id : self->voucher).bytes, NODE_ID_BYTES);
-    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%.12s)%s",
-          evictor != NULL ? "it was evicted by" : "the member that vouched for it,",
-          name_or_unknown(view_find_member(&core->view, evictor != NULL ? evictor->id : self->voucher)), hex,
-          evictor != NULL ? "" : ", was evicted");
+    node_id cause = evictor != NULL ? evictor->id : self->voucher;
+    char hex[13];
+    bytes_to_hex(hex, cause.bytes, 6);
+    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
+          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
+          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
     TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
                                 "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
     core_coordinator_out(core);

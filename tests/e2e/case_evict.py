@@ -81,3 +81,22 @@ def revoke_an_invite(lab):
     other = alder.run("invite").split()[-1]
     alder.run("invite", "--revoke", other)
     expect({row["state"] for row in alder.json("invite", "--list")["invites"]} == {"revoked"}, "nor is the other one")
+
+
+@case(limit_s=60)
+def an_absent_node_learns_that_it_was_evicted(lab):
+    mesh = lab.mesh(["alder", "birch", "cedar"], slots="cpu:1")
+    alder, birch, cedar = mesh.nodes
+    cedar.kill_daemon()
+    birch.run("evict", "cedar", "--yes")
+    wait_until(lambda: states(alder)["cedar"] == "evicted", 10, "everybody to know")
+    for node in (alder, birch):  # who has never seen it alive in this life tells it, too
+        node.kill_daemon()
+        node.start()
+    cedar.start()
+    wait_until(lambda: states(cedar)["cedar"] == "evicted", 30, "the evicted node to hear of it")
+    expect("cedar" not in alder.run("slots"), "its slot is listed")
+    said = refusal(cedar, "evict", "alder", "--yes", code=1)
+    expect("evicted" in said and "join" in said, said)
+    expect(alder.json("status")["nodes_alive"] == 2, "it counts as alive")
+    cedar.run("leave")  # ends the daemon, as everywhere
