@@ -602,6 +602,26 @@ int fact_eviction_read(const struct record *record, struct fact_eviction *out)
     return 0;
 }
 
+bool fact_eviction_lists(const struct record *record, node_id node)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    body_open(&reader, record, 1, &extra);
+    size_t count;
+    const uint8_t *standing = pack_read_bin(&reader, &count);
+    size_t low = 0, high = reader.failed ? 0 : count / NODE_ID_BYTES;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = memcmp(standing + middle * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES);
+        if (order == 0) {
+            return true;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
+}
+
 /* ---- names from keys ------------------------------------------------------------------------------------------------ */
 
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES])

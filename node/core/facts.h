@@ -220,6 +220,9 @@ int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
 int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 
+/* Does a well-formed eviction let this node stand? Copies nothing, since rosters ask it often. */
+bool fact_eviction_lists(const struct record *record, node_id node);
+
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);
 mesh_id mesh_id_of_founder(const uint8_t public_key[PUBLIC_KEY_BYTES], const uint8_t nonce[16]);

@@ -83,25 +83,6 @@ static bool eviction_counts(const struct view *view, struct view_word *word)
     return word->author != NULL && word->author->believed;
 }
 
-static bool eviction_lists(const struct view_word *word, node_id node)
-{
-    struct fact_eviction fact;
-    if (!word->good || fact_eviction_read(&word->entry->record, &fact) != 0) {
-        return false;
-    }
-    uint32_t low = 0, high = fact.standing_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = node_id_compare(fact.standing[middle], node);
-        if (order == 0) {
-            return true;
-        }
-        low = order < 0 ? middle + 1 : low;
-        high = order < 0 ? high : middle;
-    }
-    return false;
-}
-
 static bool voucher_stands(const struct view *view, const struct view_word *voucher)
 {
     if (!voucher->author->evicted) {
@@ -111,7 +92,7 @@ static bool voucher_stands(const struct view *view, const struct view_word *vouc
     for (uint32_t i = word_position(&view->evictions, evicted, none);
          i < view->evictions.count && node_id_equal(view->evictions.items[i].about, evicted); i++) {
         struct view_word *word = &view->evictions.items[i];
-        if (eviction_counts(view, word) && !eviction_lists(word, voucher->about)) {
+        if (eviction_counts(view, word) && !(word->good && fact_eviction_lists(&word->entry->record, voucher->about))) {
             return false;
         }
     }

@@ -248,6 +248,33 @@ static void whom_the_evicted_vouched_for_stays_unless_asked_otherwise(void **sta
     world_free(world);
 }
 
+/* More than one record can list: for the rest the evicting node vouches itself. */
+static void nobody_goes_for_want_of_room_in_the_list(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t first = 10, past = first + FACT_STANDING_MAX + 20;
+    for (uint32_t i = first; i < past; i++) {
+        struct person person = make_person(i);
+        struct fact_member member = make_member(&person);
+        struct made made;
+        make_record(&made, world->nodes[0].person.id, 1, i, FACT_MEMBER, fact_key_node_id(person.id), &member);
+        world_store(world, 1, &made);
+    }
+    world_restart(world, 1, false);
+    world_run(world, 1000);
+    world_evict(world, 1, 0, false);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world_count(world, "b> persist member"), 21); /* a itself vouched for b and 520 others */
+    assert_true(is_evicted(world, 1, 0));
+    for (uint32_t i = first; i < past; i++) {
+        assert_true(view_find_member(&world->nodes[1].core->view, make_person(i).id)->admitted);
+    }
+    assert_false(world->nodes[1].core->is_out);
+    world_free(world);
+}
+
 static void an_eviction_may_come_before_its_victim_is_known(void **state)
 {
     (void)state;
@@ -380,6 +407,7 @@ int main(void)
         cmocka_unit_test(what_the_evicted_told_nobody_dies_with_it),
         cmocka_unit_test(evictions_that_cross_both_hold),
         cmocka_unit_test(whom_the_evicted_vouched_for_stays_unless_asked_otherwise),
+        cmocka_unit_test(nobody_goes_for_want_of_room_in_the_list),
         cmocka_unit_test(an_eviction_may_come_before_its_victim_is_known),
         cmocka_unit_test(nothing_new_is_taken_from_the_evicted),
         cmocka_unit_test(invites_of_the_evicted_are_void),
