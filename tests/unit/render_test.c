@@ -230,7 +230,7 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     render_eviction(f->core, f->b.id, &writer);
     assert_has(json_of(&writer), "\"name\":\"b\",\"standing\":[],\"void\":[]");
 
-    load(f, &f->c, FACT_EVICTION, fact_key_node_id(f->a.id), &eviction); /* the founder, which is this node, and all but c by it */
+    load(f, &f->c, FACT_EVICTION, fact_key_node_id(f->a.id), &eviction); /* the founder, this node: c hung on it */
     assert_string_equal(render_node_state(f->core, f->a.id), "evicted");
     assert_string_equal(render_node_state(f->core, f->c.id), "void");
     assert_int_equal(render_nodes_alive(f->core), 0);
