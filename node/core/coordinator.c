@@ -121,7 +121,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     if (!node_id_is_none(fence.node) && election_claim_compare(fence, coordination->election.highest) > 0) {
         observe(core, coordination, fence, false);
     }
-    if (core->syncing || core->leaving || coordination->claiming) {
+    if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
         return;
     }
     enum election_action action =
@@ -245,6 +245,22 @@ struct attempt_sight {
     bool heard_since_failure;                  /* every other member's node has spoken since */
 };
 
+static bool is_out(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && view_member_is_out(member);
+}
+
+static bool any_is_out(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (is_out(core, attempt->members[rank].node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct attempt_sight look(struct node_core *core, const struct view_experiment *experiment,
                                  const struct view_attempt *attempt, const struct core_watch *watch)
 {
@@ -344,7 +360,7 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
     } else if (sight.away > 0) {
-        put_verdict(core, attempt, FACT_LOST, "a node died");
+        put_verdict(core, attempt, FACT_LOST, any_is_out(core, attempt) ? "a node was evicted" : "a node died");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
         put_verdict(core, attempt, FACT_LOST, "a worker was lost");
@@ -971,6 +987,9 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
 
 void core_coordinator_experiment(struct node_core *core, struct view_experiment *experiment)
 {
+    if (core->is_out) {
+        return;
+    }
     if (!view_experiment_live(experiment)) {
         struct core_coordination *coordination = core_find_coordination(core, experiment->id);
         if (coordination != NULL && !coordination->settled) {
@@ -1008,5 +1027,18 @@ void core_coordinator_leave(struct node_core *core)
             put_claim(core, c, c->election.highest.term, true);
             observe(core, c, c->election.highest, true);
         }
+    }
+}
+
+void core_coordinator_out(struct node_core *core)
+{
+    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        while (c->gangs != NULL) {
+            struct core_gang *gang = c->gangs;
+            gang_unlink(c, gang);
+            arena_give(&core->arena, gang, sizeof *gang);
+        }
+        c->claiming = false;
+        election_init(&c->election);
     }
 }

@@ -136,7 +136,7 @@ static void outbox_flush(struct node_core *core)
         return;
     }
     const uint8_t *bytes = NULL;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
+    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
         const struct core_peer *peer = core->peers[i];
         if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
             continue;
@@ -339,7 +339,9 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
         if (fact_invite_read(&entry->record, &fact) == 0) {
             struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
             effect->u.peer.invite = true;
-            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s;
+            const struct view_member *writer = view_find_member(&core->view, entry->record.writer);
+            effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s ||
+                                  (writer != NULL && view_member_is_out(writer));
             memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
         }
     }
@@ -523,7 +525,7 @@ static void start(struct node_core *core)
 static void receive(struct node_core *core, node_id from, const struct message *message)
 {
     struct core_peer *peer = core_find_peer(core, from);
-    if (peer == NULL) {
+    if (peer == NULL || (core->is_out && message->kind != MESSAGE_RECORDS)) {
         core->counters.strangers++;
         return;
     }
@@ -572,6 +574,7 @@ static void settle(struct node_core *core)
             core_members_update_roster(core);
             busy = true;
         }
+        core_members_heed(core);
         if (core->members_changed) {
             core->members_changed = false;
             core_members_update_elections(core);
@@ -691,7 +694,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     }
     step(core, event);
     if (core->started) {
-        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full;
+        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full && !core->is_out;
         tick(core);
         settle(core);
         outbox_flush(core);

@@ -73,6 +73,8 @@ enum node_request_kind {
     NODE_REQUEST_PAUSE,
     NODE_REQUEST_RESUME,
     NODE_REQUEST_INVITE, /* public_key, expires_s */
+    NODE_REQUEST_REVOKE, /* public_key: of an invite */
+    NODE_REQUEST_EVICT,  /* node; with_vouched: those whom it alone vouched for go too */
     NODE_REQUEST_LEAVE /* answered when no worker runs here any more and the others have been told */
 };
 
@@ -118,6 +120,8 @@ struct node_event {
             hash256 config_text;
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;
+            node_id node;
+            bool with_vouched;
         } request;
         struct {
             uint32_t slot;
@@ -151,7 +155,8 @@ enum node_effect_kind {
     NODE_EFFECT_SEND,           /* u.send: to one peer; lost if there is no connection */
     NODE_EFFECT_PERSIST_RECORD, /* u.persist, bytes: an envelope; `own`: sign it first */
     NODE_EFFECT_PERSIST_FENCE,  /* u.persist, key (in text), bytes; replaces what the key held */
-    NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move) */
+    NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move); `gone`:
+                                 * none any more, and nothing of its bulk either */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
     NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to its host, answer NODE_EVENT_LINK */
     NODE_EFFECT_PREPARE,        /* u.worker: fresh directory with the code; answer NODE_EVENT_PREPARED */

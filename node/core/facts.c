@@ -103,6 +103,15 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step)
     return key;
 }
 
+int fact_key_read_node(const struct record *record, node_id *out)
+{
+    if (record->key_bytes != NODE_ID_BYTES) {
+        return ERR_MALFORMED;
+    }
+    memcpy(out->bytes, record->key, NODE_ID_BYTES);
+    return 0;
+}
+
 int fact_key_read_experiment(const struct record *record, experiment_id *out)
 {
     if (record->key_bytes < KEY_EXPERIMENT_BYTES) {
@@ -558,6 +567,59 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
     }
     *out = fact;
     return 0;
+}
+
+_Static_assert(FACT_STANDING_MAX * NODE_ID_BYTES + 8 <= RECORD_BODY_BYTES_MAX, "a full list fits into a record");
+
+void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact)
+{
+    pack_array(writer, 1);
+    pack_bin(writer, fact->standing, fact->standing_count * sizeof fact->standing[0]);
+}
+
+int fact_eviction_read(const struct record *record, struct fact_eviction *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    node_id evicted;
+    body_open(&reader, record, 1, &extra);
+    size_t count;
+    const uint8_t *standing = pack_read_bin(&reader, &count);
+    if (body_close(&reader, extra) != 0 || fact_key_read_node(record, &evicted) != 0 ||
+        node_id_equal(evicted, record->writer) || count % NODE_ID_BYTES != 0 ||
+        count > sizeof out->standing) {
+        return ERR_MALFORMED;
+    }
+    for (size_t at = NODE_ID_BYTES; at < count; at += NODE_ID_BYTES) {
+        if (memcmp(standing + at - NODE_ID_BYTES, standing + at, NODE_ID_BYTES) >= 0) {
+            return ERR_MALFORMED;
+        }
+    }
+    out->standing_count = (uint32_t)(count / NODE_ID_BYTES);
+    if (count > 0) {
+        memcpy(out->standing, standing, count);
+    }
+    return 0;
+}
+
+bool fact_eviction_lists(const struct record *record, node_id node)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    body_open(&reader, record, 1, &extra);
+    size_t count;
+    const uint8_t *standing = pack_read_bin(&reader, &count);
+    size_t low = 0, high = reader.failed ? 0 : count / NODE_ID_BYTES;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = memcmp(standing + middle * NODE_ID_BYTES, node.bytes, NODE_ID_BYTES);
+        if (order == 0) {
+            return true;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
 }
 
 /* ---- names from keys ------------------------------------------------------------------------------------------------ */

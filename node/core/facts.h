@@ -23,6 +23,7 @@ enum fact_kind {
     FACT_WORKER = 9,     /* an owner about one worker of an attempt */
     FACT_VERDICT = 10,   /* a coordinator ends an attempt */
     FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
+    FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
 };
 
 #define FACT_NAME_BYTES 64
@@ -33,6 +34,7 @@ enum fact_kind {
 #define FACT_METRICS_BYTES_MAX 1024
 #define FACT_TAIL_BYTES 768
 #define FACT_HOLDERS_MAX 8
+#define FACT_STANDING_MAX 500 /* of one eviction: what fits into a body */
 #define PUBLIC_KEY_BYTES 32
 
 /* Key: the member's node id. The founder vouches for itself; mesh id = BLAKE2b-128(founder's public key, nonce). */
@@ -162,6 +164,13 @@ struct fact_manifest {
     bool durable; /* as many confirmed holders as asked for */
 };
 
+/* Key: the evicted node's id, not the writer's own. Whose admission by the evicted node stands all the same; what it said for
+ * others is void. For whom there is no room here the writer vouches itself. */
+struct fact_eviction {
+    uint32_t standing_count;
+    node_id standing[FACT_STANDING_MAX]; /* strictly ascending */
+};
+
 /* Keys. Every writer of a key returns its length; readers return ERR_MALFORMED for another length. */
 struct fact_key {
     uint8_t bytes[RECORD_KEY_BYTES_MAX];
@@ -177,6 +186,7 @@ struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank);
 struct fact_key fact_key_verdict(const attempt_id *attempt);
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
+int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST */
 int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
@@ -195,6 +205,7 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
+void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
 
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
@@ -207,6 +218,10 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out);
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+int fact_eviction_read(const struct record *record, struct fact_eviction *out);
+
+/* Does a well-formed eviction let this node stand? Copies nothing, since rosters ask it often. */
+bool fact_eviction_lists(const struct record *record, node_id node);
 
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);

@@ -1,8 +1,14 @@
 #include "base/check.h"
 #include "base/err.h"
+#include "base/rendezvous.h"
 #include "node/core/state.h"
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
+
+static const char *name_or_unknown(const struct view_member *member)
+{
+    return member != NULL && member->name[0] != '\0' ? member->name : "?";
+}
 
 static uint32_t peer_position(const struct node_core *core, node_id id)
 {
@@ -60,13 +66,199 @@ static void peer_address(struct node_core *core, struct core_peer *peer, const u
     bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, address);
 }
 
+/* ---- those who are out ------------------------------------------------------------------------------------------------- */
+
+static struct core_outcast *find_outcast(const struct node_core *core, node_id id)
+{
+    struct core_outcast *outcast = core->outcasts;
+    while (outcast != NULL && !node_id_equal(outcast->id, id)) {
+        outcast = outcast->next;
+    }
+    return outcast;
+}
+
+struct farewell {
+    node_id about;
+    bool about_it; /* what is said of it first, then the rest: who vouched for it may be out */
+    uint32_t count;
+    uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
+};
+
+static bool farewell_entry(void *context, const struct records_entry *entry)
+{
+    struct farewell *farewell = context;
+    bool about_it = entry->record.kind == FACT_EVICTION && entry->record.key_bytes == NODE_ID_BYTES &&
+                    memcmp(entry->record.key, farewell->about.bytes, NODE_ID_BYTES) == 0;
+    bool wanted = entry->record.kind == FACT_EVICTION && entry->published && about_it == farewell->about_it;
+    if (wanted && entry->envelope_bytes <= sizeof farewell->bytes - farewell->count) {
+        memcpy(farewell->bytes + farewell->count, entry->envelope, entry->envelope_bytes);
+        farewell->count += entry->envelope_bytes;
+    }
+    return true;
+}
+
+/* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
+static void bid_farewell(struct node_core *core, struct core_outcast *outcast)
+{
+    if (core->now_ms < outcast->tell_ms || core->is_out || !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
+        return;
+    }
+    uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        before += peer->state == SWIM_ALIVE && rendezvous_weight(peer->id, outcast->id.bytes, NODE_ID_BYTES) > own;
+    }
+    outcast->tell_ms = core->now_ms + (outcast->told_count < CORE_FAREWELLS ? CORE_FAREWELL_MS : CORE_FAREWELL_LATE_MS);
+    if (before >= CORE_FAREWELL_TELLERS && outcast->told_count > 0) {
+        return; /* the first word is everybody's */
+    }
+    struct farewell farewell = {.about = outcast->id, .about_it = true};
+    records_each(&core->records, farewell_entry, &farewell);
+    farewell.about_it = false;
+    records_each(&core->records, farewell_entry, &farewell);
+    if (farewell.count == 0) {
+        outcast->tell_ms = core->now_ms; /* our own word is on its way to the disk */
+        return;
+    }
+    outcast->told_count++;
+    struct message message = {.kind = MESSAGE_RECORDS};
+    message.bytes = core_effect_bytes(core, farewell.bytes, farewell.count);
+    message.byte_count = farewell.count;
+    core_send(core, outcast->id, &message);
+}
+
+struct void_invites {
+    struct node_core *core;
+    node_id writer;
+};
+
+static bool void_invite(void *context, const struct records_entry *entry)
+{
+    const struct void_invites *invites = context;
+    if (entry->record.kind == FACT_INVITE && entry->record.key_bytes == PUBLIC_KEY_BYTES &&
+        node_id_equal(entry->record.writer, invites->writer) && core_has_room(invites->core, 64, 0)) {
+        struct node_effect *effect = core_effect(invites->core, NODE_EFFECT_ADMIT);
+        effect->u.peer.invite = true;
+        effect->u.peer.gone = true;
+        memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
+    }
+    return true;
+}
+
+/* Somebody is out: nothing of it comes in from now on, and what it held is lost. Our connection to it stays for the
+ * farewell. False when memory is full: then it is tried again. */
+static bool shut_out(struct node_core *core, const struct view_member *member)
+{
+    struct core_outcast *outcast = arena_take(&core->arena, sizeof *outcast);
+    if (outcast == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    outcast->id = member->id;
+    outcast->tell_ms = core->now_ms;
+    struct core_outcast **link = &core->outcasts;
+    while (*link != NULL && node_id_compare((*link)->id, outcast->id) < 0) {
+        link = &(*link)->next;
+    }
+    outcast->next = *link;
+    *link = outcast;
+    uint32_t at = peer_position(core, member->id);
+    struct core_peer *peer = core_find_peer(core, member->id);
+    struct void_invites invites = {core, member->id};
+    records_each(&core->records, void_invite, &invites);
+    if (peer == NULL) { /* it was out before this boot */
+        if (member->has_node && member->address_count > 0) {
+            struct core_peer unknown = {.id = member->id};
+            peer_address(core, &unknown, member->public_key, member->addresses[0]);
+        }
+        return true;
+    }
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+    effect->u.peer.node = member->id;
+    effect->u.peer.gone = true;
+    memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
+    (void)swim_member_remove(&core->swim, member->id);
+    memmove(core->peers + at, core->peers + at + 1, (core->peer_count - at - 1) * sizeof *core->peers);
+    core->peer_count--;
+    arena_give(&core->arena, peer, sizeof *peer);
+    const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
+    if (evictor != NULL) {
+        TRACE(&core->options.trace, "%s is evicted by %s", member->name, evictor->name);
+    } else {
+        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out", member->name);
+    }
+    return true;
+}
+
+/* A member vouched anew for somebody who was not evicted itself. */
+static void take_back(struct node_core *core, node_id id)
+{
+    for (struct core_outcast **link = &core->outcasts; *link != NULL; link = &(*link)->next) {
+        if (node_id_equal((*link)->id, id)) {
+            struct core_outcast *outcast = *link;
+            *link = outcast->next;
+            arena_give(&core->arena, outcast, sizeof *outcast);
+            return;
+        }
+    }
+}
+
+void core_members_heed(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    bool is_out = self != NULL && view_member_is_out(self);
+    if (is_out == core->is_out) {
+        return;
+    }
+    core->is_out = is_out;
+    core->members_changed = true;
+    core->lease.granting = false; /* the next step looks again */
+    if (!is_out) {
+        core->view.roster_changed = true; /* connections are made again */
+        TRACE(&core->options.trace, "this node is a member again");
+        return;
+    }
+    const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
+    node_id cause = evictor != NULL ? evictor->id : self->voucher;
+    char hex[13];
+    bytes_to_hex(hex, cause.bytes, 6);
+    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
+          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
+          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
+    TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
+                                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
+    core_coordinator_out(core);
+    core_owner_out(core);
+    core_requests_out(core);
+    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
+        core->peers[i]->address[0] = '\0';
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+        effect->u.peer.node = core->peers[i]->id;
+        effect->u.peer.gone = true;
+    }
+}
+
+/* ---- the roster ----------------------------------------------------------------------------------------------------------- */
+
 void core_members_update_roster(struct node_core *core)
 {
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
-        if (!member->admitted || node_id_equal(member->id, core->options.self)) {
+        if (node_id_equal(member->id, core->options.self)) {
             continue;
         }
+        if (view_member_is_out(member) && find_outcast(core, member->id) == NULL) {
+            if (!core_has_room(core, 128, 0) || !shut_out(core, member)) {
+                core->view.roster_changed = true;
+                return;
+            }
+            core->members_changed = true;
+        }
+        if (!member->admitted) {
+            continue;
+        }
+        take_back(core, member->id);
         struct core_peer *peer = core_find_peer(core, member->id);
         if (peer == NULL) {
             peer = peer_add(core, member->id);
@@ -87,7 +279,7 @@ void core_members_update_roster(struct node_core *core)
             effect->u.peer.node = member->id;
             memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
         }
-        if (member->has_node && member->address_count > 0) {
+        if (member->has_node && member->address_count > 0 && !core->is_out) {
             peer_address(core, peer, member->public_key, member->addresses[0]);
         }
     }
@@ -116,7 +308,7 @@ void core_members_update_elections(struct node_core *core)
                                            node_id_compare(core->options.self, core->peers[i]->id) < 0);
         if (self_is_next) {
             core->election_members[count++] = (struct election_member){
-                .node = core->options.self, .alive = !core->leaving, .up_since_ms = core->started_ms};
+                .node = core->options.self, .alive = !core->leaving && !core->is_out, .up_since_ms = core->started_ms};
             self_done = true;
         }
         if (i < core->peer_count) {
@@ -144,7 +336,7 @@ bool core_node_alive(const struct node_core *core, node_id node)
 bool core_node_trusted(const struct node_core *core, node_id node)
 {
     if (node_id_equal(node, core->options.self)) {
-        return !core->leaving;
+        return !core->leaving && !core->is_out;
     }
     const struct core_peer *peer = core_find_peer(core, node);
     const struct view_member *member = view_find_member(&core->view, node);
@@ -201,7 +393,7 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
 
 static void check_link(struct node_core *core, struct core_peer *peer)
 {
-    if (!core_has_room(core, 1, 0)) {
+    if (!core_has_room(core, 1, 0) || core->is_out) {
         return;
     }
     peer->check_ms = core->now_ms;
@@ -219,7 +411,7 @@ static void perform_swim(struct node_core *core)
             continue;
         }
         if (effect->kind == SWIM_SEND) {
-            if (!core_has_room(core, 64, 0)) {
+            if (!core_has_room(core, 64, 0) || core->is_out) {
                 continue; /* as if lost */
             }
             struct message message = {.kind = MESSAGE_SWIM};
@@ -338,6 +530,9 @@ void core_members_housekeep(struct node_core *core)
 {
     if (core->syncing) {
         sync_progress(core);
+    }
+    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        bid_farewell(core, outcast);
     }
     for (uint32_t i = 0; i < core->peer_count; i++) {
         struct core_peer *peer = core->peers[i];

@@ -634,6 +634,16 @@ void core_owner_leave(struct node_core *core)
     }
 }
 
+void core_owner_out(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
+            worker_end(core, slot, FACT_LOST);
+        }
+    }
+}
+
 bool core_owner_idle(const struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {

@@ -41,6 +41,10 @@
 #define CORE_RETRY_MS 1000
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
+#define CORE_FAREWELL_MS 5000       /* between two words to one who is out and may not have heard */
+#define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
+#define CORE_FAREWELLS 12
+#define CORE_FAREWELL_TELLERS 3     /* living nodes that say it, so that a large mesh does not shout */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
@@ -59,6 +63,14 @@ struct core_peer {
     bool synced;               /* its digest once equalled ours in this boot, or it had nothing for us */
     bool admitted;             /* NODE_EFFECT_ADMIT was said */
     char address[FACT_ADDRESS_BYTES];
+};
+
+/* One who was a member and is none any more. It is told why, and our door is closed to its answer. */
+struct core_outcast {
+    struct core_outcast *next; /* by id */
+    node_id id;
+    uint32_t told_count;
+    uint64_t tell_ms;
 };
 
 /* What happens once a ticket is on disk. */
@@ -247,6 +259,8 @@ struct node_core {
 
     uint32_t peer_count, peer_slots;
     struct core_peer **peers; /* by id */
+    struct core_outcast *outcasts;
+    bool is_out; /* this node was evicted, or nobody's word for it stands any more: it does nothing but wait */
     bool members_changed;
     struct election_member *election_members; /* peers and self, by id; rebuilt when members change */
     uint32_t election_member_count;
@@ -320,6 +334,7 @@ void core_members_update_roster(struct node_core *core);
 void core_members_update_elections(struct node_core *core);
 void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message);
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message);
+void core_members_heed(struct node_core *core); /* whether this node is a member itself */
 void core_members_tick(struct node_core *core);
 void core_members_housekeep(struct node_core *core);
 void core_members_link(struct node_core *core, node_id peer, bool refused, bool open);
@@ -342,6 +357,7 @@ void core_owner_tick(struct node_core *core);
 void core_owner_housekeep(struct node_core *core);
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_leave(struct node_core *core);
+void core_owner_out(struct node_core *core); /* ends everything here at once */
 bool core_owner_idle(const struct node_core *core);
 
 /* ---- coordinator.c ---- */
@@ -352,6 +368,7 @@ void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
+void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
 /* ---- replicas.c ---- */
@@ -374,5 +391,9 @@ void core_requests_on_disk(struct node_core *core, uint64_t client);
 void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
 void core_requests_pushed(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);
+void core_requests_out(struct node_core *core); /* answers all who wait */
+
+/* Some member's invite that nobody has revoked, not expired. */
+bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
 
 #endif

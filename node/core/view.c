@@ -48,7 +48,7 @@ struct view_member *view_find_member(const struct view *view, node_id id)
     return at < view->member_count && node_id_equal(view->members[at]->id, id) ? view->members[at] : NULL;
 }
 
-static struct view_member *member_row(struct view *view, node_id id)
+struct view_member *view_member_row(struct view *view, node_id id)
 {
     struct view_member *member = view_find_member(view, id);
     if (member != NULL) {
@@ -173,68 +173,7 @@ static struct view_attempt *attempt_row(struct view *view, struct view_trial *tr
     return attempt;
 }
 
-/* ---- the roster ------------------------------------------------------------------------------------------------------ */
-
-struct vouches {
-    struct view *view;
-    bool changed;
-};
-
-static bool admit_by(void *context, const struct records_entry *entry)
-{
-    struct vouches *vouches = context;
-    struct fact_member fact;
-    if (entry->record.kind != FACT_MEMBER || fact_member_read(&entry->record, &fact) != 0) {
-        return true;
-    }
-    node_id id;
-    memcpy(id.bytes, entry->record.key, NODE_ID_BYTES);
-    struct view_member *member = view_find_member(vouches->view, id);
-    const struct view_member *voucher = view_find_member(vouches->view, entry->record.writer);
-    if (member == NULL || voucher == NULL) {
-        return true;
-    }
-    bool is_founder = node_id_equal(id, voucher->id) &&
-                      mesh_id_equal(mesh_id_of_founder(fact.public_key, fact.nonce), vouches->view->mesh);
-    if (!is_founder && (!voucher->admitted || node_id_equal(id, voucher->id))) {
-        return true;
-    }
-    bool better = !member->admitted || node_id_compare(entry->record.writer, member->voucher) < 0;
-    if (better) {
-        vouches->changed |= !member->admitted;
-        member->admitted = true;
-        member->voucher = entry->record.writer;
-        memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
-        if (!member->has_node) {
-            bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
-        }
-    }
-    return true;
-}
-
-static int apply_member(struct view *view, const struct record *record)
-{
-    struct fact_member fact;
-    if (fact_member_read(record, &fact) != 0) {
-        return ERR_MALFORMED;
-    }
-    node_id id;
-    memcpy(id.bytes, record->key, NODE_ID_BYTES);
-    struct view_member *member = member_row(view, id);
-    if (member == NULL || member_row(view, record->writer) == NULL) {
-        return ERR_FULL;
-    }
-    member->vouched = true;
-    /* Vouchers form chains whose links come in any order: go round until nobody new is admitted. Rosters are small and
-     * change rarely. */
-    struct vouches vouches = {view, true};
-    while (vouches.changed) {
-        vouches.changed = false;
-        records_each(view->records, admit_by, &vouches);
-    }
-    view->roster_changed = true;
-    return 0;
-}
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
 static struct view_slot *member_slots(struct view *view, struct view_member *member)
 {
@@ -250,7 +189,7 @@ static int apply_node(struct view *view, const struct record *record)
     if (fact_node_read(record, &fact) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_member *member = member_row(view, record->writer);
+    struct view_member *member = view_member_row(view, record->writer);
     if (member == NULL || member_slots(view, member) == NULL) {
         return ERR_FULL;
     }
@@ -277,7 +216,7 @@ static int apply_slot(struct view *view, const struct record *record)
     if (fact_slot_read(record, &fact) != 0 || fact_key_read_slot(record, &index) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_member *member = member_row(view, record->writer);
+    struct view_member *member = view_member_row(view, record->writer);
     if (member == NULL || member_slots(view, member) == NULL) {
         return ERR_FULL;
     }
@@ -576,7 +515,10 @@ int view_apply(struct view *view, const struct records_entry *entry)
     int error = 0;
     switch (record->kind) {
     case FACT_MEMBER:
-        error = apply_member(view, record);
+        error = roster_apply_voucher(view, entry);
+        break;
+    case FACT_EVICTION:
+        error = roster_apply_eviction(view, entry);
         break;
     case FACT_NODE:
         error = apply_node(view, record);

@@ -4,7 +4,7 @@
  *
  * view_apply is called for every entry that the table takes. The result depends on the set of newest records only, not on
  * their order: rows may come before what they belong to, and every list is sorted. Texts, metrics and log tails stay in
- * the records; rows name them by ident. */
+ * the records; rows name them by ident. Who is a member: node/core/roster.c. */
 
 #include "base/arena.h"
 #include "gossip/election.h"
@@ -21,9 +21,14 @@ struct view_slot {
 /* A member of the roster, or somebody whose records came before the voucher's. */
 struct view_member {
     node_id id;
-    bool vouched;   /* a record of some member names this key */
-    bool admitted;  /* vouched for by a chain that ends at the founder */
-    node_id voucher; /* the smallest admitted one */
+    bool vouched;   /* a record of some node names this key */
+    bool believed;  /* a chain of vouchers ties it to the founder, evictions left aside: it is or was a member */
+    bool evicted;   /* by a believed node; for ever */
+    bool rooted;    /* a chain of vouchers that stand ties it to the founder; those who were evicted may be in it */
+    bool admitted;  /* rooted and not evicted */
+    bool marked;    /* of the closure under way */
+    node_id voucher; /* the smallest one whose word stands; while not rooted the smallest believed one */
+    node_id evictor; /* while evicted: the smallest believed one */
     uint8_t public_key[PUBLIC_KEY_BYTES];
     char name[FACT_NAME_BYTES];
     bool has_node; /* its own record is here */
@@ -35,6 +40,20 @@ struct view_member {
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
     struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
+};
+
+/* Somebody's word on the membership of another: a voucher or an eviction. */
+struct view_word {
+    node_id about, writer;
+    struct view_member *member, *author; /* rows of the two; of an eviction NULL while there is none */
+    const struct records_entry *entry;   /* its newest version */
+    bool good;                           /* its body decodes */
+    bool is_founder;                     /* the founder's word on itself */
+};
+
+struct view_words {
+    struct view_word *items; /* by (about, writer) */
+    uint32_t count, slots;
 };
 
 struct view_worker {
@@ -127,6 +146,7 @@ struct view {
     mesh_id mesh;
     struct view_member **members; /* by id */
     uint32_t member_count, member_slots;
+    struct view_words vouchers, evictions;
     struct view_experiment **experiments; /* by id */
     uint32_t experiment_count, experiment_slots;
     uint64_t lamport_max;
@@ -145,6 +165,10 @@ enum view_experiment_state {
     VIEW_FAILED
 };
 
+/* Evictions of one writer that count: a roster holds no more nodes. Of more the smallest keys count, so that who makes up
+ * evictions takes nothing but this much memory, and undoes at most its own. */
+#define VIEW_EVICTIONS_MAX 1024
+
 void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh);
 
 /* Takes one entry into the fold. ERR_MALFORMED (counted; the record is still relayed), ERR_FULL when the arena is. Kinds
@@ -152,6 +176,12 @@ void view_init(struct view *view, struct arena *arena, const struct records *rec
 int view_apply(struct view *view, const struct records_entry *entry);
 
 struct view_member *view_find_member(const struct view *view, node_id id);
+
+/* It was a member and is none any more: evicted, or nobody's word for it stands. */
+bool view_member_is_out(const struct view_member *member);
+
+/* Would `node` stay rooted if somebody evicted `evicted` now and let no voucher of it stand? */
+bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
@@ -188,6 +218,13 @@ bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, cons
 /* The best completed trial by the searcher's metric; false if there is none yet. Ties: the lower index. */
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value);
+
+/* node/core/roster.c, for view_apply: a FACT_MEMBER or FACT_EVICTION. As view_apply. */
+int roster_apply_voucher(struct view *view, const struct records_entry *entry);
+int roster_apply_eviction(struct view *view, const struct records_entry *entry);
+
+/* The row of a node, made if it is missing; NULL when memory is full. */
+struct view_member *view_member_row(struct view *view, node_id id);
 
 const char *view_trial_state_name(enum view_trial_state state);
 const char *view_experiment_state_name(enum view_experiment_state state);

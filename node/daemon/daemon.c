@@ -83,6 +83,11 @@ static void send_message(struct daemon *daemon, const struct node_effect *effect
 
 static void connect_peer(struct daemon *daemon, const struct node_effect *effect)
 {
+    if (effect->u.peer.gone) {
+        control_peer_remove(daemon->control, effect->u.peer.node);
+        daemon_tell_bulk(daemon);
+        return;
+    }
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
     if (code != 0) {
         daemon_line(daemon, "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));
@@ -117,6 +122,9 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         break;
     case NODE_EFFECT_ADMIT:
         (void)control_admit(daemon->control, effect->u.peer.public_key, effect->u.peer.invite, effect->u.peer.gone);
+        if (effect->u.peer.gone && !effect->u.peer.invite) {
+            daemon_tell_bulk(daemon);
+        }
         break;
     case NODE_EFFECT_CHECK_LINK:
         if (effect->u.peer.address[0] != '\0') {
@@ -205,8 +213,19 @@ void daemon_tell_bulk(struct daemon *daemon)
     const struct view *view = &daemon->core->view;
     for (uint32_t i = 0; i < view->member_count && i < NODE_MEMBERS_MAX; i++) {
         const struct view_member *member = view->members[i];
-        if (!member->admitted || !member->has_node || member->address_count == 0 ||
-            node_id_equal(member->id, daemon->keys.id)) {
+        if (!member->has_node || member->address_count == 0 || node_id_equal(member->id, daemon->keys.id)) {
+            continue;
+        }
+        if (daemon->core->is_out || view_member_is_out(member)) {
+            char gone[16];
+            (void)format_text(gone, sizeof gone, "%xgone", (unsigned)member->id.bytes[0]);
+            if (strcmp(daemon->bulk_known[i], gone) != 0) { /* nothing goes there and nothing comes from there */
+                (void)bulk_peer(daemon->bulk, member->id, member->public_key, "127.0.0.1", 0);
+                bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], gone);
+            }
+            continue;
+        }
+        if (!member->admitted) {
             continue;
         }
         char host[FACT_ADDRESS_BYTES];
@@ -404,7 +423,7 @@ static void try_address(struct daemon *daemon, node_id node, const char *address
 {
     const struct view_member *member = view_find_member(&daemon->core->view, node);
     const struct core_peer *peer = core_find_peer(daemon->core, node);
-    bool is_wanted = member != NULL && peer != NULL && member->admitted && !core_node_alive(daemon->core, node);
+    bool is_wanted = member != NULL && peer != NULL && member->admitted && !daemon->core->is_out && !core_node_alive(daemon->core, node);
     if (is_wanted && (peer->address[0] == '\0' || strcmp(peer->address, address) == 0 || note_hinted(daemon, node))) {
         (void)control_peer(daemon->control, node, member->public_key, address);
     }
@@ -421,7 +440,7 @@ static void end_hints(struct daemon *daemon, bool absent_too)
         const struct core_peer *peer = core_find_peer(daemon->core, node);
         if (!absent_too && !core_node_alive(daemon->core, node)) {
             daemon->hinted[kept++] = node;
-        } else if (member != NULL && peer != NULL) {
+        } else if (member != NULL && peer != NULL && !daemon->core->is_out) {
             (void)control_peer(daemon->control, node, member->public_key, peer->address);
         }
     }

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "gossip/token.h"
 #include "node/config_yaml.h"
+#include "node/daemon/render.h"
 
 #define PROTOCOL_VERSION 1
 #define EXIT_REFUSED 1
@@ -220,7 +221,9 @@ struct daemon_waiting {
     uint64_t key;
     uint64_t serial, id;
     experiment_id experiment;
-    bool is_invite, is_leave;
+    bool is_invite, is_leave, is_revoke, is_eviction;
+    node_id node; /* of an eviction */
+    uint8_t invite_key[PUBLIC_KEY_BYTES];
     struct token token;
 };
 
@@ -251,6 +254,22 @@ static int exit_code_of(int code)
     return code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : code == ERR_USAGE ? EXIT_USAGE : EXIT_REFUSED;
 }
 
+static void put_stored_on(const struct daemon *daemon, const struct node_effect *effect, struct pack_writer *writer)
+{
+    pack_text(writer, "stored_on");
+    pack_u64(writer, effect->u.reply.stored_on);
+    pack_text(writer, "nodes_alive");
+    pack_u64(writer, nodes_alive(daemon));
+}
+
+static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_writer *writer)
+{
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    bytes_to_hex(hex, key, RENDER_INVITE_ID_BYTES);
+    pack_text(writer, "invite");
+    pack_text(writer, hex);
+}
+
 void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_waiting **link = &daemon->waiting;
@@ -267,13 +286,22 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
         local_reply_error(daemon, client, waiting->id, exit_code_of(effect->u.reply.code), "%s", effect->u.reply.text);
     } else if (client != NULL) {
         struct local_reply reply;
-        if (waiting->is_invite && local_reply_begin(&reply, waiting->id, true, 2)) {
+        if (waiting->is_eviction && local_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
+            render_eviction(daemon->core, waiting->node, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_revoke && local_reply_begin(&reply, waiting->id, true, 3)) {
+            put_invite_id(waiting->invite_key, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_invite && local_reply_begin(&reply, waiting->id, true, 3)) {
             char text[TOKEN_TEXT_BYTES];
             (void)token_write(&waiting->token, text);
             pack_text(&reply.writer, "token");
             pack_text(&reply.writer, text);
             pack_text(&reply.writer, "expires_s");
             pack_u64(&reply.writer, waiting->token.expires_s);
+            put_invite_id(waiting->invite_key, &reply.writer);
             local_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_leave) {
             reply_empty(daemon, client, waiting->id);
@@ -282,10 +310,7 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
             bytes_to_hex(hex, waiting->experiment.bytes, EXPERIMENT_ID_BYTES);
             pack_text(&reply.writer, "experiment");
             pack_text(&reply.writer, hex);
-            pack_text(&reply.writer, "stored_on");
-            pack_u64(&reply.writer, effect->u.reply.stored_on);
-            pack_text(&reply.writer, "nodes_alive");
-            pack_u64(&reply.writer, nodes_alive(daemon));
+            put_stored_on(daemon, effect, &reply.writer);
             local_reply_send(daemon, client, &reply, -1);
         }
     }
@@ -357,10 +382,90 @@ static void request_invite(struct daemon *daemon, struct local_request *request)
             token_add_member(token, member->public_key, member->addresses[0]);
         }
     }
+    memcpy(waiting->invite_key, event.u.request.public_key, sizeof waiting->invite_key);
     event.u.request.kind = NODE_REQUEST_INVITE;
     event.u.request.client = waiting->key;
     event.u.request.expires_s = token->expires_s;
     daemon_event(daemon, &event);
+}
+
+struct invite_search {
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    size_t length;
+    uint32_t count;
+    uint8_t key[PUBLIC_KEY_BYTES];
+};
+
+static bool match_invite(void *context, const struct records_entry *entry)
+{
+    struct invite_search *search = context;
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    if (entry->record.kind != FACT_INVITE || entry->record.key_bytes != PUBLIC_KEY_BYTES) {
+        return true;
+    }
+    bytes_to_hex(hex, entry->record.key, RENDER_INVITE_ID_BYTES);
+    bool is_same = search->count > 0 && memcmp(search->key, entry->record.key, PUBLIC_KEY_BYTES) == 0;
+    if (strncmp(hex, search->hex, search->length) == 0 && !is_same) {
+        memcpy(search->key, entry->record.key, PUBLIC_KEY_BYTES);
+        search->count++;
+    }
+    return true;
+}
+
+#define INVITE_PREFIX_MIN 4
+
+static void request_revoke(struct daemon *daemon, struct local_request *request)
+{
+    struct invite_search search = {0};
+    if (!argument_text(request, "invite", search.hex, sizeof search.hex)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
+        return;
+    }
+    search.length = strlen(search.hex);
+    if (search.length >= INVITE_PREFIX_MIN) {
+        records_each(&daemon->core->records, match_invite, &search);
+    }
+    if (search.count != 1) {
+        local_reply_error(daemon, request->client, request->id, search.count == 0 ? EXIT_NOT_FOUND : EXIT_REFUSED,
+                          search.count == 0 ? "There is no invite with the id %s; `shoal invite --list` shows them."
+                                            : "Several invites have ids that begin with %s; give more digits.",
+                          search.hex);
+        return;
+    }
+    struct daemon_waiting *waiting = wait_for_core(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_revoke = true;
+        memcpy(waiting->invite_key, search.key, sizeof waiting->invite_key);
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = NODE_REQUEST_REVOKE;
+        event.u.request.client = waiting->key;
+        memcpy(event.u.request.public_key, search.key, sizeof event.u.request.public_key);
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_evict(struct daemon *daemon, struct local_request *request)
+{
+    char hex[2 * NODE_ID_BYTES + 1];
+    node_id node;
+    if (!argument_text(request, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
+        bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
+        return;
+    }
+    struct daemon_waiting *waiting = wait_for_core(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_eviction = true;
+        waiting->node = node;
+        struct pack_reader with_vouched = pack_find(&request->map, "with_vouched");
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = NODE_REQUEST_EVICT;
+        event.u.request.client = waiting->key;
+        event.u.request.node = node;
+        event.u.request.with_vouched = pack_read_bool(&with_vouched) && !with_vouched.failed;
+        daemon_event(daemon, &event);
+    }
 }
 
 /* ---- submit --------------------------------------------------------------------------------------------------------------- */
@@ -845,6 +950,10 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const ui
         request_submit(daemon, &request);
     } else if (!done && pack_text_is(op, op_bytes, "invite")) {
         request_invite(daemon, &request);
+    } else if (!done && pack_text_is(op, op_bytes, "invite_revoke")) {
+        request_revoke(daemon, &request);
+    } else if (!done && pack_text_is(op, op_bytes, "evict")) {
+        request_evict(daemon, &request);
     } else if (!done && pack_text_is(op, op_bytes, "leave")) {
         request_leave(daemon, &request);
     } else if (!done && !worker_request(daemon, &request, op, op_bytes) &&

@@ -71,6 +71,14 @@ static bool part_nodes(const struct node_core *core, const struct view_experimen
     return render_nodes(core, from, writer);
 }
 
+static bool part_invites(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
+                         struct pack_writer *writer)
+{
+    (void)e;
+    (void)argument;
+    return render_invites(core, from, writer);
+}
+
 static bool part_slots(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
                        struct pack_writer *writer)
 {
@@ -768,6 +776,8 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
         reply_status(daemon, request);
     } else if (pack_text_is(op, op_bytes, "nodes")) {
         reply_parts(daemon, client, request->id, part_nodes, NULL, 0, true);
+    } else if (pack_text_is(op, op_bytes, "invites")) {
+        reply_parts(daemon, client, request->id, part_invites, NULL, 0, true);
     } else if (pack_text_is(op, op_bytes, "slots")) {
         reply_parts(daemon, client, request->id, part_slots, NULL, 0, true);
     } else if (pack_text_is(op, op_bytes, "ls")) {

@@ -97,6 +97,12 @@ static bool is_shown(const struct node_core *core, const struct view_member *mem
     return member->admitted || is_self(core, member->id);
 }
 
+/* Those who were members are listed, but count nowhere. */
+static bool is_listed(const struct node_core *core, const struct view_member *member)
+{
+    return is_shown(core, member) || view_member_is_out(member);
+}
+
 const char *render_node_name(const struct node_core *core, node_id node)
 {
     const struct view_member *member = view_find_member(&core->view, node);
@@ -108,11 +114,14 @@ const char *render_node_name(const struct node_core *core, node_id node)
 
 const char *render_node_state(const struct node_core *core, node_id node)
 {
+    const struct view_member *member = view_find_member(&core->view, node);
+    if (member != NULL && view_member_is_out(member)) {
+        return member->evicted ? "evicted" : "void";
+    }
     if (is_self(core, node)) {
         return core->options.node.left ? "left" : "alive";
     }
     const struct core_peer *peer = core_find_peer(core, node);
-    const struct view_member *member = view_find_member(&core->view, node);
     if ((peer != NULL && peer->state == SWIM_LEFT) || (member != NULL && member->left)) {
         return "left";
     }
@@ -123,7 +132,10 @@ const char *render_node_state(const struct node_core *core, node_id node)
 /* Alive or suspect, and not on its way out. */
 static bool node_lives(const struct node_core *core, const struct view_member *member)
 {
-    return is_self(core, member->id) ? !core->options.node.left : !member->left && core_node_alive(core, member->id);
+    if (is_self(core, member->id)) {
+        return !core->options.node.left && !core->is_out;
+    }
+    return !member->left && core_node_alive(core, member->id);
 }
 
 uint32_t render_nodes_alive(const struct node_core *core)
@@ -165,7 +177,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
-    pack_map(writer, 6);
+    pack_map(writer, 7 + (member->evicted ? 1 : 0));
     pack_text(writer, "id");
     put_node_id(writer, member->id);
     put_pair_text(writer, "name", render_node_name(core, member->id));
@@ -175,7 +187,108 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     put_pair_u64(writer, "slots", has_fact ? fact.slot_count : 0);
     pack_text(writer, "version");
     put_text_or_nil(writer, has_fact ? fact.version : "");
+    pack_text(writer, "voucher");
+    put_node_id(writer, member->voucher);
+    if (member->evicted) {
+        pack_text(writer, "evictor");
+        put_node_id(writer, member->evictor);
+    }
 }
+
+static void put_names(const struct node_core *core, const char *key, const node_id *nodes, uint32_t count,
+                      struct pack_writer *writer)
+{
+    pack_text(writer, key);
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_map(writer, 2);
+        pack_text(writer, "id");
+        put_node_id(writer, nodes[i]);
+        put_pair_text(writer, "name", render_node_name(core, nodes[i]));
+    }
+}
+
+void render_eviction(const struct node_core *core, node_id node, struct pack_writer *writer)
+{
+    node_id standing[NODE_MEMBERS_MAX], out[NODE_MEMBERS_MAX];
+    uint32_t standing_count = 0, out_count = 0;
+    for (uint32_t i = 0; i < core->view.vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_word *voucher = &core->view.vouchers.items[i];
+        if (node_id_equal(voucher->writer, node) && !node_id_equal(voucher->about, node) && voucher->member->admitted) {
+            standing[standing_count++] = voucher->about;
+        }
+    }
+    for (uint32_t i = 0; i < core->view.member_count && out_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_member *member = core->view.members[i];
+        if (view_member_is_out(member) && !member->evicted) {
+            out[out_count++] = member->id;
+        }
+    }
+    pack_text(writer, "node");
+    put_node_id(writer, node);
+    put_pair_text(writer, "name", render_node_name(core, node));
+    put_names(core, "standing", standing, standing_count, writer);
+    put_names(core, "void", out, out_count, writer);
+}
+
+/* ---- invites ----------------------------------------------------------------------------------------------------------- */
+
+struct invites {
+    const struct node_core *core;
+    struct list list;
+    uint32_t from, at;
+    bool more;
+};
+
+static const char *invite_state(const struct node_core *core, const struct record *record, const struct fact_invite *fact)
+{
+    const struct view_member *writer = view_find_member(&core->view, record->writer);
+    if (core_invite_is_valid(core, record->key)) {
+        return "good";
+    }
+    if (writer != NULL && view_member_is_out(writer)) {
+        return "void";
+    }
+    return !fact->revoked && fact->expires_s <= core->wall_s ? "expired" : "revoked";
+}
+
+static bool put_invite(void *context, const struct records_entry *entry)
+{
+    struct invites *invites = context;
+    const struct node_core *core = invites->core;
+    struct pack_writer *writer = invites->list.writer;
+    struct fact_invite fact;
+    uint32_t at = invites->at++;
+    if (at < invites->from || entry->record.kind != FACT_INVITE || fact_invite_read(&entry->record, &fact) != 0 ||
+        fact.expires_s == 0) {
+        return true; /* without a time: another member's word that it is revoked */
+    }
+    pack_map(writer, 5);
+    pack_text(writer, "id");
+    put_hex(writer, entry->record.key, RENDER_INVITE_ID_BYTES);
+    pack_text(writer, "writer");
+    put_node_id(writer, entry->record.writer);
+    put_pair_text(writer, "writer_name", render_node_name(core, entry->record.writer));
+    put_pair_u64(writer, "expires_s", fact.expires_s);
+    put_pair_text(writer, "state", invite_state(core, &entry->record, &fact));
+    invites->more = !list_took_row(&invites->list);
+    if (invites->more) {
+        invites->at = at;
+    }
+    return !invites->more;
+}
+
+bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+{
+    pack_text(writer, "invites");
+    struct invites invites = {.core = core, .list = list_open(writer), .from = *from};
+    records_each(&core->records, put_invite, &invites);
+    list_close(&invites.list);
+    *from = invites.at;
+    return invites.more;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------------- */
 
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
 {
@@ -183,7 +296,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
     struct list list = list_open(writer);
     uint32_t i = *from;
     for (; i < core->view.member_count; i++) {
-        if (is_shown(core, core->view.members[i])) {
+        if (is_listed(core, core->view.members[i])) {
             put_node(core, core->view.members[i], writer);
             if (!list_took_row(&list)) {
                 break;
@@ -250,7 +363,7 @@ static bool put_node_slots(const struct node_core *core, const struct view_membe
 {
     struct fact_node fact;
     bool has_left = is_self(core, member->id) ? core->options.node.left : member->left;
-    if (!is_shown(core, member) || has_left || !node_fact(core, member->id, &fact)) {
+    if (!is_shown(core, member) || view_member_is_out(member) || has_left || !node_fact(core, member->id, &fact)) {
         return true;
     }
     for (; *from < fact.slot_count; ++*from) {

@@ -41,7 +41,16 @@ struct render_status_extra {
 #define RENDER_STATUS_PAIRS 16
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
 
-/* `nodes`: by id. */
+/* `node name standing void`: what an eviction has come to. */
+#define RENDER_EVICTION_PAIRS 4
+void render_eviction(const struct node_core *core, node_id node, struct pack_writer *writer);
+
+/* `invites`: all that anybody wrote. Ids are the first bytes of their public keys. */
+#define RENDER_INVITE_ID_BYTES 8
+#define RENDER_INVITES_PAIRS 1
+bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+
+/* `nodes`: by id; those who are out, too. */
 #define RENDER_NODES_PAIRS 1
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
 

@@ -121,7 +121,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
         static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest"};
+                                            "attempt", "worker", "verdict", "manifest", "?", "eviction"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -409,6 +409,9 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         say(world, number, '>', effect->u.peer.gone ? "shut out" : effect->u.peer.invite ? "admit invite" : "admit");
         break;
     case NODE_EFFECT_PEER:
+        if (effect->u.peer.gone) {
+            say(world, number, '>', "disconnect");
+        }
         break;
     }
 }
@@ -655,6 +658,31 @@ void world_request(struct world *world, uint32_t node, enum node_request_kind ki
     event.u.request.client = 2;
     event.u.request.experiment = make_experiment_id(0);
     world_step(world, node, &event);
+}
+
+void world_evict(struct world *world, uint32_t node, uint32_t evicted, bool with_vouched)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_EVICT;
+    event.u.request.client = 2;
+    event.u.request.node = world->nodes[evicted].person.id;
+    event.u.request.with_vouched = with_vouched;
+    world_step(world, node, &event);
+}
+
+void world_store(struct world *world, uint32_t node, const struct made *made)
+{
+    store_record(&world->nodes[node], made->bytes, made->count);
+}
+
+void world_deliver(struct world *world, uint32_t from, uint32_t to, const struct made *made)
+{
+    struct message message = {.kind = MESSAGE_RECORDS, .bytes = made->bytes, .byte_count = made->count};
+    message.boot = world->nodes[from].core->options.boot;
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[from].person.id;
+    event.u.message.message = &message;
+    world_step(world, to, &event);
 }
 
 int world_coordinator(const struct world *world)

@@ -99,6 +99,13 @@ int world_coordinator(const struct world *world);
 
 void world_submit(struct world *world, uint32_t node, const struct config *config);
 void world_request(struct world *world, uint32_t node, enum node_request_kind kind);
+void world_evict(struct world *world, uint32_t node, uint32_t evicted, bool with_vouched);
+
+/* Puts a record on the disk of a node that has not been started. */
+void world_store(struct world *world, uint32_t node, const struct made *made);
+
+/* Hands a record over as if another node had sent it. */
+void world_deliver(struct world *world, uint32_t from, uint32_t to, const struct made *made);
 
 /* The daemon dies; its workers live on under their keeps. What was on its way from its disk and to it is gone. */
 void world_crash(struct world *world, uint32_t node);

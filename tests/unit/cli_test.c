@@ -36,6 +36,7 @@
 
 static char root[64]; /* a directory of this test */
 static char *out_text, *err_text_written;
+static const char *typed; /* on the terminal; NULL: there is none */
 
 #define RUN(...) run_words((char *[]){"shoal", __VA_ARGS__, NULL})
 
@@ -51,11 +52,21 @@ static int run_words(char **words)
     struct cli cli = {.out = open_memstream(&out_text, &out_bytes),
                       .err = open_memstream(&err_text_written, &err_bytes),
                       .shoal_dir = root};
+    char keys[64] = "";
+    if (typed != NULL) {
+        (void)bytes_copy_text(keys, sizeof keys, typed);
+        cli.in = fmemopen(keys, strlen(keys) + 1, "r");
+        cli.in_is_terminal = cli.err_is_terminal = true;
+        assert_non_null(cli.in);
+    }
     assert_non_null(cli.out);
     assert_non_null(cli.err);
     int code = cli_run(&cli, count, words);
     (void)fclose(cli.out);
     (void)fclose(cli.err);
+    if (cli.in != NULL) {
+        (void)fclose(cli.in);
+    }
     return code;
 }
 
@@ -822,6 +833,95 @@ static void events_and_invites_are_lines(void **state)
     fake_stop();
 }
 
+static void invites_are_listed_and_revoked(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"invites",
+         {"\"ok\":true,\"end\":true,\"invites\":[{\"id\":\"0011223344556677\",\"writer_name\":\"alpha\",\"state\":\"good\","
+          "\"expires_s\":1763700000}]"},
+         NULL},
+        {"invite_revoke", {"\"ok\":true,\"end\":true,\"invite\":\"0011223344556677\",\"stored_on\":2"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("invite", "--list"), CLI_DONE);
+    assert_has(out_text, "0011223344556677  good");
+    assert_int_equal(RUN("invite", "--revoke", "0011"), CLI_DONE);
+    assert_string_equal(out_text, "0011223344556677 revoked, stored on 2 nodes\n");
+    char text[32];
+    struct pack_reader request = last_request();
+    document_text(&request, "invite", text, sizeof text);
+    assert_string_equal(text, "0011");
+
+    /* The token itself does as well, even when it has expired. */
+    struct token token = {.expires_s = 1, .member_count = 1, .members = {{.address_count = 1, .addresses = {{"127.0.0.1:1"}}}}};
+    uint8_t key[32];
+    char written[TOKEN_TEXT_BYTES], id[17];
+    token_create(token.secret, key);
+    (void)token_write(&token, written);
+    bytes_to_hex(id, key, 8);
+    assert_int_equal(RUN("invite", "--revoke", written), CLI_DONE);
+    request = last_request();
+    document_text(&request, "invite", text, sizeof text);
+    assert_string_equal(text, id);
+    written[30] = written[30] == 'A' ? 'B' : 'A';
+    assert_int_equal(RUN("invite", "--revoke", written), CLI_USAGE);
+    assert_int_equal(RUN("invite", "--list", "--revoke", "0011"), CLI_USAGE);
+    fake_stop();
+}
+
+#define NODE_ROW(id_, name_, state_, voucher_) \
+    "{\"id\":\"" id_ "\",\"name\":\"" name_ "\",\"state\":\"" state_ "\",\"voucher\":\"" voucher_ "\"}"
+#define ALPHA "aaaa0000000000000000000000000000"
+#define BETA "bbbb0000000000000000000000000000"
+#define BETA_OLD "bbbb1111111111111111111111111111"
+#define GAMMA "cccc0000000000000000000000000000"
+
+static void an_eviction_is_confirmed_on_a_terminal(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[" NODE_ROW(ALPHA, "alpha", "alive", ALPHA) "," NODE_ROW(
+              BETA, "beta", "alive", ALPHA) "," NODE_ROW(BETA_OLD, "beta", "evicted", ALPHA) "," NODE_ROW(
+              GAMMA, "gamma", "dead", BETA) "]"},
+         NULL},
+        {"evict",
+         {"\"ok\":true,\"end\":true,\"node\":\"" BETA "\",\"name\":\"beta\",\"stored_on\":2,\"standing\":[{\"id\":\"" GAMMA
+          "\",\"name\":\"gamma\"}],\"void\":[]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    typed = "no\n";
+    assert_int_equal(RUN("evict", "beta"), CLI_REFUSED);
+    assert_has(err_text_written, "Evict beta (" BETA ")?");
+    assert_has(err_text_written, "It vouched for: gamma. They stay.\n");
+    typed = "";
+    assert_int_equal(RUN("evict", "beta", "--with-vouched"), CLI_REFUSED);
+    assert_has(err_text_written, "They go too");
+    assert_lacks(fake.ops, "evict");
+    typed = "Yes\n";
+    assert_int_equal(RUN("evict", "beta"), CLI_DONE);
+    assert_string_equal(out_text, "beta (bbbb00000000) evicted, stored on 2 nodes\nit vouched for, and these stay: gamma\n");
+    struct pack_reader request = last_request();
+    char text[64];
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, BETA);
+    assert_false(document_true(&request, "with_vouched"));
+    typed = NULL;
+    assert_int_equal(RUN("evict", "cccc", "--with-vouched", "--json"), CLI_DONE); /* nobody is there to be asked */
+    request = last_request();
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, GAMMA);
+    assert_true(document_true(&request, "with_vouched"));
+    assert_int_equal(RUN("evict", "bbbb"), CLI_REFUSED);
+    assert_sentence("2 nodes fit bbbb");
+    assert_int_equal(RUN("evict", "delta"), CLI_NO_SUCH_THING);
+    assert_sentence("no node");
+    assert_int_equal(RUN("evict"), CLI_USAGE);
+    fake_stop();
+}
+
 /* ---- submit
  * ---------------------------------------------------------------------------------------------------------------- */
 
@@ -1222,6 +1322,8 @@ int main(void)
         cmocka_unit_test_teardown(a_cut_checkpoint_is_not_kept, stop_what_runs),
         cmocka_unit_test_teardown(watch_in_a_pipe_says_what_changed, stop_what_runs),
         cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),
+        cmocka_unit_test_teardown(invites_are_listed_and_revoked, stop_what_runs),
+        cmocka_unit_test_teardown(an_eviction_is_confirmed_on_a_terminal, stop_what_runs),
         cmocka_unit_test_teardown(submit_sends_the_file_and_the_code, stop_what_runs),
         cmocka_unit_test_teardown(a_bad_file_is_refused_before_anything_is_sent, stop_what_runs),
         cmocka_unit_test_teardown(init_makes_a_mesh_once, stop_what_runs),

@@ -36,6 +36,22 @@ struct fact_member make_member(const struct person *member)
     return fact;
 }
 
+struct fact_eviction make_eviction(const struct person *people, uint32_t count, uint32_t standing)
+{
+    struct fact_eviction fact = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if ((standing & 1u << i) == 0) {
+            continue;
+        }
+        uint32_t at = fact.standing_count++;
+        for (; at > 0 && node_id_compare(fact.standing[at - 1], people[i].id) > 0; at--) {
+            fact.standing[at] = fact.standing[at - 1];
+        }
+        fact.standing[at] = people[i].id;
+    }
+    return fact;
+}
+
 struct fact_node make_node(const struct person *person, uint32_t slot_count)
 {
     struct fact_node fact;
@@ -167,6 +183,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
         break;
     case FACT_MANIFEST:
         fact_manifest_pack(writer, fact);
+        break;
+    case FACT_EVICTION:
+        fact_eviction_pack(writer, fact);
         break;
     }
 }

@@ -19,6 +19,9 @@ mesh_id make_mesh(void);
 /* What `voucher` says when it admits `member`; the founder admits itself with the mesh's nonce. */
 struct fact_member make_member(const struct person *member);
 
+/* An eviction that lets those of the people stand whose bits are set. */
+struct fact_eviction make_eviction(const struct person *people, uint32_t count, uint32_t standing);
+
 /* "NAME.host:7400", slot_count CPU slots, version "9.9.9". */
 struct fact_node make_node(const struct person *person, uint32_t slot_count);
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,6 +200,71 @@ static void nodes_are_listed_with_their_states(void **state)
     open_map(&writer, RENDER_SLOTS_PAIRS);
     assert_false(render_slots(f->core, &from, &writer));
     assert_lacks(json_of(&writer), "\"node_name\":\"b\"");
+}
+
+static void the_evicted_are_listed_but_count_nowhere(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    struct fact_eviction eviction = {0};
+    load(f, &f->c, FACT_EVICTION, fact_key_node_id(f->b.id), &eviction);
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    char row[256], evictor[33], voucher[33];
+    bytes_to_hex(evictor, f->c.id.bytes, NODE_ID_BYTES);
+    bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
+    (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\",\"voucher\":\"%s\",\"evictor\":\"%s\"",
+                   voucher, evictor);
+    assert_has(json_of(&writer), row);
+    from = 0;
+    open_map(&writer, RENDER_SLOTS_PAIRS);
+    assert_false(render_slots(f->core, &from, &writer));
+    assert_lacks(json_of(&writer), "\"node_name\":\"b\"");
+    struct render_status_extra extra = {.mesh_name = "", .version = "", .address = ""};
+    open_map(&writer, RENDER_STATUS_PAIRS);
+    render_status(f->core, &extra, &writer);
+    assert_has(json_of(&writer), "\"nodes\":2,\"nodes_alive\":1,\"slots\":2,");
+    open_map(&writer, RENDER_EVICTION_PAIRS);
+    render_eviction(f->core, f->b.id, &writer);
+    assert_has(json_of(&writer), "\"name\":\"b\",\"standing\":[],\"void\":[]");
+
+    load(f, &f->c, FACT_EVICTION, fact_key_node_id(f->a.id), &eviction); /* the founder, this node: c hung on it */
+    assert_string_equal(render_node_state(f->core, f->a.id), "evicted");
+    assert_string_equal(render_node_state(f->core, f->c.id), "void");
+    assert_int_equal(render_nodes_alive(f->core), 0);
+}
+
+static void invites_are_listed_with_their_states(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t keys[4][PUBLIC_KEY_BYTES] = {{0xa0}, {0xb0}, {0xc0}, {0xd0}};
+    struct fact_invite good = {.expires_s = 1700000100}, late = {.expires_s = 1700000000}, word = {.revoked = true};
+    load(f, &f->c, FACT_INVITE, fact_key_public_key(keys[0]), &good);
+    load(f, &f->c, FACT_INVITE, fact_key_public_key(keys[1]), &late);
+    load(f, &f->c, FACT_INVITE, fact_key_public_key(keys[2]), &good);
+    load(f, &f->a, FACT_INVITE, fact_key_public_key(keys[2]), &word);
+    load(f, &f->b, FACT_INVITE, fact_key_public_key(keys[3]), &good);
+    start(f);
+    struct fact_eviction eviction = {0};
+    load(f, &f->c, FACT_EVICTION, fact_key_node_id(f->b.id), &eviction);
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_INVITES_PAIRS);
+    assert_false(render_invites(f->core, &from, &writer));
+    const char *text = json_of(&writer);
+    const char *states[] = {"a0", "good", "b0", "expired", "c0", "revoked", "d0", "void"};
+    for (size_t i = 0; i < 8; i += 2) {
+        char id[32], ending[32];
+        (void)snprintf(id, sizeof id, "\"id\":\"%s00000000000000\"", states[i]);
+        (void)snprintf(ending, sizeof ending, "\"state\":\"%s\"}", states[i + 1]);
+        const char *row = strstr(text, id);
+        assert_non_null(row);
+        assert_null(strstr(row + 1, id)); /* another member's word is not another invite */
+        const char *close = strchr(row, '}');
+        assert_int_equal(strncmp(close + 1 - strlen(ending), ending, strlen(ending)), 0);
+    }
 }
 
 static void slots_show_whose_they_are(void **state)
@@ -422,6 +488,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nodes_are_listed_with_their_states, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_evicted_are_listed_but_count_nowhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(invites_are_listed_with_their_states, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),

@@ -5,10 +5,14 @@ _shoal_experiments() {
     shoal "${dir[@]}" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u
 }
 
+_shoal_nodes() {
+    shoal "${dir[@]}" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u
+}
+
 _shoal() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume metrics logs
-        checkpoint events leave help"
+        checkpoint events leave evict help"
     local common="--dir --json --help --version" options="" command="" i
     local -a dir=()
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -25,12 +29,13 @@ _shoal() {
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
         return
         ;;
-    --name | --node-name | --expires | --timeout | --rank | --from | --set) return ;;
+    --name | --node-name | --expires | --timeout | --rank | --from | --set | --revoke) return ;;
     esac
     case $command in
     init) options="--name --node-name" ;;
     join) options="--name" ;;
-    invite) options="--expires" ;;
+    invite) options="--expires --list --revoke" ;;
+    evict) options="--with-vouched --yes" ;;
     submit) options="--context --set --follow --help-config" ;;
     wait) options="--timeout" ;;
     logs) options="--rank --follow" ;;
@@ -44,6 +49,7 @@ _shoal() {
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     submit) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    evict) mapfile -t COMPREPLY < <(compgen -W "$(_shoal_nodes)" -- "$current") ;;
     checkpoint)
         if [[ $previous == checkpoint ]]; then
             mapfile -t COMPREPLY < <(compgen -W "ls get verify" -- "$current")

@@ -15,6 +15,13 @@ static const struct option_rule join_options[] = {
 };
 static const struct option_rule invite_options[] = {
     {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
+    {"list", NULL, "show all invites and whether they are good, instead of a new one"},
+    {"revoke", "ID", "let nobody join with this one any more: its id, the beginning of it, or the token"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule evict_options[] = {
+    {"with-vouched", NULL, "those whom only this node vouched for go, too"},
+    {"yes", NULL, "do not ask, even on a terminal"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule events_options[] = {
@@ -81,6 +88,10 @@ const struct command cli_commands[] = {
      no_options, 1, 1, command_checkpoint_verify},
     {"events", "", "what happened here", NULL, events_options, 0, 0, command_events},
     {"leave", "", "leave the mesh; returns when nothing runs here any more", NULL, no_options, 0, 0, command_leave},
+    {"evict", "NODE", "shut a node out for ever; what ran there is run elsewhere",
+     "NODE is a name, if only one fits, or the beginning of an id (at least 4 digits). Its key never returns. Nodes\n"
+     "that it vouched for stay unless --with-vouched is given. On a terminal you are asked first.\n",
+     evict_options, 1, 1, command_evict},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
 };
 

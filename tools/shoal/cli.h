@@ -19,7 +19,8 @@ enum cli_exit {
 
 struct cli {
     FILE *out, *err;
-    bool out_is_terminal, err_is_terminal;
+    FILE *in; /* answers to questions, asked only if both it and `err` are a terminal */
+    bool in_is_terminal, out_is_terminal, err_is_terminal;
     bool colours;          /* on `out` */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
@@ -43,6 +44,7 @@ int command_init(struct cli *cli, const struct arguments *arguments); /* command
 int command_join(struct cli *cli, const struct arguments *arguments);
 int command_invite(struct cli *cli, const struct arguments *arguments);
 int command_leave(struct cli *cli, const struct arguments *arguments);
+int command_evict(struct cli *cli, const struct arguments *arguments); /* command_evict.c */
 int command_status(struct cli *cli, const struct arguments *arguments); /* command_node.c */
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);

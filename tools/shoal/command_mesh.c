@@ -421,14 +421,85 @@ static void render_invite(struct cli *cli, const struct pack_reader *document)
     if (cli->err_is_terminal) {
         char when[RENDER_UNIT_BYTES];
         render_time(when, 1000 * document_number(document, "expires_s"));
-        (void)fprintf(cli->err, "good until %s; on the other machine: shoal join TOKEN\n", when);
+        char id[32];
+        document_text(document, "invite", id, sizeof id);
+        (void)fprintf(cli->err, "good until %s, its id is %s; on the other machine: shoal join TOKEN\n", when, id);
     }
+}
+
+static void render_invites(struct cli *cli, const struct pack_reader *document)
+{
+    struct table table = {0};
+    table_column(&table, "ID", false);
+    table_column(&table, "STATE", false);
+    table_column(&table, "EXPIRES", false);
+    table_column(&table, "BY", false);
+    struct pack_reader list = pack_find(document, "invites"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char state[32], when[RENDER_UNIT_BYTES];
+        print_cell_text(&table, &item, "id");
+        document_text(&item, "state", state, sizeof state);
+        table_cell(&table, render_state_colour(state), "%s", state);
+        render_time(when, 1000 * document_number(&item, "expires_s"));
+        table_cell(&table, RENDER_PLAIN, "%s", when);
+        print_cell_text(&table, &item, "writer_name");
+    }
+    table_write(&table, cli->out, cli->colours);
+}
+
+static void render_revoked(struct cli *cli, const struct pack_reader *document)
+{
+    char id[32];
+    unsigned long long stored_on = document_number(document, "stored_on");
+    document_text(document, "invite", id, sizeof id);
+    (void)fprintf(cli->out, "%s revoked, stored on %llu node%s\n", id, stored_on, stored_on == 1 ? "" : "s");
+}
+
+/* An id as given, or of a token, which may have expired. */
+static int revoke_invite(struct cli *cli, const char *text)
+{
+    char id[17], error[256];
+    struct token token;
+    uint8_t key[32];
+    bool is_id = strlen(text) < sizeof id;
+    int read = is_id ? 0 : token_read(text, 0, &token, error);
+    if (read != 0) {
+        return cli_fail(cli, CLI_USAGE, "%s", error);
+    }
+    if (is_id) {
+        bytes_copy_text(id, sizeof id, text);
+    } else {
+        token_invite_key(&token, key);
+        bytes_to_hex(id, key, (sizeof id - 1) / 2);
+        sodium_memzero(&token, sizeof token);
+    }
+    struct client client;
+    int code = client_open(cli, &client);
+    if (code == CLI_DONE) {
+        client_begin(&client, "invite_revoke", 1);
+        pack_text(&client.request, "invite");
+        pack_text(&client.request, id);
+        code = print_reply(&client, render_revoked);
+        client_close(&client);
+    }
+    return code;
 }
 
 int command_invite(struct cli *cli, const struct arguments *arguments)
 {
     uint64_t expires_s = EXPIRES_STANDARD_S;
-    const char *expires = options_value(arguments, "expires");
+    const char *expires = options_value(arguments, "expires"), *revoked = options_value(arguments, "revoke");
+    bool lists = options_has(arguments, "list");
+    if ((expires != NULL) + (revoked != NULL) + lists > 1) {
+        return cli_fail(cli, CLI_USAGE, "--expires, --list and --revoke do not go together; give one of them");
+    }
+    if (lists) {
+        return print_simple(cli, "invites", render_invites);
+    }
+    if (revoked != NULL) {
+        return revoke_invite(cli, revoked);
+    }
     if (expires != NULL && (options_duration(expires, EXPIRES_S_MAX, &expires_s) != 0 || expires_s == 0)) {
         return cli_fail(cli, CLI_USAGE, "--expires %.40s is no time; allowed are 90s, 15m, 24h, up to 366d", expires);
     }

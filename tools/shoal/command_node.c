@@ -55,6 +55,10 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
                   (unsigned long long)document_number(document, "experiments"));
     (void)fprintf(out, "records      %llu\n", (unsigned long long)document_number(document, "records"));
     write_refused(out, document);
+    if (strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0) {
+        render_text(out, cli->colours, RENDER_RED,
+                    "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data directory\n");
+    }
     if (document_true(document, "syncing")) {
         render_text(out, cli->colours, RENDER_YELLOW,
                     "syncing      not all records are here yet: this node grants no slots\n");

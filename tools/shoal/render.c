@@ -21,7 +21,8 @@ enum render_colour render_state_colour(const char *state)
         {"releasing", RENDER_YELLOW},   {"withheld", RENDER_YELLOW}, {"cancelled", RENDER_YELLOW},
         {"unreachable", RENDER_YELLOW}, {"queued", RENDER_DIM},      {"left", RENDER_DIM},
         {"dead", RENDER_RED},           {"failed", RENDER_RED},      {"corrupt", RENDER_RED},
-        {"missing", RENDER_RED},
+        {"missing", RENDER_RED},        {"good", RENDER_GREEN},      {"evicted", RENDER_RED},
+        {"void", RENDER_RED},           {"revoked", RENDER_YELLOW},  {"expired", RENDER_DIM},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].state, state) == 0) {

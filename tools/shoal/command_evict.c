@@ -1,0 +1,156 @@
+/* evict: shuts a key out of the mesh for ever. */
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+
+#define NODE_TEXT_BYTES (2 * NODE_ID_BYTES + 1)
+#define NODE_PREFIX_MIN 4
+#define NAMES_SHOWN_MAX 12
+
+struct found {
+    uint32_t count;
+    char id[NODE_TEXT_BYTES], name[128], state[32];
+};
+
+static void found_add(struct found *found, const char *id, const struct pack_reader *item)
+{
+    if (found->count++ == 0) {
+        memcpy(found->id, id, sizeof found->id);
+        document_text(item, "name", found->name, sizeof found->name);
+        document_text(item, "state", found->state, sizeof found->state);
+    }
+}
+
+/* The node that the user means, among `nodes`: a name that only one has, or the beginning of an id. Of several of one name
+ * those that are out already do not count. */
+static int find_node(struct cli *cli, const struct pack_reader *document, const char *text, struct found *out)
+{
+    size_t length = strlen(text);
+    struct found named = {0}, named_out = {0}, begun = {0};
+    struct pack_reader list = pack_find(document, "nodes"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char id[NODE_TEXT_BYTES], name[128], state[32];
+        document_text(&item, "id", id, sizeof id);
+        document_text(&item, "name", name, sizeof name);
+        document_text(&item, "state", state, sizeof state);
+        bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
+        if (strcmp(name, text) == 0) {
+            found_add(is_out ? &named_out : &named, id, &item);
+        } else if (length >= NODE_PREFIX_MIN && strncmp(id, text, length) == 0) {
+            found_add(&begun, id, &item);
+        }
+    }
+    *out = named.count > 0 ? named : named_out.count > 0 ? named_out : begun;
+    if (out->count == 0) {
+        return cli_fail(cli, CLI_NO_SUCH_THING, "there is no node with the name or id %.80s; shoal nodes lists them", text);
+    }
+    if (out->count > 1) {
+        return cli_fail(cli, CLI_REFUSED, "%u nodes fit %.80s; give the beginning of an id that only one has (shoal nodes)",
+                        out->count, text);
+    }
+    return CLI_DONE;
+}
+
+static void write_names(FILE *out, struct pack_reader list)
+{
+    struct pack_reader item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && i < NAMES_SHOWN_MAX && document_each(&list, &item); i++) {
+        char name[128];
+        document_text(&item, "name", name, sizeof name);
+        (void)fprintf(out, "%s%s", i > 0 ? ", " : "", name);
+    }
+    if (count > NAMES_SHOWN_MAX) {
+        (void)fprintf(out, " and %u more", count - NAMES_SHOWN_MAX);
+    }
+}
+
+/* Asks on a terminal. */
+static bool is_confirmed(struct cli *cli, const struct pack_reader *document, const struct found *node, bool with_vouched)
+{
+    (void)fprintf(cli->err, "Evict %s (%s)? Its key can never come back; what runs there is run again elsewhere.\n",
+                  node->name, node->id);
+    struct pack_reader list = pack_find(document, "nodes"), item;
+    uint32_t count = pack_read_array(&list), shown = 0;
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char voucher[NODE_TEXT_BYTES], id[NODE_TEXT_BYTES], name[128];
+        document_text(&item, "voucher", voucher, sizeof voucher);
+        document_text(&item, "id", id, sizeof id);
+        document_text(&item, "name", name, sizeof name);
+        if (strcmp(voucher, node->id) == 0 && strcmp(id, node->id) != 0) {
+            (void)fprintf(cli->err, "%s%s", shown++ == 0 ? "It vouched for: " : ", ", name);
+        }
+    }
+    if (shown > 0) {
+        (void)fprintf(cli->err, ". They %s.\n", with_vouched ? "go too, unless others vouch for them" : "stay");
+    }
+    (void)fputs("Type yes to go on: ", cli->err);
+    (void)fflush(cli->err);
+    char line[16] = "";
+    if (fgets(line, sizeof line, cli->in) == NULL) {
+        (void)fputc('\n', cli->err);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    for (char *at = line; *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    return strcmp(line, "yes") == 0 || strcmp(line, "y") == 0;
+}
+
+static void render_evicted(struct cli *cli, const struct pack_reader *document)
+{
+    char name[128], id[NODE_TEXT_BYTES];
+    unsigned long long stored_on = document_number(document, "stored_on");
+    struct pack_reader standing = pack_find(document, "standing"), out = pack_find(document, "void");
+    struct pack_reader counted = standing, counted_out = out;
+    document_text(document, "name", name, sizeof name);
+    document_text(document, "node", id, sizeof id);
+    (void)fprintf(cli->out, "%s (%.12s) evicted, stored on %llu node%s\n", name, id, stored_on, stored_on == 1 ? "" : "s");
+    if (pack_read_array(&counted) > 0) {
+        (void)fputs("it vouched for, and these stay: ", cli->out);
+        write_names(cli->out, standing);
+        (void)fputc('\n', cli->out);
+    }
+    if (pack_read_array(&counted_out) > 0) {
+        (void)fputs("out because nobody's word for them stands any more: ", cli->out);
+        write_names(cli->out, out);
+        (void)fputc('\n', cli->out);
+    }
+}
+
+int command_evict(struct cli *cli, const struct arguments *arguments)
+{
+    bool with_vouched = options_has(arguments, "with-vouched");
+    struct client client;
+    struct reply reply;
+    struct found node = {0};
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(&client, "nodes", 0);
+    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE) {
+        code = find_node(cli, &reply.document, arguments->operands[0], &node);
+    }
+    bool asks = cli->in_is_terminal && cli->err_is_terminal && !options_has(arguments, "yes");
+    if (code == CLI_DONE && asks && !is_confirmed(cli, &reply.document, &node, with_vouched)) {
+        code = cli_fail(cli, CLI_REFUSED, "nothing was done");
+    }
+    if (code == CLI_DONE) {
+        client_begin(&client, "evict", 2);
+        pack_text(&client.request, "node");
+        pack_text(&client.request, node.id);
+        pack_text(&client.request, "with_vouched");
+        pack_bool(&client.request, with_vouched);
+        code = print_reply(&client, render_evicted);
+    }
+    client_close(&client);
+    return code;
+}
