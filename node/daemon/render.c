@@ -165,7 +165,8 @@ static void put_node(const struct node_core *core, const struct view_member *mem
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
-    pack_map(writer, 6);
+    struct fact_drain drain = view_member_drain(member);
+    pack_map(writer, 8);
     pack_text(writer, "id");
     put_node_id(writer, member->id);
     put_pair_text(writer, "name", render_node_name(core, member->id));
@@ -175,6 +176,10 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     put_pair_u64(writer, "slots", has_fact ? fact.slot_count : 0);
     pack_text(writer, "version");
     put_text_or_nil(writer, has_fact ? fact.version : "");
+    pack_text(writer, "drained");
+    pack_bool(writer, drain.drained);
+    pack_text(writer, "emptied");
+    pack_bool(writer, drain.is_idle);
 }
 
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
@@ -202,16 +207,21 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
 {
     if (is_self(core, member->id) && slot < core->lease.count) {
         const struct lease_slot *own = &core->lease.slots[slot];
-        return (struct view_slot){(uint32_t)own->state, own->attempt, own->rank};
+        return (struct view_slot){.state = (uint32_t)own->state,
+                                  .attempt = own->attempt,
+                                  .rank = own->rank,
+                                  .withheld = core->lease.holds[slot].withheld};
     }
     struct view_slot unknown;
     memset(&unknown, 0, sizeof unknown);
     return member->slots != NULL ? member->slots[slot] : unknown;
 }
 
-static const char *slot_state_name(uint32_t state)
+/* A slot that its owner takes back under a worker is on its way out, though the lease lives until the worker has saved. */
+static const char *slot_state_name(const struct view_slot *slot)
 {
     static const char *const names[] = {"free", "reserved", "leased", "releasing", "withheld"};
+    uint32_t state = slot->state == LEASE_LEASED && slot->withheld ? LEASE_RELEASING : slot->state;
     return state < sizeof names / sizeof names[0] ? names[state] : "withheld";
 }
 
@@ -229,7 +239,7 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
     put_pair_text(writer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");
     put_pair_text(writer, "model", info->model);
     put_pair_u64(writer, "memory_bytes", info->memory_bytes);
-    put_pair_text(writer, "state", slot_state_name(slot.state));
+    put_pair_text(writer, "state", slot_state_name(&slot));
     pack_text(writer, "experiment");
     if (is_held) {
         put_experiment_id(writer, slot.attempt.experiment);
@@ -776,11 +786,12 @@ static void put_refused(const struct node_core *core, const struct render_status
 
 static void put_totals(const struct node_core *core, struct pack_writer *writer)
 {
-    uint32_t nodes = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
+    uint32_t nodes = 0, drained = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         nodes += is_shown(core, member);
         bool counts = is_shown(core, member) && node_lives(core, member);
+        drained += counts && view_member_drain(member).drained;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
             slots++;
             slots_free += slot_now(core, member, slot).state == LEASE_FREE;
@@ -793,6 +804,7 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
     }
     put_pair_u64(writer, "nodes", nodes);
     put_pair_u64(writer, "nodes_alive", render_nodes_alive(core));
+    put_pair_u64(writer, "nodes_drained", drained);
     put_pair_u64(writer, "slots", slots);
     put_pair_u64(writer, "slots_free", slots_free);
     put_pair_u64(writer, "experiments", experiments);
@@ -808,11 +820,13 @@ void render_status(const struct node_core *core, const struct render_status_extr
     pack_text(writer, "name");
     put_text_or_nil(writer, extra->mesh_name);
     pack_text(writer, "node");
-    pack_map(writer, 3);
+    pack_map(writer, 4);
     pack_text(writer, "id");
     put_node_id(writer, core->options.self);
     put_pair_text(writer, "name", render_node_name(core, core->options.self));
     put_pair_text(writer, "state", render_node_state(core, core->options.self));
+    pack_text(writer, "drained");
+    pack_bool(writer, core_node_drained(core, core->options.self));
     put_pair_text(writer, "version", extra->version);
     pack_text(writer, "address");
     put_text_or_nil(writer, extra->address);

@@ -36,9 +36,9 @@ struct render_status_extra {
     uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
 };
 
-/* `mesh node version address uptime_s nodes nodes_alive slots slots_free experiments experiments_live records memory_bytes
- * syncing disk_full refused`. Slots are those of living nodes. */
-#define RENDER_STATUS_PAIRS 16
+/* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
+ * memory_bytes syncing disk_full refused`. Slots, and drained nodes, are those that live. */
+#define RENDER_STATUS_PAIRS 17
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
 
 /* `nodes`: by id. */

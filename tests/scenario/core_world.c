@@ -121,7 +121,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
         static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest"};
+                                            "attempt", "worker", "verdict", "manifest", "?", "?", "drain"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
