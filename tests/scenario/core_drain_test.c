@@ -393,6 +393,7 @@ static void a_drained_node_is_not_chosen_while_others_are_free(void **state)
     assert_int_equal(runs_on(world, 0), 0);
     assert_int_not_equal(world_coordinator(world), 0);
     assert_int_equal(world_count(world, "> push code a"), 0);
+    assert_int_equal(world_count(world, "> send reserve a"), 0); /* nobody even asks */
     undrain(world, 1, 0);
     world_run(world, 10000);
     assert_int_equal(world_spawns(world), 6);
@@ -520,30 +521,57 @@ static void of_concurrent_drain_and_undrain_the_drain_wins(void **state)
     world_free(world);
 }
 
+/* Either of two that could take the second copy: without the drain the first of them in rendezvous order would. */
 static void a_drained_node_gets_no_copies_of_checkpoints(void **state)
 {
     (void)state;
-    struct world *world = world_new(3, 1);
-    begin(world, 1, 1);
-    uint32_t host = 0;
-    while (runs_on(world, host) == 0) {
-        host++;
-    }
-    uint32_t other = (host + 1) % 3, third = (host + 2) % 3;
-    drain(world, host, other, false);
-    world_run(world, 2000);
-    world_request(world, host, NODE_REQUEST_PAUSE); /* its worker saves */
-    world_run(world, 5000);
-    const struct view_trial *trial = world_experiment(world, third)->trials[0];
-    assert_non_null(trial->manifests);
-    bool on_third = false;
-    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        for (uint32_t i = 0; i < row->holder_count; i++) {
-            assert_false(node_id_equal(row->holders[i], world->nodes[other].person.id));
-            on_third |= node_id_equal(row->holders[i], world->nodes[third].person.id);
+    for (uint32_t turn = 1; turn <= 2; turn++) {
+        struct world *world = world_new(3, 1);
+        begin(world, 1, 1);
+        uint32_t host = 0;
+        while (runs_on(world, host) == 0) {
+            host++;
         }
+        uint32_t drained = (host + turn) % 3, other = (host + 3 - turn) % 3;
+        drain(world, host, drained, false);
+        world_run(world, 2000);
+        world_request(world, host, NODE_REQUEST_PAUSE); /* its worker saves */
+        world_run(world, 5000);
+        const struct view_trial *trial = world_experiment(world, other)->trials[0];
+        assert_non_null(trial->manifests);
+        bool is_there = false;
+        for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+            for (uint32_t i = 0; i < row->holder_count; i++) {
+                assert_false(node_id_equal(row->holders[i], world->nodes[drained].person.id));
+                is_there |= node_id_equal(row->holders[i], world->nodes[other].person.id);
+            }
+        }
+        assert_true(is_there);
+        world_free(world);
     }
-    assert_true(on_third);
+}
+
+/* Who has not heard of the drain yet may ask: the owner does not grant. */
+static void a_drained_node_refuses_reservations(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct message message = {.kind = MESSAGE_RESERVE, .boot = world->nodes[1].boots};
+        message.u.lease.attempt = make_attempt_id(7, 0, 1, 1 + turn, world->nodes[1].person.id);
+        message.u.lease.claim = (struct election_claim){1 + turn, world->nodes[1].person.id};
+        struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+        event.u.message.from = world->nodes[1].person.id;
+        event.u.message.message = &message;
+        if (turn == 0) {
+            drain(world, 0, 0, false);
+        } else {
+            undrain(world, 0, 0);
+        }
+        world_step(world, 0, &event);
+        assert_int_equal(slot_state(world, 0, 0), turn == 0 ? LEASE_FREE : LEASE_RESERVED);
+    }
     world_free(world);
 }
 
@@ -585,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_drain_reaches_a_node_that_was_cut_off),
         cmocka_unit_test(of_concurrent_drain_and_undrain_the_drain_wins),
         cmocka_unit_test(a_drained_node_gets_no_copies_of_checkpoints),
+        cmocka_unit_test(a_drained_node_refuses_reservations),
         cmocka_unit_test(drains_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
