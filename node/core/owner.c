@@ -100,6 +100,9 @@ static void worker_effect(struct node_core *core, enum node_effect_kind kind, ui
 static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                         const char *tail)
 {
+    if (reason == FACT_STOPPED) {
+        core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
+    }
     put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     struct lease_changes changes = {0};

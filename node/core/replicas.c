@@ -112,6 +112,15 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     }
 }
 
+void core_replicas_stopped(struct node_core *core, const attempt_id *attempt)
+{
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (!push->is_repair && attempt_id_equal(&push->attempt, attempt)) {
+            finish(core, push);
+        }
+    }
+}
+
 /* ---- code ---------------------------------------------------------------------------------------------------------------- */
 
 static struct core_code *find_code(struct node_core *core, experiment_id experiment)

@@ -368,6 +368,10 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
+
+/* A worker saved because it was asked to stop, and has gone: the next attempt begins from what is on this disk, though its
+ * copies are still on their way. Its manifest says so, and is written again when they are there. */
+void core_replicas_stopped(struct node_core *core, const attempt_id *attempt);
 void core_replicas_housekeep(struct node_core *core);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);

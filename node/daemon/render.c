@@ -136,6 +136,16 @@ uint32_t render_nodes_alive(const struct node_core *core)
     return alive;
 }
 
+uint32_t render_nodes_drained(const struct node_core *core)
+{
+    uint32_t drained = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        drained += is_shown(core, member) && node_lives(core, member) && view_member_drain(member).drained;
+    }
+    return drained;
+}
+
 /* What a node says of itself; false if its record is not here. */
 static bool node_fact(const struct node_core *core, node_id node, struct fact_node *out)
 {
@@ -786,12 +796,11 @@ static void put_refused(const struct node_core *core, const struct render_status
 
 static void put_totals(const struct node_core *core, struct pack_writer *writer)
 {
-    uint32_t nodes = 0, drained = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
+    uint32_t nodes = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         nodes += is_shown(core, member);
         bool counts = is_shown(core, member) && node_lives(core, member);
-        drained += counts && view_member_drain(member).drained;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
             slots++;
             slots_free += slot_now(core, member, slot).state == LEASE_FREE;
@@ -804,7 +813,7 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
     }
     put_pair_u64(writer, "nodes", nodes);
     put_pair_u64(writer, "nodes_alive", render_nodes_alive(core));
-    put_pair_u64(writer, "nodes_drained", drained);
+    put_pair_u64(writer, "nodes_drained", render_nodes_drained(core));
     put_pair_u64(writer, "slots", slots);
     put_pair_u64(writer, "slots_free", slots_free);
     put_pair_u64(writer, "experiments", experiments);

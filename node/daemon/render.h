@@ -79,8 +79,9 @@ const char *render_node_state(const struct node_core *core, node_id node);
 /* The name of a node, or "?" for one that is on no roster. Valid until the core's next step. */
 const char *render_node_name(const struct node_core *core, node_id node);
 
-/* How many nodes of the roster are alive (or suspect), this one included. */
+/* How many nodes of the roster are alive (or suspect), this one included; how many of those are drained. */
 uint32_t render_nodes_alive(const struct node_core *core);
+uint32_t render_nodes_drained(const struct node_core *core);
 
 /* The node that coordinates the experiment now, and its term: the highest claim, if it was not given up and its node
  * lives. False if there is none; `*term` is then the highest term so far, 0 for none. */

@@ -189,6 +189,35 @@ static void a_slot_is_withheld_under_its_worker(void **state)
     world_free(world);
 }
 
+/* Copies take their time, the next attempt does not: it begins with what is on the old owner's disk. */
+static void nothing_is_run_again_while_the_last_checkpoint_is_copied(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world, 1, 1);
+    uint32_t owner = 0;
+    while (runs_on(world, owner) == 0) {
+        owner++;
+    }
+    world->push_ms = 20000;
+    uint64_t step = world->nodes[owner].workers[0].step;
+    size_t before = world->log_bytes;
+    withhold(world, owner, 1, 0);
+    char begins[64];
+    snprintf(begins, sizeof begins, "exp trial 0 attempt 2 from step %llu ", (unsigned long long)step);
+    assert_true(step > 0);
+    assert_true(world_run_until(world, 5000, before, begins));
+    const struct view_manifest *row = world_experiment(world, owner)->trials[0]->manifests;
+    assert_true(row->step == step && !row->durable); /* it is not called what it is not yet */
+    world_run(world, 25000);
+    row = world_experiment(world, owner)->trials[0]->manifests;
+    while (row != NULL && row->step != step) {
+        row = row->next;
+    }
+    assert_true(row != NULL && row->durable && row->holder_count == 2);
+    world_free(world);
+}
+
 /* A program that does not leave keeps the slot for as long as the experiment's preemption_timeout, and it says so. */
 static void a_slot_is_releasing_until_its_worker_is_gone(void **state)
 {
@@ -599,6 +628,7 @@ int main(void)
         cmocka_unit_test(all_slots_are_answered_for_together),
         cmocka_unit_test(a_request_of_several_records_waits_for_each_of_them),
         cmocka_unit_test(a_slot_is_withheld_under_its_worker),
+        cmocka_unit_test(nothing_is_run_again_while_the_last_checkpoint_is_copied),
         cmocka_unit_test(a_slot_is_releasing_until_its_worker_is_gone),
         cmocka_unit_test(a_group_stops_as_a_whole_when_one_of_its_slots_is_withheld),
         cmocka_unit_test(a_rank_that_takes_its_time_to_save_is_waited_for),

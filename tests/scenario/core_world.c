@@ -248,7 +248,7 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
         say(world, number, '>', line);
     }
     event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
-    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+    post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
 }
 
 /* ---- worker programs ------------------------------------------------------------------------------------------------------ */
