@@ -5,10 +5,14 @@ _shoal_experiments() {
     shoal "${dir[@]}" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u
 }
 
+_shoal_nodes() {
+    shoal "${dir[@]}" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u
+}
+
 _shoal() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume metrics logs
-        checkpoint events leave help"
+        checkpoint events withhold drain undrain leave help"
     local common="--dir --json --help --version" options="" command="" i
     local -a dir=()
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -25,7 +29,7 @@ _shoal() {
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
         return
         ;;
-    --name | --node-name | --expires | --timeout | --rank | --from | --set) return ;;
+    --name | --node-name | --expires | --timeout | --rank | --from | --set | --for) return ;;
     esac
     case $command in
     init) options="--name --node-name" ;;
@@ -35,6 +39,8 @@ _shoal() {
     wait) options="--timeout" ;;
     logs) options="--rank --follow" ;;
     events) options="--follow --from" ;;
+    withhold) options="--for --return" ;;
+    drain) options="--now --wait --timeout" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$common $options" -- "$current")
@@ -50,6 +56,9 @@ _shoal() {
         else
             mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
         fi
+        ;;
+    drain | undrain)
+        mapfile -t COMPREPLY < <(compgen -W "$(_shoal_nodes)" -- "$current")
         ;;
     show | wait | watch | cancel | pause | resume | metrics | logs)
         mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
