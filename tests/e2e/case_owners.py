@@ -2,9 +2,10 @@
 
 import signal
 import time
+from pathlib import Path
 
 from case_survival import expect_each_once, single, wait_step
-from lab import case, expect, read_steps, show, trial_states, wait_over, wait_until
+from lab import Skip, case, expect, read_steps, show, trial_states, wait_over, wait_until
 from look import events_of, refusal
 
 LENGTH = {"hidden": 64, "epochs": 24}
@@ -90,3 +91,24 @@ def drain_a_node_under_a_trial(lab):
     host.run("undrain")
     wait_until(lambda: host.name in hosts(mesh, third), 20, "work on the node that was undrained")
     return f"empty after {seconds:.1f} s"
+
+
+@case(limit_s=90)
+def a_busy_gpu_is_not_free(lab):
+    """A program outside Shoal computes on a GPU (the driver's library is made up): nothing is placed there until it is gone."""
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip(f"{library} is not built")
+    busy = lab.dir / "busy"
+    busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
+    mesh = lab.mesh(1, slots="auto", wrap=["env", f"FAKE_NVML_BUSY_FILE={busy}"], options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    wait_until(lambda: slots_of(node, node.name) == {0: "withheld", 1: "free", 2: "free"}, 20, "the busy GPU to be seen")
+    identity = lab.submit(node, single(lab.dir / "steps", epochs=400) | {"resources": {"slots_per_trial": 3}})
+    time.sleep(2)
+    expect(show(mesh, identity)["trials"][0]["state"] == "queued", "a trial of three slots runs on two GPUs and a busy one")
+    busy.unlink()
+    wait_until(lambda: set(slots_of(node, node.name).values()) == {"leased"}, 20, "work on the GPU that is free again")
+    busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
+    time.sleep(6)  # longer than from one look to the next: who computes there now is the trial's own worker
+    expect(set(slots_of(node, node.name).values()) == {"leased"}, f"the trial lost its slots: {slots_of(node, node.name)}")
