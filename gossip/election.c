@@ -90,10 +90,11 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* 0 comes first: nodes that have been up for a while, then new ones, then the one that gave the experiment away. */
+/* 0 comes first: nodes that have been up for a while, then new ones, then drained ones and the one that gave the
+ * experiment away. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
-    if (election->highest_released && node_id_equal(member->node, election->highest.node)) {
+    if (member->drained || (election->highest_released && node_id_equal(member->node, election->highest.node))) {
         return 2;
     }
     bool up_long =

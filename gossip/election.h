@@ -41,6 +41,7 @@ int election_claim_compare(struct election_claim a, struct election_claim b);
 struct election_member {
     node_id node;
     bool alive;         /* by membership: alive or suspect */
+    bool drained;       /* shall get nothing new: a last choice */
     uint64_t up_since_ms; /* when it was first seen alive in its present boot; 0 = long ago */
 };
 
@@ -76,8 +77,8 @@ int election_observe(struct election *election, struct election_claim claim, boo
 
 /* Decides; call when members change, when a claim changes, and at election_next_ms. `members` holds every roster member
  * including self, sorted by id; a self that is not among them never claims a vacancy, and self counts as alive. If no
- * other member is alive nobody is asked. A node that released is the last choice. After ELECTION_CLAIM every call is
- * ELECTION_NOTHING until election_led or a claim higher than ours. A node that leaves or drains stops calling this. */
+ * other member is alive nobody is asked. A node that released or is drained is the last choice. After ELECTION_CLAIM every call is
+ * ELECTION_NOTHING until election_led or a claim higher than ours. A node that leaves stops calling this. */
 enum election_action election_step(struct election *election, uint64_t now_ms, node_id self, experiment_id experiment,
                                    const struct election_member *members, uint32_t member_count);
 

@@ -5,12 +5,12 @@
 
 #define STATES (LEASE_WITHHELD + 1)
 
-/* Which state may follow which. RELEASING goes to FREE alone: a slot whose worker may still run is never leased. */
+/* Which state may follow which. RELEASING never goes to LEASED: a slot whose worker may still run is not leased. */
 static const bool move_allowed[STATES][STATES] = {
     [LEASE_FREE] = {[LEASE_RESERVED] = true, [LEASE_WITHHELD] = true},
-    [LEASE_RESERVED] = {[LEASE_FREE] = true, [LEASE_RESERVED] = true, [LEASE_LEASED] = true},
-    [LEASE_LEASED] = {[LEASE_RELEASING] = true, [LEASE_FREE] = true},
-    [LEASE_RELEASING] = {[LEASE_FREE] = true},
+    [LEASE_RESERVED] = {[LEASE_FREE] = true, [LEASE_RESERVED] = true, [LEASE_LEASED] = true, [LEASE_WITHHELD] = true},
+    [LEASE_LEASED] = {[LEASE_RELEASING] = true, [LEASE_FREE] = true, [LEASE_WITHHELD] = true},
+    [LEASE_RELEASING] = {[LEASE_FREE] = true, [LEASE_WITHHELD] = true},
     [LEASE_WITHHELD] = {[LEASE_FREE] = true},
 };
 
@@ -31,9 +31,11 @@ static void slot_move(struct lease *lease, uint32_t slot, struct lease_slot afte
     *at = after;
 }
 
+/* Nobody has it any more: free, unless it is held. */
 static void slot_free(struct lease *lease, uint32_t slot, struct lease_changes *out)
 {
-    slot_move(lease, slot, (struct lease_slot){.state = LEASE_FREE}, out);
+    const struct lease_hold *hold = &lease->holds[slot];
+    slot_move(lease, slot, (struct lease_slot){.state = hold->withheld || hold->busy ? LEASE_WITHHELD : LEASE_FREE}, out);
 }
 
 /* The token ends at once; the slot stays taken until its worker is surely gone. */
@@ -174,23 +176,52 @@ bool lease_restore(struct lease *lease, uint64_t now_ms, uint32_t slot, const at
     return true;
 }
 
-int lease_withhold(struct lease *lease, uint32_t slot, bool withheld, struct lease_changes *out)
+/* What is held changed: a slot that nobody uses follows at once. */
+static void slot_follow_hold(struct lease *lease, uint32_t slot, struct lease_changes *out)
+{
+    const struct lease_hold *hold = &lease->holds[slot];
+    enum lease_state state = lease->slots[slot].state;
+    bool is_held = hold->withheld || hold->busy;
+    if (is_held ? state == LEASE_FREE || state == LEASE_RESERVED : state == LEASE_WITHHELD) {
+        slot_free(lease, slot, out);
+    }
+}
+
+int lease_withhold(struct lease *lease, uint64_t now_ms, uint32_t slot, uint64_t for_ms, struct lease_changes *out)
+{
+    out->count = 0;
+    if (slot >= lease->count) {
+        return ERR_NOT_FOUND;
+    }
+    struct lease_hold *hold = &lease->holds[slot];
+    hold->withheld = true;
+    hold->for_ms = for_ms;
+    hold->until_ms = for_ms > 0 ? now_ms + for_ms : 0;
+    slot_follow_hold(lease, slot, out);
+    return 0;
+}
+
+int lease_return(struct lease *lease, uint32_t slot, struct lease_changes *out)
+{
+    out->count = 0;
+    if (slot >= lease->count) {
+        return ERR_NOT_FOUND;
+    }
+    lease->holds[slot] = (struct lease_hold){.busy = lease->holds[slot].busy};
+    slot_follow_hold(lease, slot, out);
+    return 0;
+}
+
+int lease_busy(struct lease *lease, uint32_t slot, bool busy, struct lease_changes *out)
 {
     out->count = 0;
     if (slot >= lease->count) {
         return ERR_NOT_FOUND;
     }
     enum lease_state state = lease->slots[slot].state;
-    if (withheld == (state == LEASE_WITHHELD)) {
-        return 0;
-    }
-    if (withheld && state != LEASE_FREE) {
-        return ERR_AGAIN;
-    }
-    if (withheld) {
-        slot_move(lease, slot, (struct lease_slot){.state = LEASE_WITHHELD}, out);
-    } else {
-        slot_free(lease, slot, out);
+    if (state != LEASE_LEASED && state != LEASE_RELEASING) {
+        lease->holds[slot].busy = busy;
+        slot_follow_hold(lease, slot, out);
     }
     return 0;
 }
@@ -218,6 +249,11 @@ int lease_find_token(const struct lease *lease, lease_token token)
     return found;
 }
 
+static bool hold_is_timed(const struct lease_hold *hold)
+{
+    return hold->withheld && hold->for_ms > 0;
+}
+
 void lease_tick(struct lease *lease, uint64_t now_ms, struct lease_changes *out)
 {
     out->count = 0;
@@ -227,6 +263,10 @@ void lease_tick(struct lease *lease, uint64_t now_ms, struct lease_changes *out)
             slot_free(lease, i, out);
         } else if (at->state == LEASE_LEASED && at->until_ms <= now_ms) {
             slot_end_lease(lease, i, out);
+        }
+        if (hold_is_timed(&lease->holds[i]) && lease->holds[i].until_ms <= now_ms) {
+            lease->holds[i] = (struct lease_hold){.busy = lease->holds[i].busy};
+            slot_follow_hold(lease, i, out);
         }
     }
 }
@@ -243,6 +283,9 @@ uint64_t lease_next_ms(const struct lease *lease)
         if (slot_is_timed(&lease->slots[i]) && lease->slots[i].until_ms < next_ms) {
             next_ms = lease->slots[i].until_ms;
         }
+        if (hold_is_timed(&lease->holds[i]) && lease->holds[i].until_ms < next_ms) {
+            next_ms = lease->holds[i].until_ms;
+        }
     }
     return next_ms;
 }
@@ -252,6 +295,9 @@ void lease_shift(struct lease *lease, uint64_t gap_ms)
     for (uint32_t i = 0; i < lease->count; i++) {
         if (slot_is_timed(&lease->slots[i])) {
             lease->slots[i].until_ms += gap_ms;
+        }
+        if (hold_is_timed(&lease->holds[i])) {
+            lease->holds[i].until_ms += gap_ms;
         }
     }
 }

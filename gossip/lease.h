@@ -5,7 +5,10 @@
  *
  *      FREE --reserve--> RESERVED --confirm--> LEASED --release, expiry--> RELEASING --gone--> FREE
  *        ^------ expiry, cancel ----'             '------------------ gone ------------------> FREE
- *      FREE <--withhold--> WITHHELD
+ *      FREE, RESERVED --withhold, busy--> WITHHELD --return, its time, idle--> FREE
+ *
+ * The owner may withhold a slot that is in use: it goes on as it is, for the caller to end, and then to WITHHELD instead
+ * of FREE.
  *
  * Time ends things when lease_tick says so; a call that comes between the end and the tick finds them ended too, but for
  * lease_find_token, which has no clock: tick before it.
@@ -34,10 +37,19 @@ struct lease_slot {
     uint64_t age;       /* RESERVED: submission order of the experiment; smaller is older; zero otherwise */
 };
 
+/* Why a slot shall not be granted, whatever its state is now. */
+struct lease_hold {
+    bool withheld;     /* its owner's word */
+    bool busy;         /* a program outside Shoal uses the device */
+    uint64_t for_ms;   /* withheld: for how long; 0: until it is returned */
+    uint64_t until_ms; /* withheld for a time: the end of it, on this boot's clock */
+};
+
 struct lease {
     uint32_t count;
     bool granting; /* set by the caller; false: full disk, draining, syncing: no new reservation or confirmation */
     struct lease_slot slots[LEASE_SLOTS_MAX];
+    struct lease_hold holds[LEASE_SLOTS_MAX];
 };
 
 /* What a call changed, in slot order; at most one change a slot and call. Every call that takes `out` overwrites it;
@@ -77,8 +89,8 @@ int lease_renew(struct lease *lease, uint64_t now_ms, const attempt_id *attempt)
 /* Ends reservations (-> FREE) and leases (-> RELEASING) of the attempt. */
 void lease_release(struct lease *lease, const attempt_id *attempt, struct lease_changes *out);
 
-/* The worker of `slot` is surely gone (its lock file is free, nobody on its GPU): -> FREE, from LEASED or RELEASING;
- * nothing in other states. */
+/* The worker of `slot` is surely gone (its lock file is free, nobody on its GPU): -> FREE, or WITHHELD if it is held, from
+ * LEASED or RELEASING; nothing in other states. */
 void lease_gone(struct lease *lease, uint32_t slot, struct lease_changes *out);
 
 /* At start: puts back a lease found on disk. `alive`: its worker was found and adopted with this token, the lease starts
@@ -88,14 +100,21 @@ void lease_gone(struct lease *lease, uint32_t slot, struct lease_changes *out);
 bool lease_restore(struct lease *lease, uint64_t now_ms, uint32_t slot, const attempt_id *attempt, uint16_t rank,
                    lease_token token, bool alive);
 
-/* Owner's wish: FREE <-> WITHHELD; 0 without a change where it is so already. ERR_AGAIN: to be withheld, but in use;
- * ERR_NOT_FOUND: no such slot. */
-int lease_withhold(struct lease *lease, uint32_t slot, bool withheld, struct lease_changes *out);
+/* The owner's word: FREE and RESERVED -> WITHHELD at once; what is in use becomes so when its worker is gone. Again: the
+ * time begins anew. for_ms 0: until lease_return. ERR_NOT_FOUND: no such slot. */
+int lease_withhold(struct lease *lease, uint64_t now_ms, uint32_t slot, uint64_t for_ms, struct lease_changes *out);
+
+/* Takes that back: WITHHELD -> FREE, unless the device is busy. ERR_NOT_FOUND: no such slot. */
+int lease_return(struct lease *lease, uint32_t slot, struct lease_changes *out);
+
+/* Whether somebody outside Shoal uses the device: FREE and RESERVED -> WITHHELD, and back when nobody does any more. Of a
+ * slot that is LEASED or RELEASING nothing is noted: its own worker uses it. ERR_NOT_FOUND: no such slot. */
+int lease_busy(struct lease *lease, uint32_t slot, bool busy, struct lease_changes *out);
 
 /* The slot that this token is valid for, or -1. Constant time in the token. */
 int lease_find_token(const struct lease *lease, lease_token token);
 
-/* Ends what is over: RESERVED -> FREE, LEASED -> RELEASING. */
+/* Ends what is over: RESERVED -> FREE, LEASED -> RELEASING, WITHHELD for a time -> FREE. */
 void lease_tick(struct lease *lease, uint64_t now_ms, struct lease_changes *out);
 uint64_t lease_next_ms(const struct lease *lease); /* UINT64_MAX if nothing runs */
 

@@ -167,7 +167,6 @@ static struct core_watch *watch_row(struct node_core *core, struct core_coordina
     struct core_watch *watch = arena_take(&core->arena, sizeof *watch);
     if (watch != NULL) {
         watch->attempt = *attempt;
-        watch->first_ms = core->now_ms;
         watch->next = coordination->watches;
         coordination->watches = watch;
     }
@@ -333,6 +332,12 @@ static void avoid_losers(struct node_core *core, const struct view_attempt *atte
     }
 }
 
+/* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
+static uint64_t stop_ms(const struct view_experiment *experiment)
+{
+    return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
+}
+
 /* Ends the attempt if it is over. True while it lives. */
 static bool judge(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment, const struct view_trial *trial,
@@ -349,6 +354,7 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
         watch->failed_ms = core->now_ms;
         sight.heard_since_failure = false;
     }
+    watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
     watch->idle_ms = sight.idle == 0 || has_gang(coordination, &attempt->id) ? 0
                      : watch->idle_ms == 0                                   ? core->now_ms
                                                                              : watch->idle_ms;
@@ -373,7 +379,7 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
     } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
         put_verdict(core, attempt, FACT_STOPPED, "asked to stop");
     } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count &&
-               core->now_ms - watch->first_ms >= CORE_IDLE_MS && sight.unsure == 0) {
+               core->now_ms - watch->stopped_ms >= stop_ms(experiment) && sight.unsure == 0) {
         put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
     } else if (is_idle) {
         put_verdict(core, attempt, FACT_LOST, "a slot is not leased to it");
@@ -722,14 +728,14 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
     *at_best = 0;
     for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
         const struct view_member *member = core->view.members[i];
-        if (!member->has_node || member->slots == NULL || !core_node_trusted(core, member->id)) {
+        if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
             continue;
         }
         struct choice *choice = &choices[count];
         *choice = (struct choice){.node = member->id};
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
-                member->slots[slot].state == LEASE_WITHHELD) {
+                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
                 continue;
             }
             (*at_best)++;
@@ -952,6 +958,32 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
     return true;
 }
 
+/* ---- drained ------------------------------------------------------------------------------------------------------------------- */
+
+/* A drained node gives away what it coordinates as soon as somebody can take it: a node that has been up for a while and
+ * is not drained itself. */
+static bool wants_to_hand_over(const struct node_core *core, const struct core_coordination *coordination)
+{
+    if (!core_node_drained(core, core->options.self) || core->now_ms < coordination->hand_over_ms) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        const struct election_member *member = &core->election_members[i];
+        if (!node_id_equal(member->node, core->options.self) && core_node_accepts(core, member->node) &&
+            core->now_ms - member->up_since_ms >= ELECTION_UP_MS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hand_over(struct node_core *core, struct core_coordination *coordination)
+{
+    drop_gangs(core, coordination);
+    put_claim(core, coordination, coordination->election.highest.term, true);
+    observe(core, coordination, coordination->election.highest, true);
+}
+
 /* ---- one experiment ---------------------------------------------------------------------------------------------------------- */
 
 static void lead(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
@@ -973,6 +1005,14 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         coordination->renew_ms = core->now_ms + CORE_RENEW_MS;
     }
     gangs_tick(core, coordination, experiment);
+    if (wants_to_hand_over(core, coordination)) {
+        if (coordination->gangs == NULL && leads(coordination)) { /* else as soon as they are complete */
+            TRACE(&core->options.trace, "hands %s over: this node is drained", name_of(experiment));
+            coordination->hand_over_ms = core->now_ms + CORE_HAND_OVER_MS;
+            hand_over(core, coordination);
+        }
+        return;
+    }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         minority_pauses(core, experiment)) {
         return;
@@ -1023,9 +1063,7 @@ void core_coordinator_leave(struct node_core *core)
 {
     for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
         if (leads(c)) {
-            drop_gangs(core, c);
-            put_claim(core, c, c->election.highest.term, true);
-            observe(core, c, c->election.highest, true);
+            hand_over(core, c);
         }
     }
 }

@@ -98,7 +98,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         break;
     }
     case CORE_ACTION_ACK:
-        core_requests_on_disk(core, pending->client);
+        core_requests_on_disk(core, pending->client, pending->ident);
         break;
     case CORE_ACTION_WELCOME:
         core_requests_welcome(core, pending->client);
@@ -673,6 +673,9 @@ static void step(struct node_core *core, const struct node_event *event)
                                             : "the disk has room again");
         }
         break;
+    case NODE_EVENT_SLOT_BUSY:
+        core_owner_busy(core, event->u.busy.slot, event->u.busy.is_busy);
+        break;
     }
 }
 
@@ -694,7 +697,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     }
     step(core, event);
     if (core->started) {
-        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full && !core->is_out;
+        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full && !core->is_out &&
+                               !core_node_drained(core, core->options.self);
         tick(core);
         settle(core);
         outbox_flush(core);

@@ -64,7 +64,8 @@ enum node_event_kind {
     NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk */
     NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
-    NODE_EVENT_DISK            /* u.disk: full or not */
+    NODE_EVENT_DISK,           /* u.disk: full or not */
+    NODE_EVENT_SLOT_BUSY       /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
 };
 
 enum node_request_kind {
@@ -75,6 +76,10 @@ enum node_request_kind {
     NODE_REQUEST_INVITE, /* public_key, expires_s */
     NODE_REQUEST_REVOKE, /* public_key: of an invite */
     NODE_REQUEST_EVICT,  /* node; with_vouched: those whom it alone vouched for go too */
+    NODE_REQUEST_WITHHOLD, /* slots, for_s: this node's slots are taken back by their owner */
+    NODE_REQUEST_RETURN,   /* slots */
+    NODE_REQUEST_DRAIN,    /* node, at_once: any node of the mesh */
+    NODE_REQUEST_UNDRAIN,  /* node */
     NODE_REQUEST_LEAVE /* answered when no worker runs here any more and the others have been told */
 };
 
@@ -120,8 +125,11 @@ struct node_event {
             hash256 config_text;
             uint8_t public_key[PUBLIC_KEY_BYTES];
             uint64_t expires_s;
-            node_id node;
-            bool with_vouched;
+            uint64_t slots; /* bit i: slot i; 0: all */
+            uint64_t for_s; /* 0: until they are returned */
+            node_id node;   /* none: this one */
+            bool at_once;   /* DRAIN: its workers are asked to save and leave */
+            bool with_vouched; /* EVICT */
         } request;
         struct {
             uint32_t slot;
@@ -144,6 +152,10 @@ struct node_event {
         struct {
             bool full;
         } disk;
+        struct {
+            uint32_t slot;
+            bool is_busy;
+        } busy;
     } u;
     const uint8_t *bytes; /* borrowed for the call */
     uint32_t byte_count;

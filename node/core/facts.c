@@ -108,7 +108,12 @@ int fact_key_read_node(const struct record *record, node_id *out)
     if (record->key_bytes != NODE_ID_BYTES) {
         return ERR_MALFORMED;
     }
-    memcpy(out->bytes, record->key, NODE_ID_BYTES);
+    node_id node;
+    memcpy(node.bytes, record->key, sizeof node.bytes);
+    if (node_id_is_none(node)) {
+        return ERR_MALFORMED;
+    }
+    *out = node;
     return 0;
 }
 
@@ -308,11 +313,13 @@ static void attempt_read(struct pack_reader *reader, attempt_id *out)
 
 void fact_slot_pack(struct pack_writer *writer, const struct fact_slot *fact)
 {
-    pack_array(writer, 4);
+    pack_array(writer, 6);
     pack_u64(writer, fact->state);
     attempt_pack(writer, &fact->attempt);
     pack_u64(writer, fact->rank);
     pack_bin(writer, fact->token_hash, sizeof fact->token_hash);
+    pack_bool(writer, fact->withheld);
+    pack_u64(writer, fact->withheld_s);
 }
 
 int fact_slot_read(const struct record *record, struct fact_slot *out)
@@ -326,6 +333,11 @@ int fact_slot_read(const struct record *record, struct fact_slot *out)
     attempt_read(&reader, &fact.attempt);
     fact.rank = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX - 1);
     pack_read_bin_exact(&reader, fact.token_hash, sizeof fact.token_hash);
+    if (extra >= 2) { /* added later: a record of before says nothing of it */
+        fact.withheld = pack_read_bool(&reader);
+        fact.withheld_s = pack_read_u64_max(&reader, FACT_WITHHELD_S_MAX);
+        extra -= 2;
+    }
     if (body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
@@ -620,6 +632,33 @@ bool fact_eviction_lists(const struct record *record, node_id node)
         high = order < 0 ? high : middle;
     }
     return false;
+}
+
+void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact)
+{
+    pack_array(writer, 4);
+    pack_u64(writer, fact->lamport);
+    pack_bool(writer, fact->drained);
+    pack_bool(writer, fact->at_once);
+    pack_bool(writer, fact->is_idle);
+}
+
+int fact_drain_read(const struct record *record, struct fact_drain *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_drain fact;
+    node_id node;
+    body_open(&reader, record, 4, &extra);
+    fact.lamport = pack_read_u64(&reader);
+    fact.drained = pack_read_bool(&reader);
+    fact.at_once = pack_read_bool(&reader);
+    fact.is_idle = pack_read_bool(&reader);
+    if (body_close(&reader, extra) != 0 || fact.lamport == 0 || fact_key_read_node(record, &node) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
 }
 
 /* ---- names from keys ------------------------------------------------------------------------------------------------ */

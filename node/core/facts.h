@@ -24,6 +24,7 @@ enum fact_kind {
     FACT_VERDICT = 10,   /* a coordinator ends an attempt */
     FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
     FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
+    FACT_DRAIN = 14,     /* whether a node shall get new work */
 };
 
 #define FACT_NAME_BYTES 64
@@ -35,6 +36,7 @@ enum fact_kind {
 #define FACT_TAIL_BYTES 768
 #define FACT_HOLDERS_MAX 8
 #define FACT_STANDING_MAX 500 /* of one eviction: what fits into a body */
+#define FACT_WITHHELD_S_MAX (366u * 86400)
 #define PUBLIC_KEY_BYTES 32
 
 /* Key: the member's node id. The founder vouches for itself; mesh id = BLAKE2b-128(founder's public key, nonce). */
@@ -78,6 +80,8 @@ struct fact_slot {
     attempt_id attempt;
     uint32_t rank;
     uint8_t token_hash[16]; /* BLAKE2b-128; zero when not leased */
+    bool withheld;          /* its owner takes it back: whoever is in it has been asked to leave */
+    uint64_t withheld_s;    /* for so long, from the request or the owner's restart on; 0: until it is returned */
 };
 
 /* Key: experiment id. */
@@ -96,6 +100,14 @@ struct fact_control {
     uint64_t lamport; /* of the register; 0: this writer never paused nor resumed */
     bool paused;
     bool cancelled;
+};
+
+/* Key: node id; one per writer. One register ordered by (lamport, writer), a concurrent drain wins. */
+struct fact_drain {
+    uint64_t lamport; /* at least 1 */
+    bool drained;
+    bool at_once; /* its workers are asked to leave, too */
+    bool is_idle; /* counts from the node itself only: no worker runs there any more */
 };
 
 /* Key: experiment id; one per writer. */
@@ -186,7 +198,7 @@ struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank);
 struct fact_key fact_key_verdict(const attempt_id *attempt);
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
-int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION: whom it is about */
+int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST */
 int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
@@ -206,6 +218,7 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
 void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
+void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
@@ -222,6 +235,7 @@ int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 
 /* Does a well-formed eviction let this node stand? Copies nothing, since rosters ask it often. */
 bool fact_eviction_lists(const struct record *record, node_id node);
+int fact_drain_read(const struct record *record, struct fact_drain *out);
 
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);

@@ -308,7 +308,10 @@ void core_members_update_elections(struct node_core *core)
                                            node_id_compare(core->options.self, core->peers[i]->id) < 0);
         if (self_is_next) {
             core->election_members[count++] = (struct election_member){
-                .node = core->options.self, .alive = !core->leaving && !core->is_out, .up_since_ms = core->started_ms};
+                .node = core->options.self,
+                .alive = !core->leaving && !core->is_out,
+                .drained = core_node_drained(core, core->options.self),
+                .up_since_ms = core->started_ms};
             self_done = true;
         }
         if (i < core->peer_count) {
@@ -318,6 +321,7 @@ void core_members_update_elections(struct node_core *core)
             core->election_members[count++] = (struct election_member){
                 .node = peer->id,
                 .alive = !left && (peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT),
+                .drained = member != NULL && view_member_drain(member).drained,
                 .up_since_ms = peer->up_since_ms};
         }
     }
@@ -341,6 +345,17 @@ bool core_node_trusted(const struct node_core *core, node_id node)
     const struct core_peer *peer = core_find_peer(core, node);
     const struct view_member *member = view_find_member(&core->view, node);
     return peer != NULL && peer->state == SWIM_ALIVE && member != NULL && !member->left;
+}
+
+bool core_node_drained(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && view_member_drain(member).drained;
+}
+
+bool core_node_accepts(const struct node_core *core, node_id node)
+{
+    return core_node_trusted(core, node) && !core_node_drained(core, node);
 }
 
 static bool peer_refuses(const struct node_core *core, const struct core_peer *peer)

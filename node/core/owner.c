@@ -14,14 +14,19 @@ static void token_hash(lease_token token, uint8_t out[16])
     }
 }
 
-static void put_slot(struct node_core *core, uint32_t slot)
+static struct core_pending *put_slot(struct node_core *core, uint32_t slot)
 {
     const struct lease_slot *lease = &core->lease.slots[slot];
-    struct fact_slot fact = {.state = lease->state, .attempt = lease->attempt, .rank = lease->rank};
+    const struct lease_hold *hold = &core->lease.holds[slot];
+    struct fact_slot fact = {.state = lease->state,
+                             .attempt = lease->attempt,
+                             .rank = lease->rank,
+                             .withheld = hold->withheld,
+                             .withheld_s = hold->for_ms / 1000};
     if (lease->state == LEASE_RESERVED) {
-        return; /* reservations are volatile */
+        fact.state = LEASE_FREE; /* reservations are volatile */
     }
-    if (lease->state == LEASE_FREE || lease->state == LEASE_WITHHELD) {
+    if (fact.state == LEASE_FREE || fact.state == LEASE_WITHHELD) {
         memset(&fact.attempt, 0, sizeof fact.attempt);
         fact.rank = 0;
     }
@@ -30,7 +35,7 @@ static void put_slot(struct node_core *core, uint32_t slot)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_slot_pack(&writer, &fact);
-    (void)core_put(core, FACT_SLOT, fact_key_slot(slot), &writer);
+    return core_put(core, FACT_SLOT, fact_key_slot(slot), &writer);
 }
 
 static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES])
@@ -95,11 +100,14 @@ static void worker_effect(struct node_core *core, enum node_effect_kind kind, ui
 static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                         const char *tail)
 {
+    if (reason == FACT_STOPPED) {
+        core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
+    }
     put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     struct lease_changes changes = {0};
     lease_gone(&core->lease, slot, &changes);
-    put_slot(core, slot);
+    (void)put_slot(core, slot);
 }
 
 /* A lease is over (RELEASING): whatever it held must end. */
@@ -116,11 +124,11 @@ static void lease_ended(struct node_core *core, uint32_t slot)
         break;
     case CORE_WORKER_PREPARING:
         worker->is_dropped = true;
-        put_slot(core, slot);
+        (void)put_slot(core, slot);
         break;
     case CORE_WORKER_RUNNING:
         worker->phase = CORE_WORKER_ENDING;
-        put_slot(core, slot);
+        (void)put_slot(core, slot);
         worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         break;
     }
@@ -224,7 +232,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         worker->rank = (uint16_t)message->u.lease.rank;
         worker->end_reason = FACT_LOST;
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
-        put_slot(core, slot);
+        (void)put_slot(core, slot);
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
     } else if (worker->lease_on_disk) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
@@ -368,6 +376,29 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
     }
 }
 
+/* A group stops as a whole: when the owner of one rank's slot takes it back, its node is to be empty at once, or it has
+ * been asked to stop there and has gone already. All owners see it in the records, whoever coordinates. */
+static bool group_is_stopping(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_assignment *member = &attempt->members[rank];
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
+            if (worker->reason == FACT_STOPPED) {
+                return true;
+            }
+            continue; /* what becomes of its slot afterwards is not this group's matter */
+        }
+        const struct view_member *node = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
+        if ((slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
+            (node != NULL && view_member_drain(node).at_once)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -392,6 +423,10 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     }
     if (view_experiment_paused(experiment)) {
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
+        return;
+    }
+    if (group_is_stopping(core, attempt)) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
         return;
     }
     struct fact_worker master;
@@ -556,20 +591,31 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     core->workers[slot].rank = (uint16_t)before->rank;
     put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
-    put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+    (void)put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+}
+
+/* What its owner withheld before the restart stays withheld. Deadlines are not stored: a time begins anew. */
+static void restore_hold(struct node_core *core, uint32_t slot)
+{
+    const struct view_slot *before = own_slot(core, slot);
+    struct lease_changes changes;
+    if (before != NULL && before->withheld) {
+        (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
+    }
 }
 
 void core_owner_start(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        restore_hold(core, slot);
         struct core_worker *worker = &core->workers[slot];
         const struct view_slot *before = own_slot(core, slot);
         if (worker->phase == CORE_WORKER_RUNNING) {
             TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
-            put_slot(core, slot);
+            (void)put_slot(core, slot);
         } else if (worker->phase == CORE_WORKER_ENDING) {
-            put_slot(core, slot);
+            (void)put_slot(core, slot);
             worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
             TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
@@ -586,7 +632,7 @@ void core_owner_start(struct node_core *core)
 #endif
             worker_gone(core, slot, FACT_LOST, 0, NULL);
         } else {
-            put_slot(core, slot);
+            (void)put_slot(core, slot);
         }
     }
     for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
@@ -601,14 +647,42 @@ void core_owner_tick(struct node_core *core)
     if (core->now_ms < lease_next_ms(&core->lease)) {
         return;
     }
+    bool was_withheld[LEASE_SLOTS_MAX];
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        was_withheld[slot] = core->lease.holds[slot].withheld;
+    }
     struct lease_changes changes = {0};
     lease_tick(&core->lease, core->now_ms, &changes);
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        if (was_withheld[slot] && !core->lease.holds[slot].withheld) {
+            TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
+            (void)put_slot(core, slot);
+        }
+    }
     for (uint32_t i = 0; i < changes.count; i++) {
         if (changes.items[i].to == LEASE_RELEASING) {
             TRACE(&core->options.trace, "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
         }
     }
     perform_changes(core, &changes);
+}
+
+/* A drained node says when its last worker has gone and what that saved has been copied. */
+static void say_idle(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    struct fact_drain drain = self != NULL ? view_member_drain(self) : (struct fact_drain){0};
+    if (!drain.drained || drain.is_idle || core->syncing || core->pushes != NULL || !core_owner_idle(core) ||
+        !core_has_room(core, 256, 1u << 16)) {
+        return;
+    }
+    drain.is_idle = true;
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_drain_pack(&writer, &drain);
+    (void)core_put(core, FACT_DRAIN, fact_key_node_id(core->options.self), &writer);
+    TRACE(&core->options.trace, "drained: no worker runs here any more");
 }
 
 void core_owner_housekeep(struct node_core *core)
@@ -620,6 +694,7 @@ void core_owner_housekeep(struct node_core *core)
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }
     }
+    say_idle(core);
 }
 
 void core_owner_leave(struct node_core *core)
@@ -641,6 +716,41 @@ void core_owner_out(struct node_core *core)
         if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
             worker_end(core, slot, FACT_LOST);
         }
+    }
+}
+
+static void look_again(struct node_core *core, uint32_t slot)
+{
+    struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
+    if (core->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
+        experiment->changed = true;
+    }
+}
+
+struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s)
+{
+    struct lease_changes changes;
+    (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
+    TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
+    look_again(core, slot);
+    return put_slot(core, slot);
+}
+
+struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
+{
+    struct lease_changes changes;
+    (void)lease_return(&core->lease, slot, &changes);
+    TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
+    return put_slot(core, slot);
+}
+
+void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
+{
+    struct lease_changes changes;
+    if (lease_busy(&core->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
+        TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
+              slot);
+        (void)put_slot(core, slot);
     }
 }
 

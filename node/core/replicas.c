@@ -50,7 +50,7 @@ static bool advance(struct node_core *core, struct core_push *push)
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->peer_count; i++) {
-        if (core_node_trusted(core, core->peers[i]->id)) {
+        if (core_node_accepts(core, core->peers[i]->id)) {
             candidates[count++] = core->peers[i]->id;
         }
     }
@@ -112,6 +112,15 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     }
 }
 
+void core_replicas_stopped(struct node_core *core, const attempt_id *attempt)
+{
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (!push->is_repair && attempt_id_equal(&push->attempt, attempt)) {
+            finish(core, push);
+        }
+    }
+}
+
 /* ---- code ---------------------------------------------------------------------------------------------------------------- */
 
 static struct core_code *find_code(struct node_core *core, experiment_id experiment)
@@ -153,9 +162,11 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
     }
     node_id nodes[NODE_MEMBERS_MAX];
     uint32_t count = 0;
-    nodes[count++] = core->options.self;
+    if (core_node_accepts(core, core->options.self)) {
+        nodes[count++] = core->options.self;
+    }
     for (uint32_t i = 0; i < core->peer_count && count < NODE_MEMBERS_MAX; i++) {
-        if (core_node_trusted(core, core->peers[i]->id)) {
+        if (core_node_accepts(core, core->peers[i]->id)) {
             nodes[count++] = core->peers[i]->id;
         }
     }

@@ -4,6 +4,7 @@
 
 /* ---- requests that wait for a second disk (DESIGN 12) ---------------------------------------------------------------- */
 
+/* A request may wait for several records: it has an ack for each, and is answered with the last. */
 static struct core_ack *find_ack(const struct node_core *core, uint64_t client)
 {
     struct core_ack *ack = core->acks;
@@ -35,9 +36,11 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
 {
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
+    bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, as everybody does, but no blobs */
     for (uint32_t i = 0; i < core->peer_count; i++) {
-        if (core_node_trusted(core, core->peers[i]->id)) {
-            candidates[count++] = core->peers[i]->id;
+        node_id peer = core->peers[i]->id;
+        if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer)) {
+            candidates[count++] = peer;
         }
     }
     const struct records_entry *entry = records_find(&core->records, ack->ident);
@@ -78,22 +81,33 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
     }
-    if (!ack->on_disk) {
-        core_reply(core, ack->client, ERR_NO_SPACE, 0,
-                   "It could not be written to this node's disk in time and may still begin later: make room in the "
-                   "data directory, and look at `shoal ls` before you try again.");
-    } else if (second || ack->is_alone || core->now_ms >= ack->until_ms) {
-        core_reply(core, ack->client, 0, second ? 2 : 1, "");
-    } else {
+    if (ack->on_disk && !second && !ack->is_alone && core->now_ms < ack->until_ms) {
         return false;
     }
+    uint64_t client = ack->client;
+    bool has_failed = !ack->on_disk || ack->rest_failed;
+    bool is_alone = !second || ack->rest_alone;
     ack_drop(core, ack);
+    struct core_ack *rest = find_ack(core, client);
+    if (rest != NULL) {
+        rest->rest_failed |= has_failed;
+        rest->rest_alone |= is_alone;
+    } else if (has_failed) {
+        core_reply(core, client, ERR_NO_SPACE, 0,
+                   "It could not be written to this node's disk in time and may still begin later: make room in the "
+                   "data directory, and look at `shoal ls` before you try again.");
+    } else {
+        core_reply(core, client, 0, is_alone ? 1 : 2, "");
+    }
     return true;
 }
 
-void core_requests_on_disk(struct node_core *core, uint64_t client)
+void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident)
 {
-    struct core_ack *ack = find_ack(core, client);
+    struct core_ack *ack = core->acks;
+    while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
+        ack = ack->next;
+    }
     if (ack != NULL) {
         ack->on_disk = true;
         ack_ask(core, ack);
@@ -126,14 +140,20 @@ void core_requests_pushed(struct node_core *core, const struct node_event *event
     }
 }
 
+static uint32_t ack_count(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+        count++;
+    }
+    return count;
+}
+
 /* Answers the client once what was just put is on disk here and on one more living node. */
 static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
                                    struct record_version version, hash256 blob, hash256 blob_too)
 {
-    uint32_t count = 0;
-    for (const struct core_ack *other = core->acks; other != NULL; other = other->next) {
-        count++;
-    }
+    uint32_t count = ack_count(core);
     struct core_ack *ack = count < CORE_ACKS_MAX ? arena_take(&core->arena, sizeof *ack) : NULL;
     if (ack == NULL && count == CORE_ACKS_MAX) {
         core_reply(core, client, ERR_AGAIN, 0,
@@ -156,16 +176,21 @@ static struct core_ack *ack_append(struct node_core *core, uint64_t client, reco
     return ack;
 }
 
-static void ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
+/* False: the client has its answer, a refusal. */
+static bool ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
                       hash256 blob_too)
 {
     if (pending == NULL) {
         core_reply(core, client, ERR_MEMORY, 0,
                    "The daemon has no memory left for new state; delete old experiments or raise its limit.");
-    } else if (ack_append(core, client, pending->ident, pending->version, blob, blob_too) != NULL) {
-        pending->action = CORE_ACTION_ACK;
-        pending->client = client;
+        return false;
     }
+    if (ack_append(core, client, pending->ident, pending->version, blob, blob_too) == NULL) {
+        return false;
+    }
+    pending->action = CORE_ACTION_ACK;
+    pending->client = client;
+    return true;
 }
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
@@ -186,7 +211,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         struct core_ack *ack = ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
                                           event->u.request.config_text);
         if (ack != NULL && entry->on_disk) {
-            core_requests_on_disk(core, client);
+            core_requests_on_disk(core, client, entry->ident);
         }
         return;
     }
@@ -217,7 +242,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         return;
     }
     TRACE(&core->options.trace, "%s is submitted", config.name);
-    ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
+    (void)ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
 }
 
 static void control(struct node_core *core, const struct node_event *event)
@@ -255,8 +280,8 @@ static void control(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_control_pack(&writer, &fact);
-    ack_begin(core, client, core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer), no_blob,
-              no_blob);
+    (void)ack_begin(core, client, core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer), no_blob,
+                    no_blob);
 }
 
 static void invite(struct node_core *core, const struct node_event *event)
@@ -266,8 +291,79 @@ static void invite(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_invite_pack(&writer, &fact);
-    ack_begin(core, event->u.request.client,
-              core_put(core, FACT_INVITE, fact_key_public_key(event->u.request.public_key), &writer), no_blob, no_blob);
+    (void)ack_begin(core, event->u.request.client,
+                    core_put(core, FACT_INVITE, fact_key_public_key(event->u.request.public_key), &writer), no_blob,
+                    no_blob);
+}
+
+/* ---- owners ------------------------------------------------------------------------------------------------------------------- */
+
+/* Takes back or returns slots of this node, and answers once all their records are on two disks. */
+static void hold_slots(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    uint32_t count = core->lease.count;
+    uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+    uint64_t wanted = event->u.request.slots != 0 ? event->u.request.slots : all;
+    char text[NODE_REPLY_BYTES];
+    if (count == 0) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "This node has no slots; the owner of a slot is the node it is in.");
+        return;
+    }
+    if ((wanted & ~all) != 0) {
+        format_text(text, sizeof text, "This node has no such slot: its slots are 0 to %u; `shoal slots` lists them.",
+                    (unsigned)(count - 1));
+        core_reply(core, client, ERR_NOT_FOUND, 0, text);
+        return;
+    }
+    if (event->u.request.for_s > FACT_WITHHELD_S_MAX) {
+        core_reply(core, client, ERR_USAGE, 0,
+                   "Slots can be withheld for at most 366 days; without --for until they are returned.");
+        return;
+    }
+    if (CORE_ACKS_MAX - ack_count(core) < count) {
+        core_reply(core, client, ERR_AGAIN, 0,
+                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
+        return;
+    }
+    for (uint32_t slot = 0; slot < count; slot++) {
+        if ((wanted >> slot & 1) == 0) {
+            continue;
+        }
+        struct core_pending *pending = event->u.request.kind == NODE_REQUEST_WITHHOLD
+                                           ? core_owner_withhold(core, slot, event->u.request.for_s)
+                                           : core_owner_return(core, slot);
+        if (!ack_begin(core, client, pending, no_blob, no_blob)) {
+            return; /* the client has been told that memory is full; what it hears after that is nobody's */
+        }
+    }
+}
+
+/* ---- drains ------------------------------------------------------------------------------------------------------------------- */
+
+static void drain(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    node_id node = node_id_is_none(event->u.request.node) ? core->options.self : event->u.request.node;
+    const struct view_member *member = view_find_member(&core->view, node);
+    if (member == NULL || !member->admitted) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such node in this mesh; `shoal nodes` lists them.");
+        return;
+    }
+    if (member->left) {
+        core_reply(core, client, ERR_REFUSED, 0, "That node has left the mesh, so nothing runs there.");
+        return;
+    }
+    bool is_drain = event->u.request.kind == NODE_REQUEST_DRAIN;
+    struct fact_drain fact = {.lamport = core->view.lamport_max + 1,
+                              .drained = is_drain,
+                              .at_once = is_drain && event->u.request.at_once};
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_drain_pack(&writer, &fact);
+    TRACE(&core->options.trace, "%s is %s", member->name, is_drain ? "drained" : "undrained");
+    (void)ack_begin(core, client, core_put(core, FACT_DRAIN, fact_key_node_id(node), &writer), no_blob, no_blob);
 }
 
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES])
@@ -303,7 +399,7 @@ static void revoke(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_invite_pack(&writer, &fact);
-    ack_begin(core, event->u.request.client, core_put(core, FACT_INVITE, key, &writer), no_blob, no_blob);
+    (void)ack_begin(core, event->u.request.client, core_put(core, FACT_INVITE, key, &writer), no_blob, no_blob);
 }
 
 /* ---- evicting ------------------------------------------------------------------------------------------------------------ */
@@ -381,7 +477,7 @@ static void evict(struct node_core *core, const struct node_event *event)
                        (before.standing_count == 0 && record_ident_equal(said->ident, own)))) {
         struct core_ack *ack = ack_append(core, client, said->ident, said->record.version, no_blob, no_blob);
         if (ack != NULL && said->on_disk) {
-            core_requests_on_disk(core, client); /* a retry, or somebody was quicker */
+            core_requests_on_disk(core, client, said->ident); /* a retry, or somebody was quicker */
         }
         return;
     }
@@ -393,7 +489,7 @@ static void evict(struct node_core *core, const struct node_event *event)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_eviction_pack(&writer, &fact);
     TRACE(&core->options.trace, "%s is to be evicted, %u whom it vouched for stay", member->name, fact.standing_count);
-    ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
+    (void)ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
 }
 
 static bool refused_when_out(struct node_core *core, const struct node_event *event)
@@ -439,6 +535,14 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
         break;
     case NODE_REQUEST_EVICT:
         evict(core, event);
+        break;
+    case NODE_REQUEST_WITHHOLD:
+    case NODE_REQUEST_RETURN:
+        hold_slots(core, event);
+        break;
+    case NODE_REQUEST_DRAIN:
+    case NODE_REQUEST_UNDRAIN:
+        drain(core, event);
         break;
     case NODE_REQUEST_LEAVE:
         core->leaving = true;

@@ -45,6 +45,7 @@
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
 #define CORE_FAREWELLS 12
 #define CORE_FAREWELL_TELLERS 3     /* living nodes that say it, so that a large mesh does not shout */
+#define CORE_HAND_OVER_MS 60000     /* between two tries of a drained coordinator to give an experiment away */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
@@ -113,6 +114,7 @@ struct core_ack {
     bool on_disk;
     node_id peer; /* none: nobody was asked yet, or */
     bool is_alone; /* ... nobody else lives */
+    bool rest_alone, rest_failed; /* of records of the same request that are settled: on this disk only, or on none */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -167,8 +169,8 @@ struct core_gang {
 struct core_watch {
     struct core_watch *next;
     attempt_id attempt;
-    uint64_t first_ms;
-    uint64_t failed_ms; /* 0: no rank has failed */
+    uint64_t failed_ms;  /* 0: no rank has failed */
+    uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */
@@ -183,6 +185,7 @@ struct core_coordination {
     struct core_gang *gangs;
     struct core_watch *watches;
     uint64_t renew_ms;
+    uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;
 };
 
@@ -341,7 +344,9 @@ void core_members_link(struct node_core *core, node_id peer, bool refused, bool 
 void core_members_start(struct node_core *core);
 void core_members_leave(struct node_core *core);
 bool core_node_alive(const struct node_core *core, node_id node);   /* alive or suspect; self always */
-bool core_node_trusted(const struct node_core *core, node_id node); /* alive, not suspect: may get new work */
+bool core_node_trusted(const struct node_core *core, node_id node); /* alive, not suspect */
+bool core_node_drained(const struct node_core *core, node_id node);
+bool core_node_accepts(const struct node_core *core, node_id node); /* trusted and not drained: may get new work */
 
 /* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
 bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);
@@ -359,6 +364,11 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 void core_owner_leave(struct node_core *core);
 void core_owner_out(struct node_core *core); /* ends everything here at once */
 bool core_owner_idle(const struct node_core *core);
+void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
+
+/* Takes a slot back for its owner, or returns it. NULL when memory is full: then it counts until this boot's end only. */
+struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
+struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
 
 /* ---- coordinator.c ---- */
 
@@ -375,6 +385,10 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
+
+/* A worker saved because it was asked to stop, and has gone: the next attempt begins from what is on this disk, though its
+ * copies are still on their way. Its manifest says so, and is written again when they are there. */
+void core_replicas_stopped(struct node_core *core, const attempt_id *attempt);
 void core_replicas_housekeep(struct node_core *core);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
@@ -387,7 +401,7 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
 void core_requests_receive(struct node_core *core, const struct node_event *event);
 void core_requests_join(struct node_core *core, const struct node_event *event);
 void core_requests_welcome(struct node_core *core, uint64_t client);
-void core_requests_on_disk(struct node_core *core, uint64_t client);
+void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
 void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
 void core_requests_pushed(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);

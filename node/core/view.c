@@ -175,6 +175,44 @@ static struct view_attempt *attempt_row(struct view *view, struct view_trial *tr
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
+static void see_lamport(struct view *view, uint64_t lamport)
+{
+    if (lamport > view->lamport_max && lamport - view->lamport_max <= ELECTION_TERM_JUMP_MAX) {
+        view->lamport_max = lamport;
+    }
+}
+
+static int apply_drain(struct view *view, const struct record *record)
+{
+    struct fact_drain fact;
+    node_id id;
+    if (fact_drain_read(record, &fact) != 0 || fact_key_read_node(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, id);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    struct view_drain **link = &member->drains;
+    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_drain *drain = *link;
+    if (drain == NULL || !node_id_equal(drain->writer, record->writer)) {
+        drain = arena_take(view->arena, sizeof *drain);
+        if (drain == NULL) {
+            return ERR_FULL;
+        }
+        drain->writer = record->writer;
+        drain->next = *link;
+        *link = drain;
+    }
+    drain->fact = fact;
+    see_lamport(view, fact.lamport);
+    view->nodes_changed = true;
+    return 0;
+}
+
 static struct view_slot *member_slots(struct view *view, struct view_member *member)
 {
     if (member->slots == NULL) {
@@ -220,7 +258,7 @@ static int apply_slot(struct view *view, const struct record *record)
     if (member == NULL || member_slots(view, member) == NULL) {
         return ERR_FULL;
     }
-    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank};
+    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s};
     view->slots_changed = true;
     return 0;
 }
@@ -301,9 +339,7 @@ static int apply_control(struct view *view, const struct record *record)
         *link = control;
     }
     control->fact = fact;
-    if (fact.lamport > view->lamport_max && fact.lamport - view->lamport_max <= ELECTION_TERM_JUMP_MAX) {
-        view->lamport_max = fact.lamport;
-    }
+    see_lamport(view, fact.lamport);
     experiment->changed = true;
     return 0;
 }
@@ -547,6 +583,9 @@ int view_apply(struct view *view, const struct records_entry *entry)
     case FACT_MANIFEST:
         error = apply_manifest(view, record);
         break;
+    case FACT_DRAIN:
+        error = apply_drain(view, record);
+        break;
     default:
         break; /* invites are looked up in the table; unknown kinds are only relayed */
     }
@@ -557,6 +596,24 @@ int view_apply(struct view *view, const struct records_entry *entry)
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------- */
+
+struct fact_drain view_member_drain(const struct view_member *member)
+{
+    struct fact_drain now = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        if (drain->fact.lamport < now.lamport) {
+            continue;
+        }
+        if (drain->fact.lamport > now.lamport) {
+            now = (struct fact_drain){.lamport = drain->fact.lamport};
+        }
+        /* Of concurrent ones (equal lamport) a drain wins. */
+        now.drained |= drain->fact.drained;
+        now.at_once |= drain->fact.drained && drain->fact.at_once;
+        now.is_idle |= drain->fact.drained && drain->fact.is_idle && node_id_equal(drain->writer, member->id);
+    }
+    return now;
+}
 
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank)
 {

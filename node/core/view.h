@@ -16,6 +16,14 @@ struct view_slot {
     uint32_t state; /* enum lease_state as the owner last wrote it */
     attempt_id attempt;
     uint32_t rank;
+    bool withheld;
+    uint64_t withheld_s;
+};
+
+struct view_drain {
+    struct view_drain *next; /* by writer */
+    node_id writer;
+    struct fact_drain fact;
 };
 
 /* A member of the roster, or somebody whose records came before the voucher's. */
@@ -40,6 +48,7 @@ struct view_member {
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
     struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
+    struct view_drain *drains;
 };
 
 /* Somebody's word on the membership of another: a voucher or an eviction. */
@@ -182,6 +191,10 @@ bool view_member_is_out(const struct view_member *member);
 
 /* Would `node` stay rooted if somebody evicted `evicted` now and let no voucher of it stand? */
 bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
+
+/* The member's register of drain and undrain as it stands, with lamport 0 if nobody ever wrote it: `drained`, `at_once` if
+ * any of the drains that count asks for it, and `is_idle` if the member itself said so of this very drain. */
+struct fact_drain view_member_drain(const struct view_member *member);
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);

@@ -527,6 +527,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     }
     daemon_persist_flush(daemon);
     daemon_runs_tick(daemon, now_ms);
+    daemon_busy_tick(daemon, now_ms);
 }
 
 static void add_item(zmq_pollitem_t *items, uint32_t *count, int fd)
@@ -883,6 +884,7 @@ static void stop(struct daemon *daemon)
     daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
     daemon_local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
+    daemon_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);

@@ -10,6 +10,7 @@
  *   local.c        the local socket: frames, requests, streams
  *   query.c        requests that read: documents, series, checkpoints
  *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
+ *   busy.c         whether programs outside Shoal use the GPUs
  */
 
 #include <stdbool.h>
@@ -112,6 +113,7 @@ struct daemon_waiting;
 struct daemon_series;
 struct daemon_blob_request;
 struct daemon_verify;
+struct daemon_busy;
 
 struct daemon {
     struct daemon_options options;
@@ -148,6 +150,7 @@ struct daemon {
     bool persist_busy;
     uint64_t disk_check_ms;
     bool disk_full;
+    struct daemon_busy *busy;
 
     struct daemon_run runs[SLOTS_MAX];
     uint64_t request_id; /* of bulk requests and of requests to the core */
@@ -230,6 +233,10 @@ void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 /* query.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
+
+/* busy.c */
+void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_busy_close(struct daemon *daemon); /* when no job runs any more */
 
 /* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);

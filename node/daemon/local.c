@@ -221,9 +221,10 @@ struct daemon_waiting {
     uint64_t key;
     uint64_t serial, id;
     experiment_id experiment;
-    bool is_invite, is_leave, is_revoke, is_eviction;
-    node_id node; /* of an eviction */
+    bool is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots;
+    node_id node; /* is_eviction, is_drain */
     uint8_t invite_key[PUBLIC_KEY_BYTES];
+    uint64_t slots; /* is_slots: bit i for slot i */
     struct token token;
 };
 
@@ -247,6 +248,21 @@ static uint32_t nodes_alive(const struct daemon *daemon)
         count += core_node_alive(daemon->core, daemon->core->peers[i]->id);
     }
     return count;
+}
+
+static void pack_slots(struct pack_writer *writer, uint64_t slots)
+{
+    uint32_t count = 0;
+    for (uint64_t rest = slots; rest != 0; rest &= rest - 1) {
+        count++;
+    }
+    pack_text(writer, "slots");
+    pack_array(writer, count);
+    for (uint32_t slot = 0; slot < FACT_SLOTS_MAX; slot++) {
+        if ((slots >> slot & 1) != 0) {
+            pack_u64(writer, slot);
+        }
+    }
 }
 
 static int exit_code_of(int code)
@@ -306,10 +322,18 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
         } else if (waiting->is_leave) {
             reply_empty(daemon, client, waiting->id);
         } else if (local_reply_begin(&reply, waiting->id, true, 3)) {
-            char hex[2 * EXPERIMENT_ID_BYTES + 1];
-            bytes_to_hex(hex, waiting->experiment.bytes, EXPERIMENT_ID_BYTES);
-            pack_text(&reply.writer, "experiment");
-            pack_text(&reply.writer, hex);
+            char hex[2 * NODE_ID_BYTES + 1];
+            if (waiting->is_slots) {
+                pack_slots(&reply.writer, waiting->slots);
+            } else if (waiting->is_drain) {
+                bytes_to_hex(hex, waiting->node.bytes, NODE_ID_BYTES);
+                pack_text(&reply.writer, "node");
+                pack_text(&reply.writer, hex);
+            } else {
+                bytes_to_hex(hex, waiting->experiment.bytes, EXPERIMENT_ID_BYTES);
+                pack_text(&reply.writer, "experiment");
+                pack_text(&reply.writer, hex);
+            }
             put_stored_on(daemon, effect, &reply.writer);
             local_reply_send(daemon, client, &reply, -1);
         }
@@ -343,6 +367,60 @@ static void request_leave(struct daemon *daemon, struct local_request *request)
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
         event.u.request.kind = NODE_REQUEST_LEAVE;
         event.u.request.client = waiting->key;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_slots(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    struct pack_reader list = pack_find(&request->map, "slots");
+    bool is_given = !list.failed;
+    uint32_t count = is_given ? pack_read_array(&list) : 0;
+    uint64_t slots = 0, for_s = 0;
+    for (uint32_t i = 0; i < count && !list.failed; i++) {
+        uint64_t slot = pack_read_u64_max(&list, FACT_SLOTS_MAX - 1);
+        slots |= list.failed ? 0 : UINT64_C(1) << slot;
+    }
+    if (is_given && list.failed) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "`slots` is an array of a node's slot numbers, 0 to %d.", FACT_SLOTS_MAX - 1);
+        return;
+    }
+    (void)local_argument_u64(request, "for_s", &for_s);
+    struct daemon_waiting *waiting = wait_for_core(daemon, request);
+    if (waiting != NULL) {
+        uint32_t own = daemon->core->lease.count;
+        waiting->is_slots = true;
+        waiting->slots = slots != 0 ? slots : own == FACT_SLOTS_MAX ? UINT64_MAX : (UINT64_C(1) << own) - 1;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.slots = slots;
+        event.u.request.for_s = for_s;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_drain(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    node_id node = daemon->keys.id;
+    char hex[2 * NODE_ID_BYTES + 1];
+    struct pack_reader value = pack_find(&request->map, "node"), now = pack_find(&request->map, "now");
+    if (!value.failed && (!argument_text(request, "node", hex, sizeof hex) ||
+                          bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request names no node; give its id of 32 hexadecimal digits.");
+        return;
+    }
+    struct daemon_waiting *waiting = wait_for_core(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_drain = true;
+        waiting->node = node;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.node = node;
+        event.u.request.at_once = pack_read_bool(&now);
         daemon_event(daemon, &event);
     }
 }
@@ -954,6 +1032,14 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const ui
         request_revoke(daemon, &request);
     } else if (!done && pack_text_is(op, op_bytes, "evict")) {
         request_evict(daemon, &request);
+    } else if (!done && pack_text_is(op, op_bytes, "withhold")) {
+        request_slots(daemon, &request, NODE_REQUEST_WITHHOLD);
+    } else if (!done && pack_text_is(op, op_bytes, "return")) {
+        request_slots(daemon, &request, NODE_REQUEST_RETURN);
+    } else if (!done && pack_text_is(op, op_bytes, "drain")) {
+        request_drain(daemon, &request, NODE_REQUEST_DRAIN);
+    } else if (!done && pack_text_is(op, op_bytes, "undrain")) {
+        request_drain(daemon, &request, NODE_REQUEST_UNDRAIN);
     } else if (!done && pack_text_is(op, op_bytes, "leave")) {
         request_leave(daemon, &request);
     } else if (!done && !worker_request(daemon, &request, op, op_bytes) &&

@@ -193,18 +193,21 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
     for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
         alive += core_node_alive(daemon->core, daemon->core->peers[i]->id);
     }
-    uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * alive);
+    uint32_t drained = render_nodes_drained(daemon->core);
+    uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));
     free(bytes);
     if (hash == stream->last_hash) {
         return;
     }
     stream->last_hash = hash;
     struct local_reply reply;
-    if (local_reply_begin(&reply, stream->id, false, 3)) {
+    if (local_reply_begin(&reply, stream->id, false, 4)) {
         pack_text(&reply.writer, "more");
         pack_bool(&reply.writer, true);
         pack_text(&reply.writer, "nodes_alive");
         pack_u64(&reply.writer, alive);
+        pack_text(&reply.writer, "nodes_drained");
+        pack_u64(&reply.writer, drained);
         pack_text(&reply.writer, "nodes");
         pack_u64(&reply.writer, daemon->core->peer_count + 1u);
         local_reply_send(daemon, client, &reply, -1);

@@ -148,6 +148,16 @@ uint32_t render_nodes_alive(const struct node_core *core)
     return alive;
 }
 
+uint32_t render_nodes_drained(const struct node_core *core)
+{
+    uint32_t drained = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        drained += is_shown(core, member) && node_lives(core, member) && view_member_drain(member).drained;
+    }
+    return drained;
+}
+
 /* What a node says of itself; false if its record is not here. */
 static bool node_fact(const struct node_core *core, node_id node, struct fact_node *out)
 {
@@ -177,7 +187,8 @@ static void put_node(const struct node_core *core, const struct view_member *mem
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
-    pack_map(writer, 7 + (member->evicted ? 1 : 0));
+    struct fact_drain drain = view_member_drain(member);
+    pack_map(writer, 9 + (member->evicted ? 1 : 0));
     pack_text(writer, "id");
     put_node_id(writer, member->id);
     put_pair_text(writer, "name", render_node_name(core, member->id));
@@ -187,6 +198,10 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     put_pair_u64(writer, "slots", has_fact ? fact.slot_count : 0);
     pack_text(writer, "version");
     put_text_or_nil(writer, has_fact ? fact.version : "");
+    pack_text(writer, "drained");
+    pack_bool(writer, drain.drained);
+    pack_text(writer, "emptied");
+    pack_bool(writer, drain.is_idle);
     pack_text(writer, "voucher");
     put_node_id(writer, member->voucher);
     if (member->evicted) {
@@ -315,16 +330,21 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
 {
     if (is_self(core, member->id) && slot < core->lease.count) {
         const struct lease_slot *own = &core->lease.slots[slot];
-        return (struct view_slot){(uint32_t)own->state, own->attempt, own->rank};
+        return (struct view_slot){.state = (uint32_t)own->state,
+                                  .attempt = own->attempt,
+                                  .rank = own->rank,
+                                  .withheld = core->lease.holds[slot].withheld};
     }
     struct view_slot unknown;
     memset(&unknown, 0, sizeof unknown);
     return member->slots != NULL ? member->slots[slot] : unknown;
 }
 
-static const char *slot_state_name(uint32_t state)
+/* A slot that its owner takes back under a worker is on its way out, though the lease lives until the worker has saved. */
+static const char *slot_state_name(const struct view_slot *slot)
 {
     static const char *const names[] = {"free", "reserved", "leased", "releasing", "withheld"};
+    uint32_t state = slot->state == LEASE_LEASED && slot->withheld ? LEASE_RELEASING : slot->state;
     return state < sizeof names / sizeof names[0] ? names[state] : "withheld";
 }
 
@@ -342,7 +362,7 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
     put_pair_text(writer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");
     put_pair_text(writer, "model", info->model);
     put_pair_u64(writer, "memory_bytes", info->memory_bytes);
-    put_pair_text(writer, "state", slot_state_name(slot.state));
+    put_pair_text(writer, "state", slot_state_name(&slot));
     pack_text(writer, "experiment");
     if (is_held) {
         put_experiment_id(writer, slot.attempt.experiment);
@@ -906,6 +926,7 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
     }
     put_pair_u64(writer, "nodes", nodes);
     put_pair_u64(writer, "nodes_alive", render_nodes_alive(core));
+    put_pair_u64(writer, "nodes_drained", render_nodes_drained(core));
     put_pair_u64(writer, "slots", slots);
     put_pair_u64(writer, "slots_free", slots_free);
     put_pair_u64(writer, "experiments", experiments);
@@ -921,11 +942,13 @@ void render_status(const struct node_core *core, const struct render_status_extr
     pack_text(writer, "name");
     put_text_or_nil(writer, extra->mesh_name);
     pack_text(writer, "node");
-    pack_map(writer, 3);
+    pack_map(writer, 4);
     pack_text(writer, "id");
     put_node_id(writer, core->options.self);
     put_pair_text(writer, "name", render_node_name(core, core->options.self));
     put_pair_text(writer, "state", render_node_state(core, core->options.self));
+    pack_text(writer, "drained");
+    pack_bool(writer, core_node_drained(core, core->options.self));
     put_pair_text(writer, "version", extra->version);
     pack_text(writer, "address");
     put_text_or_nil(writer, extra->address);

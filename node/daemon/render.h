@@ -36,9 +36,9 @@ struct render_status_extra {
     uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
 };
 
-/* `mesh node version address uptime_s nodes nodes_alive slots slots_free experiments experiments_live records memory_bytes
- * syncing disk_full refused`. Slots are those of living nodes. */
-#define RENDER_STATUS_PAIRS 16
+/* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
+ * memory_bytes syncing disk_full refused`. Slots, and drained nodes, are those that live. */
+#define RENDER_STATUS_PAIRS 17
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
 
 /* `node name standing void`: what an eviction has come to. */
@@ -88,8 +88,9 @@ const char *render_node_state(const struct node_core *core, node_id node);
 /* The name of a node, or "?" for one that is on no roster. Valid until the core's next step. */
 const char *render_node_name(const struct node_core *core, node_id node);
 
-/* How many nodes of the roster are alive (or suspect), this one included. */
+/* How many nodes of the roster are alive (or suspect), this one included; how many of those are drained. */
 uint32_t render_nodes_alive(const struct node_core *core);
+uint32_t render_nodes_drained(const struct node_core *core);
 
 /* The node that coordinates the experiment now, and its term: the highest claim, if it was not given up and its node
  * lives. False if there is none; `*term` is then the highest term so far, 0 for none. */

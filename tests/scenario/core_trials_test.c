@@ -189,7 +189,7 @@ static void pause_stops_and_resume_goes_on_from_the_checkpoint(void **state)
     world_run(world, 30000);
     assert_int_equal(world_spawns(world), 1);
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_PAUSED);
-    assert_int_equal(world_count(world, "persist manifest 40"), 1);
+    assert_int_equal(world_count(world, "persist manifest 40"), 2); /* when the worker had gone, and when its copy was there */
     assert_int_equal(world_count(world, "> durable "), 1);
     world->program = WORLD_RUNS_2S;
     world_request(world, 0, NODE_REQUEST_RESUME);

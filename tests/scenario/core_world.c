@@ -121,7 +121,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
         static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest", "?", "eviction"};
+                                            "attempt", "worker", "verdict", "manifest", "?", "eviction", "drain"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -248,7 +248,7 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
         say(world, number, '>', line);
     }
     event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
-    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+    post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
 }
 
 /* ---- worker programs ------------------------------------------------------------------------------------------------------ */

@@ -64,6 +64,7 @@ struct world_event;
 struct world {
     uint64_t now_ms;
     uint64_t disk_ms; /* how long a write takes */
+    uint64_t push_ms; /* how long a copy takes */
     enum world_program program;
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];

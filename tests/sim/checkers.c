@@ -401,8 +401,12 @@ static void on_claim(struct sim *sim, int node, const struct record *record)
     struct fact_claim fact;
     experiment_id id;
     int experiment;
-    if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0 || fact.released ||
+    if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0 ||
         (experiment = experiment_index(sim, id)) < 0) {
+        return;
+    }
+    if (fact.released) { /* a drained node hands over: for as long as a fault's, the time without a coordinator is right */
+        sim->unstable_until_ms = sim->now_ms > sim->unstable_until_ms ? sim->now_ms : sim->unstable_until_ms;
         return;
     }
     if (sim->now_ms < CLAIMS_FROM_MS) {

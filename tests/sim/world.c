@@ -10,6 +10,7 @@
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/owners.h"
 #include "tests/sim/users.h"
 
 #define CORE_MEMORY_BYTES ((size_t)8 << 20)
@@ -539,6 +540,7 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     }
     users_init(sim);
     faults_init(sim);
+    owners_init(sim);
     SIM_TRACE(sim, 0, "%u nodes, %s roster, %s", sim->plan.node_count, sim->plan.is_partial_roster ? "partial" : "whole",
               sim->plan.uses_codec ? "messages as bytes" : "messages as structs");
     for (int fault = 0; fault < FAULT_COUNT; fault++) {
@@ -580,6 +582,9 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         break;
     case SIM_USER_WAITS:
         users_wait_over(sim, event);
+        break;
+    case SIM_OWNER:
+        owners_act(sim, event);
         break;
     case SIM_FAULT:
         faults_strike(sim, event);

@@ -8,6 +8,7 @@
  *     network.h   links between machines           disk.h      what is on whose disk
  *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
+ *     owners.h    withhold and drain, and back
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -45,6 +46,7 @@ enum sim_event_kind {
     SIM_PUSHED,     /* payload: struct workers_push */
     SIM_USER,       /* arg: experiment; slot: enum node_request_kind */
     SIM_USER_WAITS, /* serial: the request that got no reply in time */
+    SIM_OWNER,      /* somebody withholds, drains, or takes that back */
     SIM_FAULT,      /* arg: enum plan_fault */
     SIM_DISK_ROOM,  /* node: its disk has room again */
     SIM_HEAL,
@@ -61,7 +63,7 @@ struct sim_event {
 };
 
 enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
-                  STREAM_CHECKS, STREAM_COUNT };
+                  STREAM_CHECKS, STREAM_OWNERS, STREAM_COUNT };
 
 struct sim_node {
     node_id id;

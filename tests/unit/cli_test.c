@@ -808,6 +808,103 @@ static void watch_in_a_pipe_says_what_changed(void **state)
     fake_stop();
 }
 
+#define NODE_ROWS(drained, emptied)                                                                                      \
+    "\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00112233445566778899aabbccddeeff\",\"name\":\"alpha\",\"state\":"    \
+    "\"alive\",\"drained\":" drained ",\"emptied\":" emptied                                                           \
+    "},{\"id\":\"00119999999999999999999999999999\",\"name\":\"beta\",\"state\":\"alive\"}]"
+
+static void owners_take_their_slots_back(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"withhold", {"\"ok\":true,\"end\":true,\"slots\":[0,2],\"stored_on\":2,\"nodes_alive\":3"}, NULL},
+        {"return", {"\"ok\":true,\"end\":true,\"slots\":[1],\"stored_on\":1,\"nodes_alive\":1"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("withhold", "0", "2", "--for", "2h"), CLI_DONE);
+    assert_string_equal(out_text, "slots 0 2 withheld, stored on 2 nodes\n");
+    struct pack_reader request = last_request(), slots = pack_find(&request, "slots");
+    assert_int_equal(document_number(&request, "for_s"), 7200);
+    assert_int_equal(pack_read_array(&slots), 2);
+    assert_int_equal(pack_read_u64(&slots), 0);
+    assert_int_equal(pack_read_u64(&slots), 2);
+    assert_int_equal(RUN("withhold", "--return", "1"), CLI_DONE);
+    assert_string_equal(out_text, "slot 1 returned, stored on 1 node\n");
+    request = last_request();
+    assert_false(document_has(&request, "for_s"));
+    assert_int_equal(RUN("withhold", "--json"), CLI_DONE);
+    assert_string_equal(out_text, "{\"slots\": [0, 2], \"stored_on\": 2, \"nodes_alive\": 3}\n");
+    request = last_request();
+    slots = pack_find(&request, "slots");
+    assert_int_equal(pack_read_array(&slots), 0); /* all */
+    assert_int_equal(document_number(&request, "for_s"), 0);
+    assert_int_equal(RUN("withhold", "64"), CLI_USAGE);
+    assert_sentence("'64' is no slot");
+    assert_int_equal(RUN("withhold", "--for", "0"), CLI_USAGE);
+    assert_sentence("--for 0 is no time");
+    assert_int_equal(RUN("withhold", "--for", "367d"), CLI_USAGE);
+    assert_int_equal(RUN("withhold", "--for", "1h", "--return"), CLI_USAGE);
+    assert_sentence("do not go together");
+    fake_stop();
+}
+
+static void nodes_are_drained_by_name_or_id(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"drain",
+         {"\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2"},
+         NULL},
+        {"undrain",
+         {"\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2"},
+         NULL},
+        {"nodes", {NODE_ROWS("true", "true")}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("drain", "alpha", "--now"), CLI_DONE);
+    assert_string_equal(out_text, "00112233445566778899aabbccddeeff drained, stored on 2 nodes\n");
+    struct pack_reader request = last_request();
+    char id[64];
+    document_text(&request, "node", id, sizeof id);
+    assert_string_equal(id, "00112233445566778899aabbccddeeff");
+    assert_true(document_true(&request, "now"));
+    assert_int_equal(RUN("drain", "--wait"), CLI_DONE); /* this node */
+    assert_has(out_text, "no worker runs there any more\n");
+    assert_int_equal(RUN("undrain", "001122"), CLI_DONE);
+    assert_string_equal(out_text, "00112233445566778899aabbccddeeff undrained, stored on 2 nodes\n");
+    assert_int_equal(RUN("drain", "0011"), CLI_REFUSED);
+    assert_sentence("2 nodes have ids that begin with 0011");
+    assert_int_equal(RUN("drain", "gamma"), CLI_NO_SUCH_THING);
+    assert_sentence("there is no node with the name or id gamma; shoal nodes lists them");
+    assert_int_equal(RUN("drain", "--timeout", "5"), CLI_USAGE);
+    assert_sentence("--timeout goes with --wait");
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "alpha  alive  yes      ");
+    assert_has(out_text, "beta   alive  -        ");
+    fake_stop();
+}
+
+static void drain_waits_for_the_nodes_own_word(void **state)
+{
+    (void)state;
+    static const char drained[] =
+        "\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2";
+    static const struct answer busy[] = {
+        {"drain", {drained}, NULL}, {"nodes", {NODE_ROWS("true", "false")}, NULL}, {NULL, {NULL}, NULL}};
+    static const struct answer undrained[] = {
+        {"drain", {drained}, NULL}, {"nodes", {NODE_ROWS("false", "false")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(busy);
+    assert_int_equal(RUN("drain", "--wait", "--timeout", "1"), CLI_TIMED_OUT);
+    assert_sentence("alpha (alive) has not said yet that no worker runs there");
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "alpha  alive  draining");
+    fake_stop();
+    fake_start(undrained);
+    assert_int_equal(RUN("drain", "--wait"), CLI_REFUSED);
+    assert_sentence("somebody has undrained alpha meanwhile");
+    fake_stop();
+}
+
 static void events_and_invites_are_lines(void **state)
 {
     (void)state;
@@ -1310,6 +1407,9 @@ int main(void)
         cmocka_unit_test_teardown(units_are_for_people, stop_what_runs),
         cmocka_unit_test_teardown(tables_are_aligned_and_screens_cut, stop_what_runs),
         cmocka_unit_test_teardown(lists_come_as_tables_or_json, stop_what_runs),
+        cmocka_unit_test_teardown(owners_take_their_slots_back, stop_what_runs),
+        cmocka_unit_test_teardown(nodes_are_drained_by_name_or_id, stop_what_runs),
+        cmocka_unit_test_teardown(drain_waits_for_the_nodes_own_word, stop_what_runs),
         cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),

@@ -232,6 +232,25 @@ static void test_who_released_is_the_last_choice(void **state)
     assert_int_equal(step(f, 2000, next), ELECTION_CLAIM);
 }
 
+static void test_drained_nodes_are_the_last_choice(void **state)
+{
+    struct fixture *f = *state;
+    node_id first = f->by_rank[0], second = f->by_rank[1];
+    member(f, first)->drained = true;
+    assert_int_equal(step(f, 1000, first), ELECTION_NOTHING);
+    assert_int_equal(election_next_ms(&f->election), 1000 + (NODES - 1) * ELECTION_TURN_MS);
+    (void)setup(state);
+    member(f, first)->drained = true;
+    assert_int_equal(step(f, 1000, second), ELECTION_CLAIM);
+
+    /* Where all are drained somebody coordinates all the same: what runs there is to be brought to its end. */
+    (void)setup(state);
+    for (uint32_t i = 0; i < NODES; i++) {
+        f->members[i].drained = true;
+    }
+    assert_int_equal(step(f, 1000, first), ELECTION_CLAIM);
+}
+
 static void test_a_restarted_coordinator_takes_a_new_term_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -586,6 +605,7 @@ int main(void)
         cmocka_unit_test_setup(test_alone_asks_nobody, setup),
         cmocka_unit_test_setup(test_a_released_experiment_is_claimed_unasked, setup),
         cmocka_unit_test_setup(test_who_released_is_the_last_choice, setup),
+        cmocka_unit_test_setup(test_drained_nodes_are_the_last_choice, setup),
         cmocka_unit_test_setup(test_a_restarted_coordinator_takes_a_new_term_at_once, setup),
         cmocka_unit_test_setup(test_a_higher_claim_makes_the_leader_yield, setup),
         cmocka_unit_test_setup(test_an_equal_term_is_decided_by_node, setup),

@@ -187,6 +187,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_EVICTION:
         fact_eviction_pack(writer, fact);
         break;
+    case FACT_DRAIN:
+        fact_drain_pack(writer, fact);
+        break;
     }
 }
 

@@ -1,6 +1,7 @@
 /* A small libnvidia-ml.so.1 for slots_test: two GPUs, of which the second is split into two MIG devices at places 0 and 2
  * of 7. The environment variable FAKE_NVML names what goes wrong: init, count, lost (the first GPU), nothing. With
- * FAKE_NVML_BUSY=UUID one process computes on that device. The declarations are written anew here, so that a mistake in
+ * FAKE_NVML_BUSY=UUID one process computes on that device, with FAKE_NVML_BUSY_FILE=PATH on the one whose uuid is in that
+ * file, which may come and go. The declarations are written anew here, so that a mistake in
  * nvml.c does not hide itself. Built with FAKE_WITHOUT_MEMORY it lacks a function, with FAKE_WITHOUT_MIG it is an
  * older driver. */
 
@@ -149,7 +150,13 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int index, void *
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, void *infos)
 {
-    const char *busy = getenv("FAKE_NVML_BUSY");
+    const char *busy = getenv("FAKE_NVML_BUSY"), *path = getenv("FAKE_NVML_BUSY_FILE");
+    char line[64] = "";
+    FILE *file = path != NULL ? fopen(path, "re") : NULL;
+    if (file != NULL) {
+        busy = fgets(line, sizeof line, file);
+        (void)fclose(file);
+    }
     if (asked_for("silent")) {
         return 4; /* no permission */
     }

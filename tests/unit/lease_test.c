@@ -51,7 +51,7 @@ static void bring_to(struct fixture *f, enum lease_state state)
 {
     attempt_id a = attempt(1, 0, 1);
     if (state == LEASE_WITHHELD) {
-        assert_int_equal(lease_withhold(&f->lease, 0, true, &f->out), 0);
+        assert_int_equal(lease_withhold(&f->lease, 1000, 0, 0, &f->out), 0);
         return;
     }
     if (state >= LEASE_RESERVED) {
@@ -155,18 +155,19 @@ static void test_table_of_moves(void **state)
     struct fixture *f = *state;
     attempt_id same = attempt(1, 0, 1), other = attempt(2, 0, 1);
     static const struct {
-        int reserve, reserve_other, confirm, confirm_other, renew, withhold, unwithhold;
-        enum lease_state after_release, after_gone, after_unwithhold;
+        int reserve, reserve_other, confirm, confirm_other, renew;
+        enum lease_state after_release, after_gone, after_withhold, after_withhold_gone, after_return, after_busy;
     } rows[] = {
-        [LEASE_FREE] = {0, 0, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, 0, 0, LEASE_FREE, LEASE_FREE, LEASE_FREE},
-        [LEASE_RESERVED] = {0, ERR_AGAIN, 0, ERR_STALE, ERR_NOT_FOUND, ERR_AGAIN, 0, LEASE_FREE, LEASE_RESERVED,
-                            LEASE_RESERVED},
-        [LEASE_LEASED] = {ERR_AGAIN, ERR_AGAIN, 0, ERR_STALE, 0, ERR_AGAIN, 0, LEASE_RELEASING, LEASE_FREE,
-                          LEASE_LEASED},
-        [LEASE_RELEASING] = {ERR_AGAIN, ERR_AGAIN, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, ERR_AGAIN, 0, LEASE_RELEASING,
-                             LEASE_FREE, LEASE_RELEASING},
-        [LEASE_WITHHELD] = {ERR_AGAIN, ERR_AGAIN, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, 0, 0, LEASE_WITHHELD,
-                            LEASE_WITHHELD, LEASE_FREE},
+        [LEASE_FREE] = {0, 0, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, LEASE_FREE, LEASE_FREE, LEASE_WITHHELD,
+                        LEASE_WITHHELD, LEASE_FREE, LEASE_WITHHELD},
+        [LEASE_RESERVED] = {0, ERR_AGAIN, 0, ERR_STALE, ERR_NOT_FOUND, LEASE_FREE, LEASE_RESERVED, LEASE_WITHHELD,
+                            LEASE_WITHHELD, LEASE_RESERVED, LEASE_WITHHELD},
+        [LEASE_LEASED] = {ERR_AGAIN, ERR_AGAIN, 0, ERR_STALE, 0, LEASE_RELEASING, LEASE_FREE, LEASE_LEASED,
+                          LEASE_WITHHELD, LEASE_LEASED, LEASE_LEASED},
+        [LEASE_RELEASING] = {ERR_AGAIN, ERR_AGAIN, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, LEASE_RELEASING, LEASE_FREE,
+                             LEASE_RELEASING, LEASE_WITHHELD, LEASE_RELEASING, LEASE_RELEASING},
+        [LEASE_WITHHELD] = {ERR_AGAIN, ERR_AGAIN, ERR_STALE, ERR_STALE, ERR_NOT_FOUND, LEASE_WITHHELD, LEASE_WITHHELD,
+                            LEASE_WITHHELD, LEASE_WITHHELD, LEASE_FREE, LEASE_WITHHELD},
     };
     for (enum lease_state s = LEASE_FREE; s <= LEASE_WITHHELD; s++) {
         struct lease start;
@@ -187,10 +188,16 @@ static void test_table_of_moves(void **state)
         CASE(lease_reserve(&f->lease, 1001, 0, &other, 42, 8, &f->out), rows[s].reserve_other);
         CASE(lease_confirm(&f->lease, 1001, 0, &same, 3, token(2), &f->out), rows[s].confirm);
         CASE(lease_confirm(&f->lease, 1001, 0, &other, 3, token(2), &f->out), rows[s].confirm_other);
-        CASE(lease_withhold(&f->lease, 0, true, &f->out), rows[s].withhold);
-        CASE(lease_withhold(&f->lease, 0, false, &f->out), rows[s].unwithhold);
+        CASE(lease_withhold(&f->lease, 1001, 0, 0, &f->out), 0);
+        assert_int_equal(f->lease.slots[0].state, rows[s].after_withhold);
+        assert_int_equal(f->out.count, s != rows[s].after_withhold);
+        lease_gone(&f->lease, 0, &f->out);
+        assert_int_equal(f->lease.slots[0].state, rows[s].after_withhold_gone);
+        CASE(lease_return(&f->lease, 0, &f->out), 0);
+        assert_int_equal(f->lease.slots[0].state, rows[s].after_return);
+        CASE(lease_busy(&f->lease, 0, true, &f->out), 0);
+        assert_int_equal(f->lease.slots[0].state, rows[s].after_busy);
 #undef CASE
-        assert_int_equal(f->lease.slots[0].state, rows[s].after_unwithhold);
         f->lease = start;
         assert_int_equal(lease_renew(&f->lease, 1001, &same), rows[s].renew);
         assert_int_equal(lease_renew(&f->lease, 1001, &other), ERR_NOT_FOUND);
@@ -215,11 +222,54 @@ static void test_no_such_slot(void **state)
     struct lease start = f->lease;
     assert_int_equal(lease_reserve(&f->lease, 1, 4, &a, 1, 1, &f->out), ERR_NOT_FOUND);
     assert_int_equal(lease_confirm(&f->lease, 1, 4, &a, 1, token(1), &f->out), ERR_NOT_FOUND);
-    assert_int_equal(lease_withhold(&f->lease, UINT32_MAX, true, &f->out), ERR_NOT_FOUND);
+    assert_int_equal(lease_withhold(&f->lease, 1, UINT32_MAX, 0, &f->out), ERR_NOT_FOUND);
+    assert_int_equal(lease_return(&f->lease, 4, &f->out), ERR_NOT_FOUND);
+    assert_int_equal(lease_busy(&f->lease, 4, true, &f->out), ERR_NOT_FOUND);
     lease_gone(&f->lease, 4, &f->out);
     assert_int_equal(f->out.count, 0);
     assert_false(lease_restore(&f->lease, 1, 4, &a, 1, token(1), true));
     assert_memory_equal(&f->lease, &start, sizeof start);
+}
+
+static void test_withheld_for_a_time(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(lease_withhold(&f->lease, 1000, 1, 5000, &f->out), 0);
+    assert_int_equal(lease_next_ms(&f->lease), 6000);
+    assert_int_equal(lease_withhold(&f->lease, 2000, 1, 5000, &f->out), 0); /* again: anew */
+    lease_shift(&f->lease, 100);
+    assert_int_equal(lease_next_ms(&f->lease), 7100);
+    lease_tick(&f->lease, 7099, &f->out);
+    assert_int_equal(f->out.count, 0);
+    lease_tick(&f->lease, 7100, &f->out);
+    assert_change(&f->out, 1, LEASE_WITHHELD, LEASE_FREE);
+    assert_int_equal(lease_next_ms(&f->lease), UINT64_MAX);
+
+    /* Under a worker: the time runs from the owner's word on, and what is over does not come back when the worker goes. */
+    attempt_id a = attempt(1, 0, 1);
+    assert_int_equal(lease_reserve(&f->lease, 8000, 0, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_confirm(&f->lease, 8000, 0, &a, 0, token(1), &f->out), 0);
+    assert_int_equal(lease_withhold(&f->lease, 8000, 0, 1000, &f->out), 0);
+    lease_tick(&f->lease, 9000, &f->out);
+    assert_int_equal(f->out.count, 0);
+    assert_int_equal(lease_find_token(&f->lease, token(1)), 0);
+    lease_gone(&f->lease, 0, &f->out);
+    assert_change(&f->out, 0, LEASE_LEASED, LEASE_FREE);
+}
+
+static void test_busy_and_withheld_are_two_holds(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(lease_busy(&f->lease, 0, true, &f->out), 0);
+    assert_change(&f->out, 0, LEASE_FREE, LEASE_WITHHELD);
+    assert_int_equal(lease_withhold(&f->lease, 1000, 0, 0, &f->out), 0);
+    assert_int_equal(lease_busy(&f->lease, 0, false, &f->out), 0);
+    assert_int_equal(f->out.count, 0);
+    assert_int_equal(lease_busy(&f->lease, 0, true, &f->out), 0);
+    assert_int_equal(lease_return(&f->lease, 0, &f->out), 0);
+    assert_int_equal(f->lease.slots[0].state, LEASE_WITHHELD);
+    assert_int_equal(lease_busy(&f->lease, 0, false, &f->out), 0);
+    assert_change(&f->out, 0, LEASE_WITHHELD, LEASE_FREE);
 }
 
 static void test_not_granting(void **state)
@@ -466,7 +516,9 @@ static void test_random_calls_keep_the_invariants(void **state)
                 }
                 break;
             case 7:
-                error = lease_withhold(&f->lease, slot, random_below(&random, 2) == 0, &f->out);
+                error = random_below(&random, 2) == 0
+                            ? lease_return(&f->lease, slot, &f->out)
+                            : lease_withhold(&f->lease, now_ms, slot, random_below(&random, 2) * 3000u, &f->out);
                 break;
             default:
                 f->lease.granting = random_below(&random, 5) != 0;
@@ -509,6 +561,8 @@ int main(void)
         cmocka_unit_test_setup(test_shift_moves_all_ends, setup),
         cmocka_unit_test_setup(test_table_of_moves, setup),
         cmocka_unit_test_setup(test_no_such_slot, setup),
+        cmocka_unit_test_setup(test_withheld_for_a_time, setup),
+        cmocka_unit_test_setup(test_busy_and_withheld_are_two_holds, setup),
         cmocka_unit_test_setup(test_not_granting, setup),
         cmocka_unit_test_setup(test_asking_again_renews_the_reservation, setup),
         cmocka_unit_test_setup(test_repeated_confirmation_changes_nothing, setup),

@@ -187,10 +187,18 @@ static void nodes_are_listed_with_their_states(void **state)
     open_map(&writer, RENDER_NODES_PAIRS);
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
-    assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\"");
+    assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\","
+                     "\"drained\":false,\"emptied\":false,\"voucher\":");
     assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
+
+    struct fact_drain drain = {.lamport = 1, .drained = true, .is_idle = true};
+    load(f, &f->b, FACT_DRAIN, fact_key_node_id(f->b.id), &drain);
+    from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    assert_has(json_of(&writer), "\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":true,\"emptied\":true,");
 
     struct fact_node gone = make_node(&f->b, 1);
     gone.left = true;
@@ -215,7 +223,8 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     char row[256], evictor[33], voucher[33];
     bytes_to_hex(evictor, f->c.id.bytes, NODE_ID_BYTES);
     bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
-    (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\",\"voucher\":\"%s\",\"evictor\":\"%s\"",
+    (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":false,"
+                                    "\"emptied\":false,\"voucher\":\"%s\",\"evictor\":\"%s\"",
                    voucher, evictor);
     assert_has(json_of(&writer), row);
     from = 0;
@@ -225,7 +234,7 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     struct render_status_extra extra = {.mesh_name = "", .version = "", .address = ""};
     open_map(&writer, RENDER_STATUS_PAIRS);
     render_status(f->core, &extra, &writer);
-    assert_has(json_of(&writer), "\"nodes\":2,\"nodes_alive\":1,\"slots\":2,");
+    assert_has(json_of(&writer), "\"nodes\":2,\"nodes_alive\":1,\"nodes_drained\":0,\"slots\":2,");
     open_map(&writer, RENDER_EVICTION_PAIRS);
     render_eviction(f->core, f->b.id, &writer);
     assert_has(json_of(&writer), "\"name\":\"b\",\"standing\":[],\"void\":[]");
@@ -284,6 +293,13 @@ static void slots_show_whose_they_are(void **state)
                      "\"attempt\":2");
     assert_has(text, "\"node_name\":\"a\",\"index\":1,\"uuid\":\"cpu-a-1\",\"kind\":\"cpu\",\"model\":\"test\","
                      "\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null");
+
+    fact.withheld = true; /* its owner takes it back, and the worker has been asked to leave */
+    load(f, &f->b, FACT_SLOT, fact_key_slot(0), &fact);
+    from = 0;
+    open_map(&writer, RENDER_SLOTS_PAIRS);
+    assert_false(render_slots(f->core, &from, &writer));
+    assert_has(json_of(&writer), "\"state\":\"releasing\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,");
 }
 
 static void an_experiment_is_shown_before_anything_runs(void **state)
@@ -471,6 +487,8 @@ static void status_adds_what_the_core_refused(void **state)
     event.u.message.from = make_person(9).id;
     event.u.message.message = &message;
     step(f, &event);
+    struct fact_drain drain = {.lamport = 1, .drained = true};
+    load(f, &f->b, FACT_DRAIN, fact_key_node_id(f->core->options.self), &drain);
     struct render_status_extra extra = {.mesh_name = "lab", .version = "0.1.0", .address = "a.host:7400", .uptime_s = 5,
                                         .memory_bytes = 123, .handshakes = 2, .strangers = 1};
     struct pack_writer writer;
@@ -478,8 +496,9 @@ static void status_adds_what_the_core_refused(void **state)
     render_status(f->core, &extra, &writer);
     const char *text = json_of(&writer);
     assert_has(text, ",\"name\":\"lab\"},\"node\":{\"id\":");
-    assert_has(text, "\"name\":\"a\",\"state\":\"alive\"},\"version\":\"0.1.0\",\"address\":\"a.host:7400\",\"uptime_s\":5,"
-                     "\"nodes\":3,\"nodes_alive\":1,\"slots\":2,\"slots_free\":2,\"experiments\":1,\"experiments_live\":1,");
+    assert_has(text, "\"name\":\"a\",\"state\":\"alive\",\"drained\":true},\"version\":\"0.1.0\",\"address\":\"a.host:7400\","
+                     "\"uptime_s\":5,\"nodes\":3,\"nodes_alive\":1,\"nodes_drained\":1,\"slots\":2,\"slots_free\":2,\"experiments\":1,"
+                     "\"experiments_live\":1,");
     assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"refused\":{\"handshakes\":2,"
                      "\"strangers\":2,\"oversized\":0,");
 }

@@ -120,8 +120,12 @@ static void add_about_nodes(struct set *set, struct random *random, const struct
             node.left = below(random, 4) == 0;
             add(set, people[i].id, FACT_NODE, fact_key_empty(), &node);
             struct fact_slot slot = {.state = below(random, LEASE_WITHHELD + 1),
-                                     .attempt = make_attempt_id(0, below(random, 3), 1, 1, people[0].id)};
+                                     .attempt = make_attempt_id(0, below(random, 3), 1, 1, people[0].id),
+                                     .withheld = below(random, 2) == 0};
             add(set, people[i].id, FACT_SLOT, fact_key_slot(below(random, 2)), &slot);
+            struct fact_drain drain = {1 + below(random, 3), below(random, 2) == 0, below(random, 2) == 0,
+                                       below(random, 2) == 0};
+            add(set, people[i].id, FACT_DRAIN, fact_key_node_id(people[below(random, PEOPLE)].id), &drain);
         }
         add_unknown(set, people[i].id);
     }
@@ -613,6 +617,34 @@ static void pause_and_resume_are_one_register(void **state)
     assert_false(view_experiment_paused(experiment));
 }
 
+static struct fact_drain drain(struct mesh *mesh, uint32_t writer, struct fact_drain fact)
+{
+    say(mesh, writer, FACT_DRAIN, fact_key_node_id(mesh->people[2].id), &fact);
+    return view_member_drain(view_find_member(&mesh->core->view, mesh->people[2].id));
+}
+
+static void drain_and_undrain_are_one_register(void **state)
+{
+    struct mesh *mesh = *state;
+    assert_true(drain(mesh, 1, (struct fact_drain){.lamport = 1, .drained = true}).drained);
+    assert_false(drain(mesh, 3, (struct fact_drain){.lamport = 2}).drained);
+    struct fact_drain now = drain(mesh, 0, (struct fact_drain){.lamport = 2, .drained = true, .at_once = true});
+    assert_true(now.drained && now.at_once && !now.is_idle); /* concurrent: the drain wins, whatever the ids */
+    now = drain(mesh, 4, (struct fact_drain){.lamport = 2});
+    assert_true(now.drained && now.at_once);
+    now = drain(mesh, 4, (struct fact_drain){.lamport = 2, .drained = true, .is_idle = true});
+    assert_false(now.is_idle); /* it is not for others to say */
+    now = drain(mesh, 2, (struct fact_drain){.lamport = 1, .drained = true, .is_idle = true});
+    assert_false(now.is_idle); /* it said so of an earlier drain */
+    now = drain(mesh, 2, (struct fact_drain){.lamport = 2, .drained = true, .is_idle = true});
+    assert_true(now.is_idle && now.drained && now.at_once);
+    assert_int_equal(mesh->core->view.lamport_max, 2);
+    now = drain(mesh, 3, (struct fact_drain){.lamport = 3});
+    assert_false(now.drained || now.at_once || now.is_idle);
+    now = drain(mesh, 1, (struct fact_drain){.lamport = 4, .drained = true});
+    assert_true(now.drained && !now.at_once && !now.is_idle);
+}
+
 static void cancel_absorbs_and_completion_outlives_it(void **state)
 {
     struct mesh *mesh = *state;
@@ -682,7 +714,7 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
     (void)submit(mesh, 0, 2, 5, 1);
     attempt_id id = assign(mesh, 0, 1);
     judge(mesh, 1, &id, FACT_FAILED, 0.5);
-    struct fact_key keys[FACT_MANIFEST + 1] = {
+    struct fact_key keys[FACT_DRAIN + 1] = {
         [FACT_MEMBER] = fact_key_node_id(mesh->people[3].id),
         [FACT_NODE] = fact_key_empty(),
         [FACT_SLOT] = fact_key_slot(0),
@@ -693,12 +725,14 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
         [FACT_WORKER] = fact_key_worker(&id, 0),
         [FACT_VERDICT] = fact_key_verdict(&id),
         [FACT_MANIFEST] = fact_key_manifest(&id, 1),
+        [FACT_DRAIN] = fact_key_node_id(mesh->people[0].id),
     };
     static const uint8_t bodies[][4] = {{0xc1, 0, 0, 0}, {0x90, 0, 0, 0}, {0x9f, 1, 2, 3}, {0xdd, 0xff, 0xff, 0xff}};
     uint64_t before = mesh->core->view.malformed_count, sent = 0;
     uint32_t size = render_all(mesh, reference, sizeof reference);
-    for (uint16_t kind = FACT_MEMBER; kind <= FACT_MANIFEST; kind++) {
-        for (size_t i = 0; i < sizeof bodies / sizeof bodies[0] && kind != FACT_INVITE; i++) {
+    for (uint16_t kind = FACT_MEMBER; kind <= FACT_DRAIN; kind++) {
+        bool is_folded = kind != FACT_INVITE && (kind <= FACT_MANIFEST || kind == FACT_DRAIN);
+        for (size_t i = 0; i < sizeof bodies / sizeof bodies[0] && is_folded; i++) {
             struct record record = {.kind = kind, .writer = mesh->people[4].id, .version = {2, ++mesh->seq},
                                     .key = keys[kind].bytes, .key_bytes = keys[kind].count, .body = bodies[i],
                                     .body_bytes = sizeof bodies[i]};
@@ -712,7 +746,7 @@ static void malformed_bodies_change_nothing_and_are_counted(void **state)
     uint64_t counted = mesh->core->view.malformed_count;
     mesh->core->view.malformed_count = before; /* part of the status document, as is the number of records */
     uint32_t records = mesh->core->records.count;
-    mesh->core->records.count = records - 10;
+    mesh->core->records.count = records - 11;
     assert_int_equal(render_all(mesh, document, sizeof document), size);
     assert_memory_equal(document, reference, size);
     mesh->core->records.count = records;
@@ -739,6 +773,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_lowest_reason_of_concurrent_verdicts_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_restart_until_their_failures_are_used_up, setup, teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
+        cmocka_unit_test_setup_teardown(drain_and_undrain_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_trial_is_the_first_of_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),

@@ -12,7 +12,7 @@ _shoal_nodes() {
 _shoal() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume metrics logs
-        checkpoint events leave evict help"
+        checkpoint events withhold drain undrain leave evict help"
     local common="--dir --json --help --version" options="" command="" i
     local -a dir=()
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -29,7 +29,7 @@ _shoal() {
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
         return
         ;;
-    --name | --node-name | --expires | --timeout | --rank | --from | --set | --revoke) return ;;
+    --name | --node-name | --expires | --timeout | --rank | --from | --set | --revoke | --for) return ;;
     esac
     case $command in
     init) options="--name --node-name" ;;
@@ -40,6 +40,8 @@ _shoal() {
     wait) options="--timeout" ;;
     logs) options="--rank --follow" ;;
     events) options="--follow --from" ;;
+    withhold) options="--for --return" ;;
+    drain) options="--now --wait --timeout" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$common $options" -- "$current")
@@ -56,6 +58,9 @@ _shoal() {
         else
             mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
         fi
+        ;;
+    drain | undrain)
+        mapfile -t COMPREPLY < <(compgen -W "$(_shoal_nodes)" -- "$current")
         ;;
     show | wait | watch | cancel | pause | resume | metrics | logs)
         mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")

@@ -46,6 +46,20 @@ static const struct option_rule logs_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option_rule withhold_options[] = {
+    {"for", "TIME", "for so long: 90s, 15m, 2h, 7d; default: until they are returned"},
+    {"return", NULL, "give them back to the mesh"},
+    {NULL, NULL, NULL},
+};
+static const struct option_rule drain_options[] = {
+    {"now", NULL, "its workers save a checkpoint and move; default: they finish there"},
+    {"wait", NULL, "return when no worker runs there any more"},
+    {"timeout", "TIME", "with --wait: give up after this (exit code 5): 90, 90s, 15m, 24h"},
+    {NULL, NULL, NULL},
+};
+
+static const char node_details[] =
+    "NODE is an id, the beginning of one (at least 4 digits) or a name, if only one fits; default: this node.\n";
 static const char experiment_details[] =
     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n";
 
@@ -87,6 +101,14 @@ const struct command cli_commands[] = {
     {"checkpoint verify", "EXP/TRIAL", "let every holder read its copies and check their hashes", experiment_details,
      no_options, 1, 1, command_checkpoint_verify},
     {"events", "", "what happened here", NULL, events_options, 0, 0, command_events},
+    {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
+     "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
+     "its experiment's preemption_timeout; its trial goes on elsewhere. A daemon that is restarted withholds on;\n"
+     "the time of --for then begins anew.\n",
+     withhold_options, 0, OPERANDS_MAX, command_withhold},
+    {"drain", "[NODE]", "give a node no new work; its data stays available", node_details, drain_options, 0, 1,
+     command_drain},
+    {"undrain", "[NODE]", "let a drained node have work again", node_details, no_options, 0, 1, command_undrain},
     {"leave", "", "leave the mesh; returns when nothing runs here any more", NULL, no_options, 0, 0, command_leave},
     {"evict", "NODE", "shut a node out for ever; what ran there is run elsewhere",
      "NODE is a name, if only one fits, or the beginning of an id (at least 4 digits). Its key never returns. Nodes\n"

@@ -49,6 +49,9 @@ int command_status(struct cli *cli, const struct arguments *arguments); /* comma
 int command_nodes(struct cli *cli, const struct arguments *arguments);
 int command_slots(struct cli *cli, const struct arguments *arguments);
 int command_events(struct cli *cli, const struct arguments *arguments);
+int command_withhold(struct cli *cli, const struct arguments *arguments); /* command_owner.c */
+int command_drain(struct cli *cli, const struct arguments *arguments);
+int command_undrain(struct cli *cli, const struct arguments *arguments);
 int command_submit(struct cli *cli, const struct arguments *arguments); /* command_submit.c */
 int command_ls(struct cli *cli, const struct arguments *arguments);     /* command_experiment.c */
 int command_show(struct cli *cli, const struct arguments *arguments);

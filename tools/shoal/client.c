@@ -14,7 +14,7 @@
 
 #define BUFFER_BYTES (FRAME_BYTES_MAX + 4)
 #define DOCUMENT_BYTES_MAX (256u << 20)
-#define EXPERIMENT_PREFIX_MIN 4
+#define ID_PREFIX_MIN 4
 #define RETURN_PAUSE_MS 100
 
 /* 0 or an errno, ENAMETOOLONG if the path fits into no address. */
@@ -257,72 +257,95 @@ static bool is_hex(const char *text)
     return text[strspn(text, "0123456789abcdefABCDEF")] == '\0';
 }
 
+/* What things are called, and where their list is. */
+struct search {
+    const char *op, *list;
+    const char *one, *many;
+    size_t id_digits;
+};
+
+#define ID_TEXT_BYTES_MAX CLIENT_NODE_TEXT_BYTES
+
 struct search_result {
     size_t count;
-    char ids[4][CLIENT_EXPERIMENT_TEXT_BYTES]; /* the first of them */
+    char ids[4][ID_TEXT_BYTES_MAX]; /* the first of them */
 };
 
 static void search_result_add(struct search_result *result, const char *id)
 {
     if (result->count < 4) {
-        (void)bytes_copy_text(result->ids[result->count], CLIENT_EXPERIMENT_TEXT_BYTES, id);
+        (void)bytes_copy_text(result->ids[result->count], ID_TEXT_BYTES_MAX, id);
     }
     result->count++;
 }
 
-static int choose(struct client *client, const struct search_result *result, const char *text, const char *how,
-                  char out[CLIENT_EXPERIMENT_TEXT_BYTES])
+static int choose(struct client *client, const struct search *search, const struct search_result *result,
+                  const char *text, const char *how, char *out)
 {
     if (result->count == 1) {
-        memcpy(out, result->ids[0], CLIENT_EXPERIMENT_TEXT_BYTES);
+        memcpy(out, result->ids[0], search->id_digits + 1);
         return CLI_DONE;
     }
-    return cli_fail(client->cli, CLI_REFUSED, "%zu experiments %s %.80s: %s, %s%s%s%s%s; give one of these ids",
-                    result->count, how, text, result->ids[0], result->ids[1], result->count > 2 ? ", " : "",
+    return cli_fail(client->cli, CLI_REFUSED, "%zu %s %s %.80s: %s, %s%s%s%s%s; give one of these ids", result->count,
+                    search->many, how, text, result->ids[0], result->ids[1], result->count > 2 ? ", " : "",
                     result->count > 2 ? result->ids[2] : "", result->count > 3 ? ", " : "",
                     result->count > 4   ? "..."
                     : result->count > 3 ? result->ids[3]
                                         : "");
 }
 
-int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
+/* `out` has room for id_digits and a NUL. */
+static int find(struct client *client, const struct search *search, const char *text, char *out)
 {
     size_t length = strlen(text);
     bool hex = is_hex(text);
-    char lower[CLIENT_EXPERIMENT_TEXT_BYTES] = "";
-    for (size_t i = 0; hex && i < length && i < sizeof lower - 1; i++) {
+    char lower[ID_TEXT_BYTES_MAX] = "";
+    for (size_t i = 0; hex && i < length && i < search->id_digits; i++) {
         lower[i] = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] - 'A' + 'a' : text[i]);
     }
-    if (hex && length == CLIENT_EXPERIMENT_TEXT_BYTES - 1) {
-        memcpy(out, lower, sizeof lower);
+    if (hex && length == search->id_digits) {
+        memcpy(out, lower, search->id_digits + 1);
         return CLI_DONE;
     }
-    client_begin(client, "ls", 0);
+    client_begin(client, search->op, 0);
     struct reply reply;
     int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
     if (code != CLI_DONE) {
         return code;
     }
     struct search_result named = {0}, begun = {0};
-    struct pack_reader list = pack_find(&reply.document, "experiments"), item;
+    struct pack_reader list = pack_find(&reply.document, search->list), item;
     uint32_t count = pack_read_array(&list);
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        char id[CLIENT_EXPERIMENT_TEXT_BYTES], name[256];
-        document_text(&item, "id", id, sizeof id);
+        char id[ID_TEXT_BYTES_MAX], name[256];
+        document_text(&item, "id", id, search->id_digits + 1);
         document_text(&item, "name", name, sizeof name);
         if (strcmp(name, text) == 0) {
             search_result_add(&named, id);
-        } else if (hex && length >= EXPERIMENT_PREFIX_MIN && strncmp(id, lower, length) == 0) {
+        } else if (hex && length >= ID_PREFIX_MIN && strncmp(id, lower, length) == 0) {
             search_result_add(&begun, id);
         }
     }
     if (named.count > 0) {
-        return choose(client, &named, text, "are named", out);
+        return choose(client, search, &named, text, "are named", out);
     }
     if (begun.count > 0) {
-        return choose(client, &begun, text, "have ids that begin with", out);
+        return choose(client, search, &begun, text, "have ids that begin with", out);
     }
-    return cli_fail(client->cli, CLI_NO_SUCH_THING,
-                    "there is no experiment with the name or id %.80s%s; shoal ls lists them", text,
-                    hex && length < EXPERIMENT_PREFIX_MIN ? " (the beginning of an id needs 4 digits)" : "");
+    return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no %s with the name or id %.80s%s; shoal %s lists them",
+                    search->one, text,
+                    hex && length < ID_PREFIX_MIN ? " (the beginning of an id needs 4 digits)" : "", search->op);
+}
+
+int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])
+{
+    static const struct search experiments = {"ls", "experiments", "experiment", "experiments",
+                                              CLIENT_EXPERIMENT_TEXT_BYTES - 1};
+    return find(client, &experiments, text, out);
+}
+
+int client_find_node(struct client *client, const char *text, char out[CLIENT_NODE_TEXT_BYTES])
+{
+    static const struct search nodes = {"nodes", "nodes", "node", "nodes", CLIENT_NODE_TEXT_BYTES - 1};
+    return find(client, &nodes, text, out);
 }

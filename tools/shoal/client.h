@@ -13,6 +13,7 @@
 
 #define CLIENT_ANSWER_MS 60000 /* a daemon that is alive answers anything but a stream long before */
 #define CLIENT_EXPERIMENT_TEXT_BYTES 17
+#define CLIENT_NODE_TEXT_BYTES 33
 #define CLIENT_RETURN_MS 10000 /* a daemon that is restarted is back before */
 
 struct client {
@@ -57,5 +58,8 @@ int client_ask(struct client *client, int timeout_ms, struct reply *out);
 /* The experiment that the user means: a whole id, a unique name, or a unique beginning of an id of at least 4 digits.
  * `out` is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be several. */
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES]);
+
+/* The same for the nodes of the mesh. */
+int client_find_node(struct client *client, const char *text, char out[CLIENT_NODE_TEXT_BYTES]);
 
 #endif

@@ -37,17 +37,20 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
     document_text(&node, "state", state, sizeof state);
     document_text(document, "version", version, sizeof version);
     document_text(document, "address", address, sizeof address);
-    char uptime[RENDER_UNIT_BYTES], memory[RENDER_UNIT_BYTES];
+    char uptime[RENDER_UNIT_BYTES], memory[RENDER_UNIT_BYTES], nodes[PRINT_SUMMARY_BYTES];
     render_duration(uptime, document_number(document, "uptime_s"));
     render_bytes(memory, document_number(document, "memory_bytes"));
     (void)fprintf(out, "mesh         %s%s%s\n", mesh_name, mesh_name[0] != '\0' ? "  " : "", mesh_id);
     (void)fprintf(out, "node         %s  %s  ", node_name, node_id);
     render_text(out, cli->colours, render_state_colour(state), state);
+    if (document_true(&node, "drained")) {
+        (void)fputs("  ", out);
+        render_text(out, cli->colours, RENDER_YELLOW, "drained: it gets no new work");
+    }
     (void)fprintf(out, "\naddress      %s\n", address);
     (void)fprintf(out, "daemon       version %s, up for %s, %s of memory\n", version, uptime, memory);
-    (void)fprintf(out, "nodes        %llu of %llu alive\n",
-                  (unsigned long long)document_number(document, "nodes_alive"),
-                  (unsigned long long)document_number(document, "nodes"));
+    print_nodes(document, nodes);
+    (void)fprintf(out, "nodes        %s\n", nodes);
     (void)fprintf(out, "slots        %llu of %llu free\n", (unsigned long long)document_number(document, "slots_free"),
                   (unsigned long long)document_number(document, "slots"));
     (void)fprintf(out, "experiments  %llu live of %llu\n",
@@ -80,6 +83,7 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
     struct table table = {0};
     table_column(&table, "NAME", false);
     table_column(&table, "STATE", false);
+    table_column(&table, "DRAINED", false);
     table_column(&table, "ADDRESS", false);
     table_column(&table, "SLOTS", true);
     table_column(&table, "VERSION", false);
@@ -91,6 +95,10 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
         print_cell_text(&table, &item, "name");
         document_text(&item, "state", text, sizeof text);
         table_cell(&table, render_state_colour(text), "%s", text);
+        const char *drained = document_true(&item, "emptied")   ? "yes"
+                              : document_true(&item, "drained") ? "draining"
+                                                                : "-";
+        table_cell(&table, drained[0] != '-' ? RENDER_YELLOW : RENDER_PLAIN, "%s", drained);
         print_cell_text(&table, &item, "address");
         print_cell_text(&table, &item, "slots");
         print_cell_text(&table, &item, "version");

@@ -27,8 +27,8 @@ struct watching {
     struct cli *cli;
     char state[32];
     char coordinator[PRINT_SUMMARY_BYTES];
-    uint64_t term, nodes_alive;
-    bool said_anything;
+    uint64_t term;
+    char nodes[PRINT_SUMMARY_BYTES];
     struct trial_memory *trials;
     uint32_t trial_count;
     size_t lines_before;
@@ -49,7 +49,9 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
     FILE *out = watching->cli->out;
     char coordinator[PRINT_SUMMARY_BYTES];
     print_coordinator(experiment, coordinator);
-    uint64_t term = document_number(experiment, "term"), alive = document_number(document, "nodes_alive");
+    uint64_t term = document_number(experiment, "term");
+    char nodes[PRINT_SUMMARY_BYTES];
+    print_nodes(document, nodes);
     if (document_has(experiment, "coordinator") &&
         (term != watching->term || strcmp(coordinator, watching->coordinator) != 0)) {
         begin_line(watching);
@@ -57,13 +59,11 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
         (void)snprintf(watching->coordinator, sizeof watching->coordinator, "%s", coordinator);
         watching->term = term;
     }
-    if (document_has(document, "nodes_alive") && (alive != watching->nodes_alive || !watching->said_anything)) {
+    if (document_has(document, "nodes_alive") && strcmp(nodes, watching->nodes) != 0) {
         begin_line(watching);
-        (void)fprintf(out, "nodes %llu of %llu alive\n", (unsigned long long)alive,
-                      (unsigned long long)document_number(document, "nodes"));
+        (void)fprintf(out, "nodes %s\n", nodes);
+        (void)snprintf(watching->nodes, sizeof watching->nodes, "%s", nodes);
     }
-    watching->nodes_alive = alive;
-    watching->said_anything = true;
 }
 
 static void state_change(struct watching *watching, const struct pack_reader *experiment)

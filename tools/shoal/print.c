@@ -43,6 +43,17 @@ void print_cell_text(struct table *table, const struct pack_reader *item, const 
     table_cell(table, RENDER_PLAIN, "%s", text[0] == '\0' ? "-" : text);
 }
 
+void print_nodes(const struct pack_reader *document, char out[PRINT_SUMMARY_BYTES])
+{
+    unsigned long long drained = document_number(document, "nodes_drained");
+    int used = snprintf(out, PRINT_SUMMARY_BYTES, "%llu of %llu alive",
+                        (unsigned long long)document_number(document, "nodes_alive"),
+                        (unsigned long long)document_number(document, "nodes"));
+    if (drained > 0 && used > 0) {
+        (void)snprintf(out + used, PRINT_SUMMARY_BYTES - (size_t)used, ", %llu drained", drained);
+    }
+}
+
 void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES])
 {
     static const char *const states[] = {"running", "failed"};
@@ -335,8 +346,8 @@ void print_experiment_head(FILE *out, bool colours, const struct pack_reader *do
     print_best(&experiment, text);
     (void)fprintf(out, "  best: %s", text);
     if (document_has(document, "nodes")) {
-        (void)fprintf(out, "  nodes: %llu of %llu alive", (unsigned long long)document_number(document, "nodes_alive"),
-                      (unsigned long long)document_number(document, "nodes"));
+        print_nodes(document, text);
+        (void)fprintf(out, "  nodes: %s", text);
     }
     (void)fputc('\n', out);
 }

@@ -23,6 +23,9 @@ void print_cell_text(struct table *table, const struct pack_reader *item, const 
 /* "3 of 8 completed, 2 running, 1 failed" of a map of counts. */
 void print_counts(const struct pack_reader *counts, char out[PRINT_SUMMARY_BYTES]);
 
+/* "3 of 4 alive, 1 drained" of a document with `nodes`, `nodes_alive`, `nodes_drained`. */
+void print_nodes(const struct pack_reader *document, char out[PRINT_SUMMARY_BYTES]);
+
 /* "trial 3 (accuracy 0.8812)" of an experiment's `best`, or "-". */
 void print_best(const struct pack_reader *experiment, char out[PRINT_SUMMARY_BYTES]);
 

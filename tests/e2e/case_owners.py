@@ -1,0 +1,114 @@
+"""Owners take their slots back, and nodes are emptied, under running trials: work moves, and nothing is run again."""
+
+import signal
+import time
+from pathlib import Path
+
+from case_survival import expect_each_once, single, wait_step
+from lab import Skip, case, expect, read_steps, show, trial_states, wait_over, wait_until
+from look import events_of, refusal
+
+LENGTH = {"hidden": 64, "epochs": 24}
+STEPS = 24 * 55
+
+
+def slots_of(viewer, name):
+    return {slot["index"]: slot["state"] for slot in viewer.json("slots")["slots"] if slot["node_name"] == name}
+
+
+def node_row(viewer, name):
+    return next(node for node in viewer.json("nodes")["nodes"] if node["name"] == name)
+
+
+def hosts(mesh, identity):
+    return {slot["node_name"] for slot in show(mesh, identity)["trials"][0]["slots"]}
+
+
+def expect_moved(mesh, log, identity, ranks):
+    """Completed by a second attempt that began where the first one had saved, and no failure was counted."""
+    trial = wait_over(mesh, identity, 90)["trials"][0]
+    expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"not completed by the second attempt: {trial}")
+    expect_each_once(log, identity, ranks, STEPS)
+
+
+@case(limit_s=150)
+def withhold_a_slot_under_a_group(lab):
+    """One rank's slot is taken back: the group saves and goes on elsewhere; the slot stays withheld over a daemon's restart."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, **LENGTH) | {"resources": {"slots_per_trial": 2}})
+    wait_step(log, identity, 60)
+    owner = mesh.by_name(sorted(hosts(mesh, identity))[-1])
+    viewer = next(node for node in mesh.nodes if node is not owner)
+    began = time.monotonic()
+    said = owner.json("withhold", "0")
+    expect(said["slots"] == [0] and said["stored_on"] == 2, f"the answer to withhold is {said}")
+    expect(slots_of(owner, owner.name)[0] in ("releasing", "withheld"), "the slot is still counted as the mesh's")
+    wait_until(lambda: slots_of(viewer, owner.name) == {0: "withheld"}, 20, "the slot to be withheld")
+    seconds = time.monotonic() - began
+    wait_step(log, identity, 70, attempt=2)
+    expect(owner.name not in hosts(mesh, identity), "the second attempt runs on the slot that was taken back")
+    owner.kill_daemon(signal.SIGTERM)
+    owner.start()
+    expect(slots_of(owner, owner.name) == {0: "withheld"}, "after a restart the slot is not withheld any more")
+    expect_moved(mesh, log, identity, 2)
+    owner.run("withhold", "--return")
+    wait_until(lambda: slots_of(viewer, owner.name) == {0: "free"}, 20, "the slot to be free again")
+    owner.run("withhold", "--for", "2s")
+    wait_until(lambda: slots_of(viewer, owner.name) == {0: "withheld"}, 20, "the slot to be withheld for two seconds")
+    wait_until(lambda: slots_of(viewer, owner.name) == {0: "free"}, 20, "the slot to return by itself")
+    refusal(owner, "withhold", "1", code=4)
+    return f"the slot was its owner's after {seconds:.1f} s"
+
+
+@case(limit_s=150)
+def drain_a_node_under_a_trial(lab):
+    """From another node: what runs there saves and moves, or finishes there; nothing new comes until it is undrained."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], single(log, **LENGTH) | {"resources": {"slots_per_trial": 1}})
+    wait_step(log, identity, 60)
+    host = mesh.by_name(hosts(mesh, identity).pop())
+    other = next(node for node in mesh.nodes if node is not host)
+    other.run("drain", host.name)
+    refusal(other, "drain", host.name, "--wait", "--timeout", "1", code=5)
+    row = node_row(other, host.name)
+    expect(row["drained"] and not row["emptied"] and row["state"] == "alive", f"a node that is being drained is shown as {row}")
+    reached = read_steps(log, identity)[-1].step
+    wait_step(log, identity, min(reached + 30, STEPS), attempt=1)  # it goes on there
+    began = time.monotonic()
+    other.run("drain", host.name, "--now", "--wait", "--timeout", "60")
+    seconds = time.monotonic() - began
+    expect(node_row(host, host.name)["emptied"], "the drained node does not say itself that it is empty")
+    expect(slots_of(other, host.name) == {0: "free"}, "something still runs on the drained node")
+    expect(other.json("status")["nodes_drained"] == 1, "status does not tell of the drained node")
+    expect("drained: no worker runs here any more" in events_of(host), "the drained node says nothing in its events")
+    wait_until(lambda: show(mesh, identity)["coordinator_name"] not in (host.name, None), 20, "another coordinator")
+    third = lab.submit(host, single(lab.dir / "third", epochs=400) | {"resources": {"slots_per_trial": 3}})
+    expect_moved(mesh, log, identity, 1)
+    trial = show(mesh, third)["trials"][0]
+    expect(trial["state"] == "queued", f"a trial of three slots runs beside a drained node: {trial_states(show(mesh, third))}")
+    host.run("undrain")
+    wait_until(lambda: host.name in hosts(mesh, third), 20, "work on the node that was undrained")
+    return f"empty after {seconds:.1f} s"
+
+
+@case(limit_s=90)
+def a_busy_gpu_is_not_free(lab):
+    """A program outside Shoal computes on a GPU (the driver's library is made up): nothing is placed there until it is gone."""
+    library = Path(lab.build) / "libfake_nvml.so"
+    if not library.exists():
+        raise Skip(f"{library} is not built")
+    busy = lab.dir / "busy"
+    busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
+    mesh = lab.mesh(1, slots="auto", wrap=["env", f"FAKE_NVML_BUSY_FILE={busy}"], options=["--nvml", str(library)])
+    node = mesh.nodes[0]
+    wait_until(lambda: slots_of(node, node.name) == {0: "withheld", 1: "free", 2: "free"}, 20, "the busy GPU to be seen")
+    identity = lab.submit(node, single(lab.dir / "steps", epochs=400) | {"resources": {"slots_per_trial": 3}})
+    time.sleep(2)
+    expect(show(mesh, identity)["trials"][0]["state"] == "queued", "a trial of three slots runs on two GPUs and a busy one")
+    busy.unlink()
+    wait_until(lambda: set(slots_of(node, node.name).values()) == {"leased"}, 20, "work on the GPU that is free again")
+    busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
+    time.sleep(6)  # longer than from one look to the next: who computes there now is the trial's own worker
+    expect(set(slots_of(node, node.name).values()) == {"leased"}, f"the trial lost its slots: {slots_of(node, node.name)}")

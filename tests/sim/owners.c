@@ -1,0 +1,90 @@
+#include "tests/sim/owners.h"
+
+#include "node/core/state.h"
+#include "tests/sim/world.h"
+
+#define OWNERS_ONE_OF 7 /* seeds with faults */
+#define OWNERS_MEAN_MS 25000
+#define OWNERS_TIDY_MS 5000      /* between two looks whether all is returned */
+#define OWNERS_CLIENT (1ull << 40) /* no user's: nobody waits for the answer */
+
+static struct random *dice(struct sim *sim)
+{
+    return &sim->random[STREAM_OWNERS];
+}
+
+void owners_init(struct sim *sim)
+{
+    if (sim->plan.fault_count > 0 && random_below(dice(sim), OWNERS_ONE_OF) == 0) {
+        SIM_TRACE(sim, 0, "this seed has owners");
+        (void)sim_push(sim, sim_log_between(dice(sim), 5000, 100000), SIM_OWNER, 0);
+    }
+}
+
+static void ask(struct sim *sim, int node, struct node_event event, enum node_request_kind kind)
+{
+    SIM_TRACE(sim, node, "OWNER: request %d", (int)kind);
+    event.kind = NODE_EVENT_REQUEST;
+    event.u.request.kind = kind;
+    event.u.request.client = OWNERS_CLIENT;
+    sim_step(sim, node, &event);
+}
+
+static void strike(struct sim *sim)
+{
+    static const enum node_request_kind kinds[] = {NODE_REQUEST_WITHHOLD, NODE_REQUEST_WITHHOLD, NODE_REQUEST_RETURN,
+                                                   NODE_REQUEST_DRAIN,    NODE_REQUEST_DRAIN,    NODE_REQUEST_UNDRAIN};
+    int node = (int)random_below(dice(sim), sim->plan.node_count);
+    uint32_t whom = (uint32_t)random_below(dice(sim), sim->plan.node_count);
+    enum node_request_kind kind = kinds[random_below(dice(sim), sizeof kinds / sizeof kinds[0])];
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.slots = random_u64(dice(sim)) & ((1u << PLAN_SLOTS_MAX) - 1); /* perhaps of none that it has: refused */
+    event.u.request.for_s = sim_chance(dice(sim), 500) ? 0 : sim_between(dice(sim), 1, 100);
+    event.u.request.node = sim->nodes[whom].id;
+    event.u.request.at_once = sim_chance(dice(sim), 500);
+    if (sim_runs(sim, node)) {
+        ask(sim, node, event, kind);
+    }
+}
+
+static bool has_hold(const struct node_core *core)
+{
+    bool held = false;
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        held |= core->lease.holds[slot].withheld;
+    }
+    return held;
+}
+
+/* Nothing is written where nothing is left to do, or the mesh would never be quiet. */
+static void tidy(struct sim *sim)
+{
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (sim_runs(sim, node) && has_hold(sim->nodes[node].core)) {
+            struct node_event event = {.kind = NODE_EVENT_REQUEST};
+            ask(sim, node, event, NODE_REQUEST_RETURN);
+        }
+    }
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        for (uint32_t whom = 0; whom < sim->plan.node_count && sim_runs(sim, node); whom++) {
+            if (core_node_drained(sim->nodes[node].core, sim->nodes[whom].id)) {
+                struct node_event event = {.kind = NODE_EVENT_REQUEST};
+                event.u.request.node = sim->nodes[whom].id;
+                ask(sim, node, event, NODE_REQUEST_UNDRAIN);
+            }
+        }
+    }
+}
+
+void owners_act(struct sim *sim, struct sim_event *event)
+{
+    (void)event;
+    if (sim->healed) {
+        tidy(sim);
+        (void)sim_push(sim, sim->now_ms + OWNERS_TIDY_MS, SIM_OWNER, 0);
+    } else {
+        strike(sim);
+        uint64_t next_ms = sim->now_ms + 1 + sim_wait(dice(sim), OWNERS_MEAN_MS), tidy_ms = sim->plan.heal_ms + 1000;
+        (void)sim_push(sim, next_ms < tidy_ms ? next_ms : tidy_ms, SIM_OWNER, 0);
+    }
+}

@@ -1,0 +1,211 @@
+/* withhold, drain, undrain: where work may go. */
+
+#include <string.h>
+#include <time.h>
+
+#include "node/core/facts.h"
+#include "tools/shoal/client.h"
+#include "tools/shoal/document.h"
+#include "tools/shoal/print.h"
+#include "tools/shoal/render.h"
+
+#define WAIT_S_MAX (366ull * 86400)
+#define WAIT_POLL_MS 300
+
+static const char *nodes_text(uint64_t count)
+{
+    return count == 1 ? "node" : "nodes";
+}
+
+/* ---- withhold ------------------------------------------------------------------------------------------------------ */
+
+static void render_slots(struct cli *cli, const struct pack_reader *document, const char *done)
+{
+    struct pack_reader list = pack_find(document, "slots");
+    uint32_t count = pack_read_array(&list);
+    uint64_t stored_on = document_number(document, "stored_on");
+    (void)fprintf(cli->out, count == 1 ? "slot" : "slots");
+    for (uint32_t i = 0; i < count && !list.failed; i++) {
+        (void)fprintf(cli->out, " %llu", (unsigned long long)pack_read_u64(&list));
+    }
+    (void)fprintf(cli->out, " %s, stored on %llu %s\n", done, (unsigned long long)stored_on, nodes_text(stored_on));
+}
+
+static void render_withheld(struct cli *cli, const struct pack_reader *document)
+{
+    render_slots(cli, document, "withheld");
+}
+
+static void render_returned(struct cli *cli, const struct pack_reader *document)
+{
+    render_slots(cli, document, "returned");
+}
+
+int command_withhold(struct cli *cli, const struct arguments *arguments)
+{
+    bool returns = options_has(arguments, "return");
+    const char *time_text = options_value(arguments, "for");
+    uint64_t for_s = 0, slots[OPERANDS_MAX];
+    if (returns && time_text != NULL) {
+        return cli_fail(cli, CLI_USAGE, "--for and --return do not go together: slots are returned at once");
+    }
+    if (time_text != NULL && (options_duration(time_text, FACT_WITHHELD_S_MAX, &for_s) != 0 || for_s == 0)) {
+        return cli_fail(cli, CLI_USAGE, "--for %.40s is no time; allowed are 90s, 15m, 2h, up to 366d", time_text);
+    }
+    for (size_t i = 0; i < arguments->operand_count; i++) {
+        if (options_number(arguments->operands[i], FACT_SLOTS_MAX - 1, &slots[i]) != 0) {
+            return cli_fail(cli, CLI_USAGE, "'%.40s' is no slot of this node; slots are numbers, shoal slots lists them",
+                            arguments->operands[i]);
+        }
+    }
+    struct client client;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(&client, returns ? "return" : "withhold", returns ? 1 : 2);
+    pack_text(&client.request, "slots");
+    pack_array(&client.request, (uint32_t)arguments->operand_count);
+    for (size_t i = 0; i < arguments->operand_count; i++) {
+        pack_u64(&client.request, slots[i]);
+    }
+    if (!returns) {
+        pack_text(&client.request, "for_s");
+        pack_u64(&client.request, for_s);
+    }
+    code = print_reply(&client, returns ? render_returned : render_withheld);
+    client_close(&client);
+    return code;
+}
+
+/* ---- drain --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The node's row in `nodes`; its state and name are left empty if there is none. */
+struct drain_sight {
+    char name[128], state[32];
+    bool drained, emptied;
+};
+
+static int look(struct client *client, const char *id, struct drain_sight *out)
+{
+    struct reply reply;
+    memset(out, 0, sizeof *out);
+    client_begin(client, "nodes", 0);
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    struct pack_reader list = pack_find(&reply.document, "nodes"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char row[CLIENT_NODE_TEXT_BYTES];
+        document_text(&item, "id", row, sizeof row);
+        if (strcmp(row, id) == 0) {
+            document_text(&item, "name", out->name, sizeof out->name);
+            document_text(&item, "state", out->state, sizeof out->state);
+            out->drained = document_true(&item, "drained");
+            out->emptied = document_true(&item, "emptied");
+        }
+    }
+    return CLI_DONE;
+}
+
+/* Until the node itself has said that it is empty. `until_ms` 0: for ever. */
+static int wait_until_empty(struct client *client, const char *id, uint64_t until_ms)
+{
+    struct cli *cli = client->cli;
+    struct drain_sight sight;
+    int code;
+    while ((code = look(client, id, &sight)) == CLI_DONE) {
+        if ((sight.drained && sight.emptied) || strcmp(sight.state, "left") == 0) {
+            return CLI_DONE;
+        }
+        if (!sight.drained) {
+            return cli_fail(cli, CLI_REFUSED, "somebody has undrained %.80s meanwhile", sight.name);
+        }
+        if (until_ms != 0 && clock_ms() >= until_ms) {
+            return cli_fail(cli, CLI_TIMED_OUT,
+                            "%.80s (%s) has not said yet that no worker runs there; shoal slots shows what does",
+                            sight.name, sight.state);
+        }
+        struct timespec pause = {.tv_nsec = WAIT_POLL_MS * 1000000L};
+        (void)nanosleep(&pause, NULL);
+    }
+    return code;
+}
+
+/* Sends the request about the operand's node, or this one; `id` is what the daemon says that it was. */
+static int begin(struct client *client, const struct arguments *arguments, const char *op, struct reply *reply,
+                 char id[CLIENT_NODE_TEXT_BYTES])
+{
+    bool has_node = arguments->operand_count > 0;
+    int code = has_node ? client_find_node(client, arguments->operands[0], id) : CLI_DONE;
+    if (code != CLI_DONE) {
+        return code;
+    }
+    client_begin(client, op, has_node ? 2 : 1);
+    if (has_node) {
+        pack_text(&client->request, "node");
+        pack_text(&client->request, id);
+    }
+    pack_text(&client->request, "now");
+    pack_bool(&client->request, options_has(arguments, "now"));
+    code = client_ask(client, CLIENT_ANSWER_MS, reply);
+    if (code == CLI_DONE) {
+        document_text(&reply->document, "node", id, CLIENT_NODE_TEXT_BYTES);
+    }
+    return code;
+}
+
+static int control(struct cli *cli, const struct arguments *arguments, const char *op, const char *done)
+{
+    const char *timeout = options_value(arguments, "timeout");
+    bool waits = options_has(arguments, "wait");
+    uint64_t timeout_s = 0;
+    if (timeout != NULL && (!waits || options_duration(timeout, WAIT_S_MAX, &timeout_s) != 0)) {
+        return waits ? cli_fail(cli, CLI_USAGE, "--timeout %.40s is no time; allowed are 90, 90s, 15m, 24h, 7d", timeout)
+                     : cli_fail(cli, CLI_USAGE, "--timeout goes with --wait only");
+    }
+    struct client client;
+    struct reply reply;
+    char id[CLIENT_NODE_TEXT_BYTES] = "";
+    uint64_t until_ms = timeout != NULL ? clock_ms() + timeout_s * 1000 : 0;
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    code = begin(&client, arguments, op, &reply, id);
+    if (code == CLI_DONE && cli->json) {
+        (void)document_write_reply_json(cli->out, &reply.document);
+    } else if (code == CLI_DONE) {
+        uint64_t stored_on = document_number(&reply.document, "stored_on");
+        (void)fprintf(cli->out, "%s %s, stored on %llu %s\n", id, done, (unsigned long long)stored_on,
+                      nodes_text(stored_on));
+    }
+    (void)fflush(cli->out);
+    if (code == CLI_DONE && waits) {
+        code = wait_until_empty(&client, id, until_ms);
+    }
+    if (code == CLI_DONE && waits && !cli->json) {
+        (void)fputs("no worker runs there any more\n", cli->out);
+    }
+    client_close(&client);
+    return code;
+}
+
+int command_drain(struct cli *cli, const struct arguments *arguments)
+{
+    return control(cli, arguments, "drain", "drained");
+}
+
+int command_undrain(struct cli *cli, const struct arguments *arguments)
+{
+    return control(cli, arguments, "undrain", "undrained");
+}
