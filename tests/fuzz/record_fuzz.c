@@ -150,6 +150,12 @@ static size_t fold_render(const struct node_core *core, uint8_t *out, size_t siz
     return more || writer.failed ? 0 : writer.used_bytes;
 }
 
+static bool is_plain(const struct node_core *core)
+{
+    return core->counters.malformed == 0 && core->counters.equivocations == 0 && core->counters.full == 0 &&
+           core->view.malformed_count == 0;
+}
+
 void fuzz_one(const uint8_t *data, size_t size)
 {
     static struct fold forwards, backwards;
@@ -170,8 +176,7 @@ void fuzz_one(const uint8_t *data, size_t size)
     }
     /* A writer that contradicts itself, or replaces what can be read by what cannot, is seen differently by those who heard
      * the one before the other; that is about itself only. */
-    bool comparable = a->counters.malformed == 0 && b->counters.malformed == 0 && a->view.malformed_count == 0 &&
-                      b->view.malformed_count == 0 && records_hash_equal(a->records.hash, b->records.hash);
+    bool comparable = is_plain(a) && is_plain(b) && records_hash_equal(a->records.hash, b->records.hash);
     size_t bytes = fold_render(a, first, sizeof first);
     size_t other_bytes = fold_render(b, second, sizeof second);
     if (comparable && bytes > 0 && other_bytes > 0) {
