@@ -23,7 +23,7 @@
 
 #define SEEDS_MAX 1024
 #define INPUT_SECONDS_MAX 10
-#define MUTATIONS 2000
+#define MUTATIONS 5000
 
 struct shown {
     uint64_t executions;

@@ -1,4 +1,4 @@
-/* What a program writes to the local socket: u8 how much of it arrives at a time (times 16), then the stream. Frames come out
+/* What a program writes to the local socket: u8 how much of it arrives at a time (times 64, and 64 more), then the stream. Frames come out
  * the same however the stream is cut, and each is read as every kind of request. */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -75,7 +75,7 @@ void fuzz_one(const uint8_t *data, size_t size)
     if (size == 0) {
         return;
     }
-    size_t part = 16 * ((size_t)data[0] + 1), at = 0;
+    size_t part = 64 * ((size_t)data[0] + 1), at = 0;
     const uint8_t *stream = data + 1;
     struct frame_reader reader;
     bool broken = false;
