@@ -154,6 +154,23 @@ void fuzz_seeds(void)
     pack_text(&writer, "seed=1");
     pack_text(&writer, "name=b");
     end(&all, &writer);
+    for (uint32_t more = 0; more < 2; more++) { /* as many overrides as there may be, and one more */
+        begin(&writer, bytes, "submit", 5);
+        pack_text(&writer, "experiment");
+        pack_text(&writer, "00000000000000ff");
+        pack_text(&writer, "file");
+        pack_text(&writer, "exp.yaml");
+        pack_text(&writer, "config");
+        pack_text(&writer, "");
+        pack_text(&writer, "bytes");
+        pack_u64(&writer, 0);
+        pack_text(&writer, "overrides");
+        pack_array(&writer, REQUEST_OVERRIDES_MAX + more);
+        for (uint32_t i = 0; i < REQUEST_OVERRIDES_MAX + more; i++) {
+            pack_text(&writer, "a");
+        }
+        end(&all, &writer);
+    }
     begin(&writer, bytes, "worker_open", 1);
     pack_text(&writer, "token");
     pack_text(&writer, "000102030405060708090a0b0c0d0e0f");

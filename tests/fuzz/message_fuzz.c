@@ -75,6 +75,25 @@ static void seed_bytes(enum message_kind kind, const uint8_t *bytes, size_t coun
     seed(&message);
 }
 
+/* As many rumours as there may be, and one more. */
+static void seed_rumours(node_id about)
+{
+    uint8_t bytes[4096], shorter[4096];
+    struct message message = {.kind = MESSAGE_SWIM, .boot = 1ull << 32};
+    message.u.swim = (struct swim_message){.kind = SWIM_PING, .target = about, .rumour_count = SWIM_RUMOURS_MAX};
+    for (size_t i = 0; i < SWIM_RUMOURS_MAX; i++) {
+        message.u.swim.rumours[i] = (struct swim_rumour){.node = about, .state = SWIM_ALIVE};
+    }
+    size_t count = message_encode(&message, bytes, sizeof bytes - 64);
+    message.u.swim.rumour_count--;
+    size_t rumour_bytes = count - message_encode(&message, shorter, sizeof shorter);
+    CHECK(count > 0 && rumour_bytes < 64);
+    fuzz_seed(bytes, count);
+    memcpy(bytes + count, bytes + count - rumour_bytes, rumour_bytes);
+    bytes[count - SWIM_RUMOURS_MAX * rumour_bytes - 1]++;
+    fuzz_seed(bytes, count + rumour_bytes);
+}
+
 void fuzz_seeds(void)
 {
     static uint8_t buckets[EXCHANGE_BUCKETS_BYTES], keys[EXCHANGE_MESSAGE_BYTES_MAX];
@@ -87,6 +106,7 @@ void fuzz_seeds(void)
         message.u.swim.rumours[0] = (struct swim_rumour){.node = b.id, .incarnation = 3, .state = SWIM_SUSPECT, .from = a.id};
         seed(&message);
     }
+    seed_rumours(b.id);
     for (int kind = MESSAGE_RESERVE; kind <= MESSAGE_STALE; kind++) {
         struct message message = {.kind = (enum message_kind)kind, .boot = 1ull << 32};
         message.u.lease.attempt = make_attempt_id(0, 1, 1, 5, a.id);

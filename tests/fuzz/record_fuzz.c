@@ -184,8 +184,41 @@ void fuzz_one(const uint8_t *data, size_t size)
     }
 }
 
+/* A body that ends in a list of `items` equal things, and one more of them than there may be. `shorter` has one less. */
+static void seed_one_more(uint16_t kind, struct fact_key key, const union fact *full, const union fact *shorter, size_t items)
+{
+    uint8_t body[RECORD_BODY_BYTES_MAX], envelope[RECORD_ENVELOPE_BYTES_MAX];
+    struct pack_writer writer, other;
+    pack_writer_init(&other, body, sizeof body);
+    pack_fact(&other, kind, shorter);
+    pack_writer_init(&writer, body, sizeof body);
+    pack_fact(&writer, kind, full);
+    CHECK(!writer.failed && !other.failed);
+    size_t count = writer.used_bytes, item_bytes = count - other.used_bytes;
+    pack_raw(&writer, body + count - item_bytes, item_bytes);
+    CHECK(!writer.failed);
+    body[count - items * item_bytes - 1]++;
+    struct record record = {.kind = kind, .writer = make_person(1).id, .version = {1ull << 32, 99}, .key = key.bytes,
+                            .key_bytes = key.count, .body = body, .body_bytes = (uint16_t)writer.used_bytes};
+    fuzz_seed(envelope, record_encode(&record, envelope, sizeof envelope));
+}
+
+static void seed_bounds(void)
+{
+    static union fact full, shorter;
+    struct person person = make_person(1);
+    full.node = make_node(&person, FACT_SLOTS_MAX);
+    for (uint32_t i = 0; i < FACT_SLOTS_MAX; i++) {
+        full.node.slots[i] = full.node.slots[0];
+    }
+    shorter = full;
+    shorter.node.slot_count--;
+    seed_one_more(FACT_NODE, fact_key_empty(), &full, &shorter, FACT_SLOTS_MAX);
+}
+
 void fuzz_seeds(void)
 {
+    seed_bounds();
     static struct made made[SEED_RECORDS_MAX];
     static uint8_t all[FUZZ_INPUT_BYTES_MAX];
     uint32_t count = seed_records_make(made);

@@ -65,6 +65,27 @@ static void say_attempt(struct maker *maker, const struct person people[2], uint
     say(maker, people[0].id, FACT_MANIFEST, fact_key_manifest(&id, 70), &manifest);
 }
 
+/* As much as a record can hold. */
+static void say_full(struct maker *maker, const struct person people[2])
+{
+    attempt_id id = make_attempt_id(0, 2, 1, 5, people[1].id);
+    struct fact_node node = make_node(&people[1], FACT_SLOTS_MAX);
+    struct fact_attempt attempt = {.member_count = FACT_MEMBERS_MAX};
+    struct fact_manifest manifest = {.blob = {{8}}, .bytes = 1, .holder_count = FACT_HOLDERS_MAX};
+    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+        attempt.members[i] = (struct fact_assignment){people[1].id, i};
+    }
+    for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
+        manifest.holders[i] = people[1].id;
+    }
+    for (node.address_count = 1; node.address_count < FACT_ADDRESSES_MAX; node.address_count++) {
+        memcpy(node.addresses[node.address_count], node.addresses[0], FACT_ADDRESS_BYTES);
+    }
+    say(maker, people[1].id, FACT_NODE, fact_key_empty(), &node);
+    say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
+    say(maker, people[1].id, FACT_MANIFEST, fact_key_manifest(&id, 5), &manifest);
+}
+
 uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
 {
     struct person people[2] = {make_person(0), make_person(1)};
@@ -73,5 +94,6 @@ uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
     say_experiment(&maker, people);
     say_attempt(&maker, people, 0, FACT_COMPLETED);
     say_attempt(&maker, people, 1, FACT_FAILED);
+    say_full(&maker, people);
     return maker.count;
 }

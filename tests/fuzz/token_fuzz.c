@@ -111,11 +111,11 @@ static void seed(char kind, const void *bytes, size_t count)
 
 void fuzz_seeds(void)
 {
-    struct token token = {.mesh = MESH, .secret = {8}, .expires_s = WALL_S + 1000, .member_count = 2};
-    for (uint32_t i = 0; i < 2; i++) {
+    struct token token = {.mesh = MESH, .secret = {8}, .expires_s = WALL_S + 1000, .member_count = TOKEN_MEMBERS_MAX};
+    for (uint32_t i = 0; i < TOKEN_MEMBERS_MAX; i++) {
         token.members[i].sign_public[0] = (uint8_t)i;
-        token.members[i].address_count = 1 + i;
-        for (uint32_t a = 0; a <= i; a++) {
+        token.members[i].address_count = 1 + i % TOKEN_ADDRESSES_MAX;
+        for (uint32_t a = 0; a < token.members[i].address_count; a++) {
             bytes_copy_text(token.members[i].addresses[a], TOKEN_ADDRESS_BYTES, "192.168.0.1:7400");
         }
     }
