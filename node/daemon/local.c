@@ -17,8 +17,8 @@
 #include "gossip/token.h"
 #include "node/config_yaml.h"
 #include "node/daemon/render.h"
+#include "node/daemon/request.h"
 
-#define PROTOCOL_VERSION 1
 #define EXIT_REFUSED 1
 #define EXIT_USAGE 2
 #define EXIT_NOT_FOUND 4
@@ -173,33 +173,13 @@ static void reply_empty(struct daemon *daemon, struct daemon_client *client, uin
 
 bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out)
 {
-    struct pack_reader value = pack_find(&request->map, key);
-    uint64_t number = pack_read_u64(&value);
-    if (value.failed) {
-        return false;
-    }
-    *out = number;
-    return true;
-}
-
-static bool argument_text(const struct local_request *request, const char *key, char *out, size_t size)
-{
-    struct pack_reader value = pack_find(&request->map, key);
-    pack_read_text_copy(&value, out, size);
-    return !value.failed;
-}
-
-static bool argument_experiment_id(const struct local_request *request, experiment_id *out)
-{
-    char hex[2 * EXPERIMENT_ID_BYTES + 1];
-    return argument_text(request, "experiment", hex, sizeof hex) &&
-           bytes_from_hex(out->bytes, EXPERIMENT_ID_BYTES, hex) == 0 && !experiment_id_is_none(*out);
+    return request_u64(&request->map, key, out);
 }
 
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
 {
     experiment_id id;
-    if (!argument_experiment_id(request, &id)) {
+    if (!request_experiment_id(&request->map, &id)) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request names no experiment; give its id of 16 hexadecimal digits.");
         return false;
@@ -406,7 +386,7 @@ static void request_drain(struct daemon *daemon, struct local_request *request, 
     node_id node = daemon->keys.id;
     char hex[2 * NODE_ID_BYTES + 1];
     struct pack_reader value = pack_find(&request->map, "node"), now = pack_find(&request->map, "now");
-    if (!value.failed && (!argument_text(request, "node", hex, sizeof hex) ||
+    if (!value.failed && (!request_text(&request->map, "node", hex, sizeof hex) ||
                           bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request names no node; give its id of 32 hexadecimal digits.");
@@ -495,7 +475,7 @@ static bool match_invite(void *context, const struct records_entry *entry)
 static void request_revoke(struct daemon *daemon, struct local_request *request)
 {
     struct invite_search search = {0};
-    if (!argument_text(request, "invite", search.hex, sizeof search.hex)) {
+    if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
         return;
     }
@@ -526,7 +506,7 @@ static void request_evict(struct daemon *daemon, struct local_request *request)
 {
     char hex[2 * NODE_ID_BYTES + 1];
     node_id node;
-    if (!argument_text(request, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
+    if (!request_text(&request->map, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
         bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
@@ -548,17 +528,15 @@ static void request_evict(struct daemon *daemon, struct local_request *request)
 
 /* ---- submit --------------------------------------------------------------------------------------------------------------- */
 
-#define OVERRIDES_MAX 64
-
 struct submit_job {
     struct job job;
     struct chunks *chunks;
     uint64_t serial, id;
     experiment_id experiment;
-    char file[256];
+    char file[REQUEST_FILE_BYTES];
     char *text;
     size_t text_bytes;
-    char *overrides[OVERRIDES_MAX];
+    char *overrides[REQUEST_OVERRIDES_MAX];
     size_t override_count;
     int archive_fd;
     uint64_t archive_bytes;
@@ -664,32 +642,27 @@ static void request_submit(struct daemon *daemon, struct local_request *request)
         return;
     }
     submit->archive_fd = -1;
-    struct pack_reader config = pack_find(&request->map, "config");
-    size_t text_bytes;
-    const char *text = pack_read_text(&config, &text_bytes);
-    bool ok = argument_experiment_id(request, &submit->experiment) &&
-              argument_text(request, "file", submit->file, sizeof submit->file) && !config.failed &&
-              text_bytes <= CONFIG_TEXT_BYTES_MAX && local_argument_u64(request, "bytes", &submit->archive_bytes);
+    struct request_submit wanted;
     struct stat status;
-    ok = ok && request->fd >= 0 && fstat(request->fd, &status) == 0 && S_ISREG(status.st_mode) &&
-         (uint64_t)status.st_size >= submit->archive_bytes;
-    submit->text = ok ? malloc(text_bytes + 1) : NULL;
+    bool ok = request_submit_read(&request->map, &wanted) == 0 && request->fd >= 0 && fstat(request->fd, &status) == 0 &&
+              S_ISREG(status.st_mode) && (uint64_t)status.st_size >= wanted.archive_bytes;
+    submit->text = ok ? malloc(wanted.config_bytes + 1) : NULL;
     if (submit->text == NULL) {
         submit_free(submit);
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
-                          "`bytes` and a descriptor with as many bytes.");
+                          "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
+                          REQUEST_OVERRIDES_MAX);
         return;
     }
-    memcpy(submit->text, text, text_bytes);
-    submit->text[text_bytes] = '\0';
-    submit->text_bytes = text_bytes;
-    struct pack_reader overrides = pack_find(&request->map, "overrides");
-    uint32_t count = overrides.failed ? 0 : pack_read_array(&overrides);
-    for (uint32_t i = 0; i < count && i < OVERRIDES_MAX; i++) {
-        size_t bytes;
-        const char *override = pack_read_text(&overrides, &bytes);
-        submit->overrides[submit->override_count] = strndup(override, bytes);
+    submit->experiment = wanted.experiment;
+    bytes_copy_text(submit->file, sizeof submit->file, wanted.file);
+    memcpy(submit->text, wanted.config, wanted.config_bytes);
+    submit->text[wanted.config_bytes] = '\0';
+    submit->text_bytes = wanted.config_bytes;
+    submit->archive_bytes = wanted.archive_bytes;
+    for (uint32_t i = 0; i < wanted.override_count; i++) {
+        submit->overrides[submit->override_count] = strndup(wanted.overrides[i].text, wanted.overrides[i].bytes);
         submit->override_count += submit->overrides[submit->override_count] != NULL;
     }
     submit->archive_fd = request->fd;
@@ -718,10 +691,9 @@ static void forget_client(struct daemon_run *run)
 
 static void worker_open(struct daemon *daemon, struct local_request *request)
 {
-    char hex[2 * TOKEN_BYTES + 1];
     lease_token token;
     int slot = -1;
-    if (argument_text(request, "token", hex, sizeof hex) && bytes_from_hex(token.bytes, TOKEN_BYTES, hex) == 0) {
+    if (request_token(&request->map, &token)) {
         slot = node_core_find_token(daemon->core, token);
     }
     struct daemon_run *run = slot >= 0 ? &daemon->runs[slot] : NULL;
@@ -855,16 +827,15 @@ void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run)
 
 static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
 {
-    char group[32];
-    uint64_t step = 0;
-    struct pack_reader metrics = pack_find(&request->map, "metrics");
-    if (!argument_text(request, "group", group, sizeof group) || !local_argument_u64(request, "step", &step) ||
-        pack_peek(&metrics) != PACK_MAP) {
+    struct request_report report;
+    if (request_report_read(&request->map, &report) != 0) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "worker_report wants `group` (at most 31 bytes), `step` and `metrics`, a map of numbers.");
+                          "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
+                          "bytes) to numbers.",
+                          REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1);
         return;
     }
-    daemon_runs_report(daemon, run, group, step, metrics);
+    daemon_runs_report(daemon, run, report.group, report.step, report.metrics);
     reply_empty(daemon, request->client, request->id);
 }
 
@@ -992,31 +963,23 @@ static bool worker_request(struct daemon *daemon, struct local_request *request,
 
 /* ---- clients ---------------------------------------------------------------------------------------------------------------- */
 
-static void handle(struct daemon *daemon, struct daemon_client *client, const uint8_t *bytes, size_t count, int fd)
+static void handle(struct daemon *daemon, struct daemon_client *client, const struct request *decoded, int error, int fd)
 {
-    struct local_request request = {.client = client, .fd = fd};
-    pack_reader_init(&request.map, bytes, count);
-    struct pack_reader whole = request.map;
-    pack_skip(&whole);
-    uint64_t version = 0;
-    struct pack_reader op_value = pack_find(&request.map, "op");
-    size_t op_bytes;
-    const char *op = pack_read_text(&op_value, &op_bytes);
-    (void)local_argument_u64(&request, "id", &request.id);
+    struct local_request request = {.client = client, .id = decoded->id, .map = decoded->map, .fd = fd};
+    const char *op = decoded->op;
+    size_t op_bytes = decoded->op_bytes;
     static const struct {
         const char *op;
         enum node_request_kind kind;
     } controls[] = {{"cancel", NODE_REQUEST_CANCEL}, {"pause", NODE_REQUEST_PAUSE}, {"resume", NODE_REQUEST_RESUME}};
-    bool done = false;
-    if (!pack_at_end(&whole) || op_value.failed || !local_argument_u64(&request, "v", &version)) {
-        local_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
-                          "The request is not a map with `v`, `id` and `op`; see docs/wire.md.");
-        done = true;
-    } else if (version != PROTOCOL_VERSION) {
+    bool done = error != 0;
+    if (error == ERR_VERSION) {
         local_reply_error(daemon, client, request.id, EXIT_USAGE,
                           "This daemon speaks version %d of the local protocol and not %llu; use a client of its version.",
-                          PROTOCOL_VERSION, (unsigned long long)version);
-        done = true;
+                          REQUEST_PROTOCOL_VERSION, (unsigned long long)decoded->version);
+    } else if (error != 0) {
+        local_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
+                          "The request is not a map with `v`, `id` and `op`; see docs/wire.md.");
     }
     for (size_t i = 0; !done && i < sizeof controls / sizeof controls[0]; i++) {
         if (pack_text_is(op, op_bytes, controls[i].op)) {
@@ -1064,19 +1027,15 @@ static void take_frames(struct daemon *daemon, struct daemon_client *client)
             client->broken = true;
             return;
         }
-        struct pack_reader map;
-        pack_reader_init(&map, bytes, count);
-        struct pack_reader op_value = pack_find(&map, "op");
-        size_t op_bytes;
-        const char *op = pack_read_text(&op_value, &op_bytes);
-        bool wants_fd = pack_text_is(op, op_bytes, "submit") || pack_text_is(op, op_bytes, "worker_save");
+        struct request request;
+        error = request_read(bytes, count, &request);
         int passed = -1;
-        if (wants_fd) {
+        if (request.wants_fd) {
             passed = client->reader.fds[0];
             memmove(client->reader.fds, client->reader.fds + 1, 3 * sizeof(int));
             client->reader.fds[3] = -1;
         }
-        handle(daemon, client, bytes, count, passed);
+        handle(daemon, client, &request, error, passed);
     }
 }
 

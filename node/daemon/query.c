@@ -11,10 +11,12 @@
 #include "base/err.h"
 #include "node/daemon/local.h"
 #include "node/daemon/render.h"
+#include "node/daemon/request.h"
 
 #define STREAM_MS 500
 #define LOG_FOLLOW_MS 500
 #define BLOB_TRIES 3
+#define WAIT_S_MAX UINT32_MAX /* longer waits end by then, so that no sum overflows */
 
 /* ---- documents -------------------------------------------------------------------------------------------------------------- */
 
@@ -485,11 +487,10 @@ static void request_series(struct daemon *daemon, struct local_request *request,
     if (series == NULL) {
         return;
     }
-    struct pack_reader follow = pack_find(&request->map, "follow");
     *series = (struct daemon_series){.serial = request->client->serial,
                                      .id = request->id,
                                      .kind = kind,
-                                     .follow = kind == 'l' && pack_read_bool(&follow),
+                                     .follow = kind == 'l' && request_flag(&request->map, "follow"),
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
                                      .next = daemon->series};
@@ -763,10 +764,9 @@ static void request_stream(struct daemon *daemon, struct local_request *request,
         stream->experiment = experiment->id;
     }
     if (kind == STREAM_WAIT && local_argument_u64(request, "timeout_s", &timeout_s)) {
-        stream->until_ms = daemon_now_ms() + timeout_s * 1000;
+        stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
-    struct pack_reader follow = pack_find(&request->map, "follow");
-    stream->follow = pack_read_bool(&follow);
+    stream->follow = request_flag(&request->map, "follow");
     (void)local_argument_u64(request, "from", &stream->seq);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }
@@ -791,7 +791,10 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
         }
     } else if (pack_text_is(op, op_bytes, "checkpoint_ls")) {
         uint64_t trial = RENDER_ALL_TRIALS;
-        (void)local_argument_u64(request, "trial", &trial);
+        bool one_trial = local_argument_u64(request, "trial", &trial);
+        if (one_trial && trial >= SEARCH_TRIALS_MAX) {
+            trial = SEARCH_TRIALS_MAX; /* none has this number */
+        }
         if (local_argument_experiment(daemon, request, &experiment)) {
             reply_parts(daemon, client, request->id, part_checkpoints, experiment, trial, true);
         }

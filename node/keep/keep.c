@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "node/keep/proto.h"
+#include "node/keep/spec.h"
 
 /* Above the numbers that shoal-keep expects, so that arranging those overwrites nothing. */
 #define FD_SAFE_MIN 16
@@ -71,35 +72,6 @@ static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES]
                     (unsigned long long)spec->log_cap_bytes);
     }
     return 0;
-}
-
-static void pack_texts(struct pack_writer *writer, const char *const *texts, size_t count)
-{
-    pack_array(writer, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        pack_text(writer, texts[i]);
-    }
-}
-
-static void spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
-{
-    pack_map(writer, 8);
-    pack_text(writer, "version");
-    pack_u64(writer, KEEP_PROTO_VERSION);
-    pack_text(writer, "identity");
-    pack_bin(writer, spec->identity, spec->identity_bytes);
-    pack_text(writer, "lease_ms");
-    pack_u64(writer, spec->lease_ms);
-    pack_text(writer, "log_cap_bytes");
-    pack_u64(writer, spec->log_cap_bytes);
-    pack_text(writer, "working_directory");
-    pack_text(writer, spec->working_directory);
-    pack_text(writer, "entrypoint");
-    pack_text(writer, spec->entrypoint);
-    pack_text(writer, "locks");
-    pack_texts(writer, spec->lock_paths, spec->lock_count);
-    pack_text(writer, "environment");
-    pack_texts(writer, spec->environment, spec->environment_count);
 }
 
 /* Writes a private file, whole or not at all; gives its descriptor. Returns -errno on failure. */
@@ -177,7 +149,7 @@ static int run_prepare(const struct keep_spec *spec, int *alive_fd, char error[K
     }
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, KEEP_SPEC_FILE_BYTES_MAX);
-    spec_pack(&writer, spec);
+    keep_spec_pack(&writer, spec);
     if (writer.failed) {
         result = fail(error, ERR_USAGE, "the worker's environment and paths are larger than %u bytes together",
                       KEEP_SPEC_FILE_BYTES_MAX);
@@ -388,35 +360,6 @@ int keep_kill(struct keep_link *link, uint64_t grace_ms)
     return keep_proto_send(link->fd, bytes, writer.used_bytes);
 }
 
-/* 0, ERR_AGAIN for a kind of a later version, ERR_MALFORMED. */
-static int event_unpack(const uint8_t *bytes, size_t count, struct keep_event *out)
-{
-    struct pack_reader reader;
-    pack_reader_init(&reader, bytes, count);
-    uint32_t elements = pack_read_array(&reader);
-    uint64_t kind = pack_read_u64(&reader);
-    struct keep_event event = {0};
-    if (kind == KEEP_TOLD_STARTED && elements >= 4) {
-        event.kind = KEEP_EVENT_STARTED;
-        (void)pack_read_u64(&reader);
-        event.keep_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
-        event.worker_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
-    } else if (kind == KEEP_TOLD_ENDED && elements >= 2) {
-        event.kind = KEEP_EVENT_ENDED;
-        int error = keep_proto_unpack_status(&reader, &event.status);
-        if (error != 0) {
-            return error;
-        }
-    } else if (!reader.failed) {
-        return ERR_AGAIN;
-    }
-    if (reader.failed) {
-        return ERR_MALFORMED;
-    }
-    *out = event;
-    return 0;
-}
-
 /* shoal-keep is gone, or speaks nonsense: what does the disk say? */
 static int event_of_end(struct keep_link *link, struct keep_event *out)
 {
@@ -441,7 +384,7 @@ int keep_read_event(struct keep_link *link, struct keep_event *out)
         int passed_fd;
         int error = frame_reader_next(&link->reader, &bytes, &count, 0, &passed_fd);
         if (error == 0) {
-            error = event_unpack(bytes, count, out);
+            error = keep_proto_unpack_event(bytes, count, out);
             if (error == 0 && out->kind == KEEP_EVENT_ENDED) {
                 keep_close(link);
             }

@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "node/keep/proto.h"
+#include "node/keep/spec.h"
 #include "node/keep/tree.h"
 
 #define PEERS_MAX 4 /* daemons connected at a time: one, and perhaps its restarted successor */
@@ -32,16 +33,6 @@
 #define PEER_BUFFER_BYTES 256
 #define KILL_PASSES 8
 #define WAIT_MS_MAX 1000 /* one look round a second, so that a stall is seen as one */
-
-struct spec {
-    char *working_directory;
-    char *command; /* for sh -c */
-    char **environment;
-    char **locks;
-    size_t lock_count;
-    uint64_t lease_ms;
-    uint64_t log_cap_bytes;
-};
 
 struct peer {
     int fd; /* -1: none */
@@ -61,7 +52,7 @@ struct keep {
     int worker_wait_status;
     struct keep_core core;
     struct keep_log log;
-    struct spec spec;
+    struct keep_run spec;
     struct peer peers[PEERS_MAX];
 };
 
@@ -74,101 +65,7 @@ static uint64_t clock_ms(void)
 
 /* ---- the spec ---- */
 
-/* A copy of a text value of the spec; NULL if it is missing or malformed. */
-static char *text_take(struct pack_reader *reader, const char *before)
-{
-    size_t bytes;
-    const char *text = pack_read_text(reader, &bytes);
-    if (reader->failed || memchr(text, '\0', bytes) != NULL) {
-        return NULL;
-    }
-    size_t before_bytes = strlen(before);
-    char *copy = malloc(before_bytes + bytes + 1);
-    if (copy != NULL) {
-        memcpy(copy, before, before_bytes);
-        memcpy(copy + before_bytes, text, bytes);
-        copy[before_bytes + bytes] = '\0';
-    }
-    return copy;
-}
-
-/* A NULL-terminated list of copies; NULL if malformed or too long. */
-static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *count)
-{
-    size_t elements = pack_read_array(reader);
-    char **texts = reader->failed || elements > count_max ? NULL : calloc(elements + 1, sizeof *texts);
-    for (size_t i = 0; texts != NULL && i < elements; i++) {
-        texts[i] = text_take(reader, "");
-        if (texts[i] == NULL) {
-            return NULL; /* this process ends soon: nothing to free */
-        }
-    }
-    *count = elements;
-    return texts;
-}
-
-/* True if a program of this name is in the worker's PATH; then it is neither a keyword nor a special builtin. */
-static bool path_has(char *const *environment, const char *name, size_t bytes)
-{
-    const char *path = NULL;
-    for (size_t i = 0; environment[i] != NULL; i++) {
-        if (strncmp(environment[i], "PATH=", 5) == 0) {
-            path = environment[i] + 5;
-        }
-    }
-    while (path != NULL && *path != '\0') {
-        size_t part = strcspn(path, ":");
-        char file[KEEP_PATH_BYTES];
-        int n = snprintf(file, sizeof file, "%.*s/%.*s", (int)part, path, (int)bytes, name);
-        if (*path == '/' && n > 0 && (size_t)n < sizeof file && access(file, X_OK) == 0) {
-            return true;
-        }
-        path += part + (path[part] == ':' ? 1 : 0);
-    }
-    return false;
-}
-
-/* True if the shell would run one program for `entrypoint` and then have nothing left to do: no separator, pipe, subshell or
- * substitution outside quotes, and a first word that names a program. When in doubt, false. */
-static bool is_one_program(const char *entrypoint, char *const *environment)
-{
-    const char *word = entrypoint + strspn(entrypoint, " \t");
-    size_t word_bytes = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-");
-    if (word_bytes == 0 || (word[word_bytes] != '\0' && word[word_bytes] != ' ' && word[word_bytes] != '\t')) {
-        return false;
-    }
-    char quote = '\0';
-    for (const char *at = word; *at != '\0'; at++) {
-        if (quote == '\'') {
-            quote = *at == '\'' ? '\0' : quote;
-        } else if (*at == '\\' && at[1] != '\0') {
-            at++;
-        } else if (*at == '"') {
-            quote = quote == '"' ? '\0' : '"';
-        } else if (*at == '`' || *at == '(' || (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
-            return false;
-        } else if (*at == '\'' && quote == '\0') {
-            quote = '\'';
-        }
-    }
-    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
-}
-
-/* What sh -c is given. A shell that stays between this process and the program would hide how the program ended, die of the
- * SIGTERM that the program has its grace for, and, should this process be killed, die alone: PR_SET_PDEATHSIG does not
- * pass a fork. Not every sh replaces itself by a single program unasked (dash 0.5.12 does not), so it is asked to. */
-static char *command_take(struct pack_reader *entrypoint, char *const *environment)
-{
-    struct pack_reader again = *entrypoint;
-    char *command = text_take(entrypoint, "");
-    if (command == NULL || environment == NULL || !is_one_program(command, environment)) {
-        return command;
-    }
-    free(command);
-    return text_take(&again, "exec ");
-}
-
-static int spec_read(int directory_fd, struct spec *out)
+static int spec_read(int directory_fd, struct keep_run *out)
 {
     uint8_t *bytes;
     size_t count;
@@ -176,35 +73,10 @@ static int spec_read(int directory_fd, struct spec *out)
     if (error != 0) {
         return error;
     }
-    struct pack_reader reader;
-    pack_reader_init(&reader, bytes, count);
-    struct pack_reader working_directory = pack_find(&reader, "working_directory");
-    struct pack_reader entrypoint = pack_find(&reader, "entrypoint");
-    struct pack_reader locks = pack_find(&reader, "locks");
-    struct pack_reader environment = pack_find(&reader, "environment");
-    struct pack_reader lease = pack_find(&reader, "lease_ms");
-    struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
-    size_t environment_count;
-    out->working_directory = text_take(&working_directory, "");
-    out->locks = texts_take(&locks, KEEP_LOCKS_MAX, &out->lock_count);
-    out->environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
-    out->command = command_take(&entrypoint, out->environment);
-    out->lease_ms = pack_read_u64(&lease);
-    out->log_cap_bytes = pack_read_u64(&log_cap);
+    error = keep_run_read(bytes, count, out);
     explicit_bzero(bytes, count);
     free(bytes);
-    return out->working_directory == NULL || out->command == NULL || out->locks == NULL || out->environment == NULL ||
-                   lease.failed || log_cap.failed || out->lease_ms == 0 || out->log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN
-               ? ERR_MALFORMED
-               : 0;
-}
-
-/* The environment may hold keys: once the worker has its copy, this process forgets them. */
-static void spec_wipe(struct spec *spec)
-{
-    for (size_t i = 0; spec->environment[i] != NULL; i++) {
-        explicit_bzero(spec->environment[i], strlen(spec->environment[i]));
-    }
+    return error;
 }
 
 /* ---- telling daemons ---- */
@@ -288,12 +160,8 @@ static void peer_accept(struct keep *keep)
 
 static void peer_command(struct keep *keep, const uint8_t *bytes, size_t count)
 {
-    struct pack_reader reader;
-    pack_reader_init(&reader, bytes, count);
-    uint32_t elements = pack_read_array(&reader);
-    uint64_t kind = pack_read_u64(&reader);
-    uint64_t grace_ms = kind == KEEP_COMMAND_KILL && elements >= 2 ? pack_read_u64(&reader) : 0;
-    if (reader.failed) {
+    uint64_t kind, grace_ms;
+    if (keep_proto_unpack_command(bytes, count, &kind, &grace_ms) != 0) {
         return;
     }
     keep_core_heard(&keep->core, clock_ms());
@@ -378,7 +246,7 @@ static void status_reserve(struct keep *keep)
 }
 
 /* The index of the lock that could not be taken, with errno; -1 if all are held now. */
-static int locks_take(struct keep *keep, const struct spec *spec)
+static int locks_take(struct keep *keep, const struct keep_run *spec)
 {
     for (size_t i = 0; i < spec->lock_count; i++) {
         int fd = open(spec->locks[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -427,7 +295,7 @@ _Noreturn static void child_fail(int report_fd, const char *step)
     _exit(written == (ssize_t)sizeof failure ? 126 : 125);
 }
 
-_Noreturn static void child_run(const struct keep *keep, const struct spec *spec, pid_t parent, int output_fd,
+_Noreturn static void child_run(const struct keep *keep, const struct keep_run *spec, pid_t parent, int output_fd,
                                 int report_fd)
 {
     if (setsid() < 0) {
@@ -466,7 +334,7 @@ _Noreturn static void child_run(const struct keep *keep, const struct spec *spec
 }
 
 /* Starts the worker: 0, or -1 with `failure` filled in. */
-static int worker_start(struct keep *keep, const struct spec *spec, struct child_failure *failure)
+static int worker_start(struct keep *keep, const struct keep_run *spec, struct child_failure *failure)
 {
     int output[2];
     int report[2];
@@ -671,7 +539,7 @@ static int signals_take(struct keep *keep)
 
 static int keep_start(struct keep *keep)
 {
-    struct spec *spec = &keep->spec;
+    struct keep_run *spec = &keep->spec;
     status_reserve(keep);
     if (keep->status_fd < 0) {
         return finish_not_started(keep, "the run directory cannot be written: %s", strerror(errno));
@@ -704,7 +572,7 @@ static int keep_start(struct keep *keep)
         return finish_not_started(keep, "%.60s failed for %.120s: %s", failure.step, spec->working_directory,
                                   strerror(failure.error));
     }
-    spec_wipe(spec);
+    keep_run_wipe(spec); /* once the worker has its copy, this process forgets them */
     keep_log_init(&keep->log, keep->directory_fd, spec->log_cap_bytes);
     keep_core_init(&keep->core, clock_ms(), spec->lease_ms);
     keep_run_to_end(keep);

@@ -33,6 +33,49 @@ int keep_proto_send(int fd, const uint8_t *bytes, size_t count)
     return (size_t)n == count + 4 ? 0 : ERR_IO;
 }
 
+int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t elements = pack_read_array(&reader);
+    uint64_t command = pack_read_u64(&reader);
+    uint64_t grace = command == KEEP_COMMAND_KILL && elements >= 2 ? pack_read_u64(&reader) : 0;
+    if (reader.failed) {
+        return ERR_MALFORMED;
+    }
+    *kind = command;
+    *grace_ms = grace;
+    return 0;
+}
+
+int keep_proto_unpack_event(const uint8_t *bytes, size_t count, struct keep_event *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t elements = pack_read_array(&reader);
+    uint64_t kind = pack_read_u64(&reader);
+    struct keep_event event = {0};
+    if (kind == KEEP_TOLD_STARTED && elements >= 4) {
+        event.kind = KEEP_EVENT_STARTED;
+        (void)pack_read_u64(&reader);
+        event.keep_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
+        event.worker_pid = (int32_t)pack_read_u64_max(&reader, INT32_MAX);
+    } else if (kind == KEEP_TOLD_ENDED && elements >= 2) {
+        event.kind = KEEP_EVENT_ENDED;
+        int error = keep_proto_unpack_status(&reader, &event.status);
+        if (error != 0) {
+            return error;
+        }
+    } else if (!reader.failed) {
+        return ERR_AGAIN;
+    }
+    if (reader.failed) {
+        return ERR_MALFORMED;
+    }
+    *out = event;
+    return 0;
+}
+
 void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status *status)
 {
     pack_map(writer, 4);

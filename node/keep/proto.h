@@ -37,6 +37,13 @@ enum keep_told {
 /* Sends one frame of at most KEEP_FRAME_BYTES_MAX without ever waiting. 0; ERR_AGAIN: no room; ERR_CLOSED, ERR_IO. */
 int keep_proto_send(int fd, const uint8_t *bytes, size_t count);
 
+/* What a daemon told: `*kind` is an enum keep_command or one of a later version; `*grace_ms` is 0 where there is none. 0 or
+ * ERR_MALFORMED. */
+int keep_proto_unpack_command(const uint8_t *bytes, size_t count, uint64_t *kind, uint64_t *grace_ms);
+
+/* What shoal-keep told. 0; ERR_AGAIN: a kind of a later version, to be skipped; ERR_MALFORMED. */
+int keep_proto_unpack_event(const uint8_t *bytes, size_t count, struct keep_event *out);
+
 /* A status as a MessagePack map; unpack: 0 or ERR_MALFORMED. */
 void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status *status);
 int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out);

@@ -1,0 +1,187 @@
+#include "node/keep/spec.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/pack.h"
+#include "node/keep/proto.h"
+
+static void pack_texts(struct pack_writer *writer, const char *const *texts, size_t count)
+{
+    pack_array(writer, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        pack_text(writer, texts[i]);
+    }
+}
+
+void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
+{
+    pack_map(writer, 8);
+    pack_text(writer, "version");
+    pack_u64(writer, KEEP_PROTO_VERSION);
+    pack_text(writer, "identity");
+    pack_bin(writer, spec->identity, spec->identity_bytes);
+    pack_text(writer, "lease_ms");
+    pack_u64(writer, spec->lease_ms);
+    pack_text(writer, "log_cap_bytes");
+    pack_u64(writer, spec->log_cap_bytes);
+    pack_text(writer, "working_directory");
+    pack_text(writer, spec->working_directory);
+    pack_text(writer, "entrypoint");
+    pack_text(writer, spec->entrypoint);
+    pack_text(writer, "locks");
+    pack_texts(writer, spec->lock_paths, spec->lock_count);
+    pack_text(writer, "environment");
+    pack_texts(writer, spec->environment, spec->environment_count);
+}
+
+/* A copy of a text value; NULL if it is missing or malformed. */
+static char *text_take(struct pack_reader *reader, const char *before)
+{
+    size_t bytes;
+    const char *text = pack_read_text(reader, &bytes);
+    if (reader->failed || memchr(text, '\0', bytes) != NULL) {
+        return NULL;
+    }
+    size_t before_bytes = strlen(before);
+    char *copy = malloc(before_bytes + bytes + 1);
+    if (copy != NULL) {
+        memcpy(copy, before, before_bytes);
+        memcpy(copy + before_bytes, text, bytes);
+        copy[before_bytes + bytes] = '\0';
+    }
+    return copy;
+}
+
+static void texts_free(char **texts)
+{
+    for (size_t i = 0; texts != NULL && texts[i] != NULL; i++) {
+        explicit_bzero(texts[i], strlen(texts[i]));
+        free(texts[i]);
+    }
+    free(texts);
+}
+
+/* A list of copies that ends in NULL; NULL if malformed or too long. */
+static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *count)
+{
+    size_t elements = pack_read_array(reader);
+    char **texts = reader->failed || elements > count_max ? NULL : calloc(elements + 1, sizeof *texts);
+    for (size_t i = 0; texts != NULL && i < elements; i++) {
+        texts[i] = text_take(reader, "");
+        if (texts[i] == NULL) {
+            texts_free(texts);
+            return NULL;
+        }
+    }
+    *count = elements;
+    return texts;
+}
+
+/* True if a program of this name is in the worker's PATH; then it is neither a keyword nor a special builtin. */
+static bool path_has(char *const *environment, const char *name, size_t bytes)
+{
+    const char *path = NULL;
+    for (size_t i = 0; environment[i] != NULL; i++) {
+        if (strncmp(environment[i], "PATH=", 5) == 0) {
+            path = environment[i] + 5;
+        }
+    }
+    while (path != NULL && *path != '\0') {
+        size_t part = strcspn(path, ":");
+        char file[KEEP_PATH_BYTES];
+        int n = snprintf(file, sizeof file, "%.*s/%.*s", (int)part, path, (int)bytes, name);
+        if (*path == '/' && n > 0 && (size_t)n < sizeof file && access(file, X_OK) == 0) {
+            return true;
+        }
+        path += part + (path[part] == ':' ? 1 : 0);
+    }
+    return false;
+}
+
+/* True if the shell would run one program for `entrypoint` and then have nothing left to do: no separator, pipe, subshell or
+ * substitution outside quotes, and a first word that names a program. When in doubt, false. */
+static bool is_one_program(const char *entrypoint, char *const *environment)
+{
+    const char *word = entrypoint + strspn(entrypoint, " \t");
+    size_t word_bytes = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-");
+    if (word_bytes == 0 || (word[word_bytes] != '\0' && word[word_bytes] != ' ' && word[word_bytes] != '\t')) {
+        return false;
+    }
+    char quote = '\0';
+    for (const char *at = word; *at != '\0'; at++) {
+        if (quote == '\'') {
+            quote = *at == '\'' ? '\0' : quote;
+        } else if (*at == '\\' && at[1] != '\0') {
+            at++;
+        } else if (*at == '"') {
+            quote = quote == '"' ? '\0' : '"';
+        } else if (*at == '`' || *at == '(' || (quote == '\0' && strchr(";&|)\n", *at) != NULL)) {
+            return false;
+        } else if (*at == '\'' && quote == '\0') {
+            quote = '\'';
+        }
+    }
+    return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
+}
+
+/* What sh -c is given. A shell that stays between this process and the program would hide how the program ended, die of the
+ * SIGTERM that the program has its grace for, and, should this process be killed, die alone: PR_SET_PDEATHSIG does not
+ * pass a fork. Not every sh replaces itself by a single program unasked (dash 0.5.12 does not), so it is asked to. */
+static char *command_take(struct pack_reader *entrypoint, char *const *environment)
+{
+    struct pack_reader again = *entrypoint;
+    char *command = text_take(entrypoint, "");
+    if (command == NULL || environment == NULL || !is_one_program(command, environment)) {
+        return command;
+    }
+    free(command);
+    return text_take(&again, "exec ");
+}
+
+int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out)
+{
+    struct keep_run run = {0};
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    struct pack_reader working_directory = pack_find(&reader, "working_directory");
+    struct pack_reader entrypoint = pack_find(&reader, "entrypoint");
+    struct pack_reader locks = pack_find(&reader, "locks");
+    struct pack_reader environment = pack_find(&reader, "environment");
+    struct pack_reader lease = pack_find(&reader, "lease_ms");
+    struct pack_reader log_cap = pack_find(&reader, "log_cap_bytes");
+    size_t environment_count;
+    run.working_directory = text_take(&working_directory, "");
+    run.locks = texts_take(&locks, KEEP_LOCKS_MAX, &run.lock_count);
+    run.environment = texts_take(&environment, KEEP_ENVIRONMENT_MAX, &environment_count);
+    run.command = command_take(&entrypoint, run.environment);
+    run.lease_ms = pack_read_u64(&lease);
+    run.log_cap_bytes = pack_read_u64(&log_cap);
+    if (run.working_directory == NULL || run.command == NULL || run.locks == NULL || run.environment == NULL ||
+        lease.failed || log_cap.failed || run.lease_ms == 0 || run.log_cap_bytes < KEEP_LOG_CAP_BYTES_MIN) {
+        keep_run_close(&run);
+        return ERR_MALFORMED;
+    }
+    *out = run;
+    return 0;
+}
+
+void keep_run_wipe(struct keep_run *run)
+{
+    for (size_t i = 0; run->environment[i] != NULL; i++) {
+        explicit_bzero(run->environment[i], strlen(run->environment[i]));
+    }
+}
+
+void keep_run_close(struct keep_run *run)
+{
+    free(run->working_directory);
+    free(run->command);
+    texts_free(run->environment);
+    texts_free(run->locks);
+    *run = (struct keep_run){0};
+}

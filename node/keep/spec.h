@@ -1,0 +1,29 @@
+#ifndef NODE_KEEP_SPEC_H
+#define NODE_KEEP_SPEC_H
+/* The file KEEP_FILE_SPEC: what the daemon wants run, and what shoal-keep makes of it. A MessagePack map in which unknown
+ * keys are ignored. */
+
+#include "node/keep/keep.h"
+
+void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec);
+
+struct keep_run {
+    char *working_directory;
+    char *command;      /* for sh -c */
+    char **environment; /* ends in NULL */
+    char **locks;
+    size_t lock_count;
+    uint64_t lease_ms;
+    uint64_t log_cap_bytes;
+};
+
+/* Copies everything. ERR_MALFORMED (also where a rule of node/keep/keep.h is broken, or memory is short): `*out` is untouched. */
+int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out);
+
+/* The environment may hold keys: its bytes are overwritten. */
+void keep_run_close(struct keep_run *run);
+
+/* Overwrites the bytes alone, for a process that lives on beside the worker. */
+void keep_run_wipe(struct keep_run *run);
+
+#endif

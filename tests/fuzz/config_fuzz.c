@@ -1,0 +1,90 @@
+/* Packed configurations, as experiment records of any peer hold them, and the trials that follow from them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "node/core/config.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/facts_make.h"
+
+static void check_trial(const struct config *config, uint32_t index)
+{
+    static uint8_t values[SEARCH_VALUES_BYTES_MAX];
+    static char text[8 * SEARCH_VALUES_BYTES_MAX];
+    struct search_space space = config_search_space(config);
+    struct pack_writer writer;
+    pack_writer_init(&writer, values, sizeof values);
+    CHECK(search_trial_values(&space, config->seed, index, &writer) == 0 && !writer.failed);
+    struct pack_reader reader;
+    pack_reader_init(&reader, values, writer.used_bytes);
+    CHECK(json_from_pack(&reader, text, sizeof text) == 0);
+}
+
+void fuzz_one(const uint8_t *data, size_t size)
+{
+    static uint8_t first[CONFIG_PACKED_BYTES_MAX], second[CONFIG_PACKED_BYTES_MAX];
+    struct pack_reader reader;
+    struct config config, again;
+    pack_reader_init(&reader, data, size);
+    if (config_unpack(&reader, &config) != 0) {
+        CHECK(reader.failed);
+        return;
+    }
+    struct search_space space = config_search_space(&config);
+    uint32_t trials;
+    CHECK(search_trial_count(&space, &trials) == 0 && trials >= 1 && trials <= SEARCH_TRIALS_MAX);
+    check_trial(&config, 0);
+    check_trial(&config, trials - 1);
+    struct pack_writer writer, other;
+    pack_writer_init(&writer, first, sizeof first);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    pack_reader_init(&reader, first, writer.used_bytes);
+    CHECK(config_unpack(&reader, &again) == 0);
+    pack_writer_init(&other, second, sizeof second);
+    config_pack(&other, &again);
+    CHECK(other.used_bytes == writer.used_bytes && memcmp(first, second, writer.used_bytes) == 0);
+}
+
+/* The parameters of each kind, and what may be said about them. */
+static uint32_t space_make(uint8_t *out, size_t size)
+{
+    static const uint8_t one[] = {0x01}, three[] = {0x93, 0x01, 0xa1, 'x', 0xc3};
+    static const struct search_parameter parameters[] = {
+        {.name = "hidden", .kind = SEARCH_CONST, .values = one, .values_bytes = sizeof one},
+        {.name = "a.choice", .kind = SEARCH_CATEGORICAL, .values = three, .values_bytes = sizeof three},
+        {.name = "a.layers", .kind = SEARCH_INT, .minval = 1, .maxval = 4, .count = 2},
+        {.name = "b", .kind = SEARCH_DOUBLE, .minval = 0.5, .maxval = 1.5, .count = 3},
+        {.name = "c", .kind = SEARCH_LOG, .minval = -4, .maxval = -1, .base = 10, .count = 2}};
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, size);
+    pack_array(&writer, sizeof parameters / sizeof parameters[0]);
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        search_parameter_pack(&writer, &parameters[i]);
+    }
+    CHECK(!writer.failed);
+    return (uint32_t)writer.used_bytes;
+}
+
+void fuzz_seeds(void)
+{
+    static uint8_t packed[CONFIG_PACKED_BYTES_MAX], space[1024];
+    static const uint8_t environment[] = {0x81, 0xa1, 'A', 0xa1, '1'}, labels[] = {0x91, 0xa4, 'f', 'a', 's', 't'};
+    for (int kind = SEARCH_SINGLE; kind <= SEARCH_RANDOM; kind++) {
+        struct config config;
+        make_config(&config, 5, 2);
+        config.searcher = (enum search_kind)kind;
+        config.hyperparameters = space;
+        config.hyperparameters_bytes = space_make(space, sizeof space);
+        config.environment = environment;
+        config.environment_bytes = sizeof environment;
+        config.labels = labels;
+        config.labels_bytes = sizeof labels;
+        if (kind == SEARCH_SINGLE) {
+            make_config(&config, 1, 0); /* one random parameter alone */
+        }
+        fuzz_seed(packed, make_packed_config(&config, packed));
+    }
+}

@@ -1,0 +1,99 @@
+#include "tests/fuzz/seed_records.h"
+
+#include "gossip/lease.h"
+
+struct maker {
+    struct made *out;
+    uint32_t count;
+};
+
+static void say(struct maker *maker, node_id writer, enum fact_kind kind, struct fact_key key, const void *fact)
+{
+    make_record(&maker->out[maker->count], writer, 1ull << 32, maker->count + 1, kind, key, fact);
+    maker->count++;
+}
+
+static void say_members(struct maker *maker, const struct person people[2])
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fact_member member = make_member(&people[i]);
+        struct fact_node node = make_node(&people[i], 2);
+        say(maker, people[0].id, FACT_MEMBER, fact_key_node_id(people[i].id), &member);
+        say(maker, people[i].id, FACT_NODE, fact_key_empty(), &node);
+    }
+    struct fact_invite invite = {.expires_s = 2000000000};
+    say(maker, people[0].id, FACT_INVITE, fact_key_public_key(people[1].public_key), &invite);
+}
+
+static void say_experiment(struct maker *maker, const struct person people[2])
+{
+    static uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    experiment_id id = make_experiment_id(0);
+    struct config config;
+    make_config(&config, 3, 1);
+    struct fact_experiment experiment = {.submitted_s = 1700000000, .code = {{1}}, .code_bytes = 1234, .config_text = {{2}}};
+    experiment.config = packed;
+    experiment.config_bytes = make_packed_config(&config, packed);
+    say(maker, people[0].id, FACT_EXPERIMENT, fact_key_experiment(id), &experiment);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fact_control control = {.lamport = 3 + i, .paused = i == 0};
+        struct fact_claim claim = {.term = 4 + i, .released = i == 0};
+        say(maker, people[i].id, FACT_CONTROL, fact_key_experiment(id), &control);
+        say(maker, people[i].id, FACT_CLAIM, fact_key_experiment(id), &claim);
+    }
+}
+
+static void say_attempt(struct maker *maker, const struct person people[2], uint32_t trial, enum fact_reason reason)
+{
+    attempt_id id = make_attempt_id(0, trial, 1, 5, people[1].id);
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    uint32_t metrics_bytes = make_metrics(metrics, 0.5 + trial);
+    struct fact_attempt attempt = {.member_count = 1, .members = {{people[0].id, trial}}};
+    struct fact_slot slot = {.state = LEASE_LEASED, .attempt = id, .token_hash = {9}};
+    struct fact_worker worker = {.state = FACT_WORKER_ENDED, .host = "a.host", .master_port = 4000, .data_port = 4001,
+                                 .generation = 1, .step = 70, .reason = reason, .exit_code = reason == FACT_FAILED ? 3 : 0,
+                                 .started_s = 1700000010, .metrics = metrics, .metrics_bytes = metrics_bytes,
+                                 .tail = "the last line\n"};
+    struct fact_verdict verdict = {.reason = reason, .step = 70, .metrics = metrics, .metrics_bytes = metrics_bytes,
+                                   .duration_s = 60, .why = "It ended."};
+    struct fact_manifest manifest = {.blob = {{7}}, .bytes = 4096, .holder_count = 2,
+                                     .holders = {people[0].id, people[1].id}, .durable = true};
+    say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
+    say(maker, people[0].id, FACT_SLOT, fact_key_slot(trial), &slot);
+    say(maker, people[0].id, FACT_WORKER, fact_key_worker(&id, 0), &worker);
+    say(maker, people[1].id, FACT_VERDICT, fact_key_verdict(&id), &verdict);
+    say(maker, people[0].id, FACT_MANIFEST, fact_key_manifest(&id, 70), &manifest);
+}
+
+/* As much as a record can hold. */
+static void say_full(struct maker *maker, const struct person people[2])
+{
+    attempt_id id = make_attempt_id(0, 2, 1, 5, people[1].id);
+    struct fact_node node = make_node(&people[1], FACT_SLOTS_MAX);
+    struct fact_attempt attempt = {.member_count = FACT_MEMBERS_MAX};
+    struct fact_manifest manifest = {.blob = {{8}}, .bytes = 1, .holder_count = FACT_HOLDERS_MAX};
+    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+        attempt.members[i] = (struct fact_assignment){people[1].id, i};
+    }
+    for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
+        manifest.holders[i] = people[1].id;
+    }
+    for (node.address_count = 1; node.address_count < FACT_ADDRESSES_MAX; node.address_count++) {
+        memcpy(node.addresses[node.address_count], node.addresses[0], FACT_ADDRESS_BYTES);
+    }
+    say(maker, people[1].id, FACT_NODE, fact_key_empty(), &node);
+    say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
+    say(maker, people[1].id, FACT_MANIFEST, fact_key_manifest(&id, 5), &manifest);
+}
+
+uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
+{
+    struct person people[2] = {make_person(0), make_person(1)};
+    struct maker maker = {out, 0};
+    say_members(&maker, people);
+    say_experiment(&maker, people);
+    say_attempt(&maker, people, 0, FACT_COMPLETED);
+    say_attempt(&maker, people, 1, FACT_FAILED);
+    say_full(&maker, people);
+    return maker.count;
+}

@@ -1,0 +1,101 @@
+/* Entries of series (metric points, logs) as a peer sends them: u8 length of the prefix, the prefix, then entries. They are
+ * stored, read back in order, and shown. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "node/bulk/wire.h"
+#include "store/chunks_lmdb.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/scratch.h"
+
+#define ENTRIES_MAX 64
+
+struct walk {
+    uint64_t next_sequence;
+    size_t count;
+    bool wrapped;
+};
+
+static struct chunks *store(void)
+{
+    static struct chunks *chunks;
+    char error[512];
+    if (chunks == NULL) {
+        CHECK(chunks_open(scratch_directory(), &chunks, error, sizeof error) == 0);
+    }
+    return chunks;
+}
+
+/* A point of a metric goes to users as JSON if it is MessagePack. */
+static int see_entry(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    static char text[1u << 19];
+    struct walk *walk = context;
+    CHECK(!walk->wrapped && sequence >= walk->next_sequence);
+    walk->next_sequence = sequence + 1;
+    walk->wrapped = walk->next_sequence == 0;
+    walk->count++;
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    (void)json_from_pack(&reader, text, sizeof text);
+    return 0;
+}
+
+static size_t read_entries(const uint8_t *bytes, size_t count, const uint8_t *prefix, size_t prefix_bytes,
+                           struct series_entry out[ENTRIES_MAX])
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    size_t entries = 0;
+    const uint8_t *entry;
+    while (entries < ENTRIES_MAX && bulk_wire_entry_read(&reader, &out[entries].sequence, &entry, &out[entries].count)) {
+        out[entries].bytes = entry;
+        out[entries].prefix = prefix;
+        out[entries].prefix_bytes = prefix_bytes;
+        entries++;
+    }
+    return entries;
+}
+
+void fuzz_one(const uint8_t *data, size_t size)
+{
+    struct series_entry entries[ENTRIES_MAX];
+    size_t prefix_bytes = size > 0 ? data[0] : 0;
+    if (size < 1 + prefix_bytes) {
+        return;
+    }
+    const uint8_t *prefix = data + 1;
+    size_t count = read_entries(prefix + prefix_bytes, size - 1 - prefix_bytes, prefix, prefix_bytes, entries);
+    if (count == 0 || series_append_batch(store(), entries, count) != 0) {
+        return;
+    }
+    struct walk walk = {0};
+    uint64_t last = 0, highest = 0;
+    CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &walk) == 0);
+    CHECK(walk.count >= 1 && walk.count <= count);
+    for (size_t i = 0; i < count; i++) {
+        highest = entries[i].sequence > highest ? entries[i].sequence : highest;
+    }
+    CHECK(series_last(store(), prefix, prefix_bytes, &last) == 0 && last == highest);
+    CHECK(series_delete(store(), prefix, prefix_bytes) == 0);
+    struct walk none = {0};
+    CHECK(series_read(store(), prefix, prefix_bytes, 0, see_entry, &none) == 0 && none.count == 0);
+}
+
+void fuzz_seeds(void)
+{
+    static const uint8_t point[] = {0x82, 0xa4, 's', 't', 'e', 'p', 0x07, 0xa1, 'm', 0x81, 0xa1, 'x', 0xcb, 0x3f, 0xe0, 0, 0, 0, 0, 0, 0};
+    uint8_t input[256] = {4, 'm', 0, 1, 2};
+    struct pack_writer writer;
+    pack_writer_init(&writer, input + 5, sizeof input - 5);
+    bulk_wire_entry_write(&writer, 3, point, sizeof point);
+    bulk_wire_entry_write(&writer, 1, (const uint8_t *)"a line\n", 7);
+    bulk_wire_entry_write(&writer, 3, point, sizeof point);
+    bulk_wire_entry_write(&writer, UINT64_MAX, point, 0);
+    CHECK(!writer.failed);
+    fuzz_seed(input, 5 + writer.used_bytes);
+    fuzz_seed(input, 5 + 4);
+}
