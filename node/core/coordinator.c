@@ -241,6 +241,7 @@ struct attempt_sight {
     uint32_t completed, failed, stopped, lost; /* by their owners' word */
     uint32_t away;                             /* not ended, and their node is lost (DESIGN 6) */
     uint32_t unsure;                           /* not ended, and their node does not answer, or may not */
+    uint32_t overdue;                          /* ... of these: for longer than patience lasts */
     uint32_t idle;                             /* not ended, but the slot is not leased to it (yet, or any more) */
     bool heard_since_failure;                  /* every other member's node has spoken since */
 };
@@ -262,11 +263,12 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
         }
         bool is_self = node_id_equal(member->node, core->options.self);
         if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
-            patience = patience == 0 ? patience_ms(core, experiment) : patience;
-            if (core_node_lost(core, member->node, patience)) {
+            if (core_node_lost(core, member->node, UINT64_MAX)) {
                 sight.away++;
             } else {
+                patience = patience == 0 ? patience_ms(core, experiment) : patience;
                 sight.unsure++;
+                sight.overdue += core_node_lost(core, member->node, patience);
             }
             continue;
         }
@@ -382,6 +384,34 @@ static void renew(struct node_core *core, const struct core_coordination *coordi
             ask_owner(core, attempt->members[rank].node, &message);
         }
     }
+}
+
+/* ---- partitions -------------------------------------------------------------------------------------------------------------- */
+
+static bool has_left(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && member->left;
+}
+
+/* True on the side of a partition that starts nothing new: with less than half of the roster, at half without its lowest
+ * id. What runs there goes on. */
+static bool minority_pauses(const struct node_core *core, const struct view_experiment *experiment)
+{
+    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY) {
+        return false;
+    }
+    uint32_t alive = 0, total = 0;
+    bool has_lowest = false;
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        if (has_left(core, core->election_members[i].node)) {
+            continue;
+        }
+        has_lowest |= total == 0 && core->election_members[i].alive;
+        total++;
+        alive += core->election_members[i].alive;
+    }
+    return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
 
 /* ---- gangs ------------------------------------------------------------------------------------------------------------------ */
@@ -525,10 +555,12 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
 }
 
 /* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
-static bool gang_is_wanted(const struct view_experiment *experiment, const struct core_gang *gang)
+static bool gang_is_wanted(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct core_gang *gang)
 {
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
+        (gang->state == CORE_GANG_RESERVING && minority_pauses(core, experiment)) ||
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
@@ -554,7 +586,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
-    if (!gang_is_wanted(experiment, gang)) {
+    if (!gang_is_wanted(core, experiment, gang)) {
         gang_abort(core, coordination, gang, "it is not wanted any more");
         return;
     }
@@ -634,7 +666,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
             arena_give(&core->arena, gang, sizeof *gang);
             return true;
         }
-        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(experiment, gang)) {
+        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");
             return true;
         }
@@ -777,24 +809,42 @@ static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, stru
 }
 
 /* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
- * first do different work: how many nodes stand before the first one of ours. */
-static uint32_t side_rank(const struct node_core *core, experiment_id experiment, uint32_t trial)
+ * first do different work. A side's rank of a trial is how many nodes of the others stand before the first of its own;
+ * where that is 0, those come first of which the others' rank is highest. So the order of one side is that of the other
+ * side backwards (equal ranks by index, on the other side from the end), and two sides meet only when all is done. */
+struct claim_order {
+    int32_t rank; /* below 0: ours, and this is minus the others' rank; 0: nobody is away */
+    uint32_t index;
+};
+
+static bool claimed_before(struct claim_order a, struct claim_order b)
+{
+    if (a.rank != b.rank) {
+        return a.rank < b.rank;
+    }
+    return a.rank <= 0 ? a.index < b.index : a.index > b.index;
+}
+
+static struct claim_order claim_order_of(const struct node_core *core, experiment_id experiment, uint32_t trial)
 {
     uint8_t key[EXPERIMENT_ID_BYTES + 4];
     memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
     bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
-    uint64_t best_ours = 0;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
+    uint64_t weights[NODE_MEMBERS_MAX];
+    uint64_t best[2] = {0, 0}; /* of those away, of ours */
+    uint32_t count = core->election_member_count < NODE_MEMBERS_MAX ? core->election_member_count : NODE_MEMBERS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
         const struct election_member *member = &core->election_members[i];
-        uint64_t weight = rendezvous_weight(member->node, key, sizeof key);
-        best_ours = member->alive && weight > best_ours ? weight : best_ours;
+        weights[i] = has_left(core, member->node) ? 0 : rendezvous_weight(member->node, key, sizeof key);
+        best[member->alive] = weights[i] > best[member->alive] ? weights[i] : best[member->alive];
     }
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        const struct election_member *member = &core->election_members[i];
-        before += !member->alive && rendezvous_weight(member->node, key, sizeof key) > best_ours;
+    struct claim_order order = {0, trial};
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_ours = core->election_members[i].alive;
+        order.rank += !is_ours && weights[i] > best[1];
+        order.rank -= is_ours && best[0] > 0 && weights[i] > best[0];
     }
-    return before;
+    return order;
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the
@@ -847,60 +897,44 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     return true;
 }
 
+static bool is_whole(const struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        if (!core->election_members[i].alive && !has_left(core, core->election_members[i].node)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
                          const struct view_experiment *experiment, uint32_t *out)
 {
-    bool is_whole = true;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        is_whole &= core->election_members[i].alive;
-    }
-    bool found = false;
-    uint32_t best_rank = 0;
-    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+    bool by_index = is_whole(core), found = false;
+    struct claim_order best = {0, 0};
+    for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
-        uint32_t rank = is_whole ? 0 : side_rank(core, experiment->id, i);
-        if (!found || rank < best_rank) {
+        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        if (!found || claimed_before(order, best)) {
             found = true;
-            best_rank = rank;
-            *out = i;
-        }
-        if (rank == 0) {
-            break;
+            best = order;
         }
     }
+    *out = best.index;
     return found;
 }
 
-static bool minority_pauses(const struct node_core *core, const struct view_experiment *experiment)
-{
-    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY) {
-        return false;
-    }
-    uint32_t alive = 0, total = 0;
-    bool has_lowest = false;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        const struct view_member *member = view_find_member(&core->view, core->election_members[i].node);
-        if (member != NULL && member->left) {
-            continue;
-        }
-        has_lowest |= total == 0 && core->election_members[i].alive;
-        total++;
-        alive += core->election_members[i].alive;
-    }
-    return alive * 2 < total || (alive * 2 == total && !has_lowest);
-}
+/* Where a gang could go now. */
+struct place {
+    uint32_t member_count;
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+};
 
-/* Starts one gang for the first pending trial, if enough slots are free. */
-static bool start_one(struct node_core *core, struct core_coordination *coordination,
-                      const struct view_experiment *experiment)
+static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
+                       const struct view_trial *trial, struct place *out)
 {
-    uint32_t index = 0;
-    if (!next_pending(core, coordination, experiment, &index)) {
-        return false;
-    }
-    const struct view_trial *trial = view_find_trial(experiment, index);
     struct choice choices[CHOICES_MAX];
     uint32_t at_best;
     uint32_t count = collect_choices(core, experiment, trial, choices, &at_best);
@@ -908,13 +942,26 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
     if (at_best < wanted && at_best >= experiment->config->min_slots) {
         wanted = at_best;
     }
+    out->member_count = wanted;
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+}
+
+/* Starts one gang for the first pending trial, if enough slots are free. */
+static bool start_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
+{
+    uint32_t index = 0;
+    struct place place;
+    if (!next_pending(core, coordination, experiment, &index)) {
+        return false;
+    }
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    if (!find_place(core, experiment, trial, &place)) {
+        return false;
+    }
     struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
     if (gang == NULL) {
         core->counters.full++;
-        return false;
-    }
-    if (wanted > FACT_MEMBERS_MAX || !choose(choices, count, wanted, gang->members)) {
-        arena_give(&core->arena, gang, sizeof *gang);
         return false;
     }
     uint32_t number = 1;
@@ -927,12 +974,47 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
     gang->attempt.number = number;
     gang->attempt.term = coordination->election.highest.term;
     gang->attempt.coordinator = core->options.self;
-    gang->member_count = wanted;
+    gang->member_count = place.member_count;
+    memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
     gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     core_secret(core, gang->group_key, sizeof gang->group_key);
     gang->next = coordination->gangs;
     coordination->gangs = gang;
     gang_reserve_next(core, experiment, gang);
+    return true;
+}
+
+/* What may be running on unreachable nodes comes last: only when nothing else is pending and there is room for it, and
+ * only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is well. */
+static bool claim_overdue(struct node_core *core, struct core_coordination *coordination,
+                          const struct view_experiment *experiment)
+{
+    uint32_t index;
+    struct place place;
+    const struct view_attempt *claimed = NULL;
+    struct claim_order best = {0, 0};
+    if (is_whole(core) || next_pending(core, coordination, experiment, &index)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (highest == NULL || !highest->assigned || highest->verdicts != NULL || view_trial_completed(trial) != NULL ||
+            view_trial_state(experiment, i) != VIEW_TRIAL_RUNNING) {
+            continue;
+        }
+        struct core_watch *watch = watch_row(core, coordination, &highest->id);
+        struct claim_order order = claim_order_of(core, experiment->id, i);
+        if (watch != NULL && look(core, experiment, highest, watch).overdue > 0 &&
+            (claimed == NULL || claimed_before(order, best))) {
+            claimed = highest;
+            best = order;
+        }
+    }
+    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index], &place)) {
+        return false;
+    }
+    put_verdict(core, claimed, FACT_LOST, "its node has not answered for a long time, and nothing else is left to do");
     return true;
 }
 
@@ -962,7 +1044,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
-        if (!start_one(core, coordination, experiment)) {
+        if (!start_one(core, coordination, experiment) && !claim_overdue(core, coordination, experiment)) {
             break;
         }
     }
