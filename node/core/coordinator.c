@@ -836,11 +836,12 @@ static struct claim_order claim_order_of(const struct node_core *core, experimen
     for (uint32_t i = 0; i < count; i++) {
         const struct election_member *member = &core->election_members[i];
         weights[i] = has_left(core, member->node) ? 0 : rendezvous_weight(member->node, key, sizeof key);
-        best[member->alive] = weights[i] > best[member->alive] ? weights[i] : best[member->alive];
+        bool is_ours = core_node_trusted(core, member->node);
+        best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
     }
     struct claim_order order = {0, trial};
     for (uint32_t i = 0; i < count; i++) {
-        bool is_ours = core->election_members[i].alive;
+        bool is_ours = core_node_trusted(core, core->election_members[i].node);
         order.rank += !is_ours && weights[i] > best[1];
         order.rank -= is_ours && best[0] > 0 && weights[i] > best[0];
     }
@@ -900,11 +901,34 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
 static bool is_whole(const struct node_core *core)
 {
     for (uint32_t i = 0; i < core->election_member_count; i++) {
-        if (!core->election_members[i].alive && !has_left(core, core->election_members[i].node)) {
+        node_id node = core->election_members[i].node;
+        if (!core_node_trusted(core, node) && !has_left(core, node)) {
             return false;
         }
     }
     return true;
+}
+
+/* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
+ * have started may be running over there, as many as fit there. */
+struct unseen {
+    uint32_t from, count;
+};
+
+static struct unseen unseen_starts(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct unseen unseen = {0, 0};
+    for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            unseen.from = core_node_trusted(core, a->id.coordinator) ? unseen.from : i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < core->view.member_count && unseen.from > 0; i++) {
+        const struct view_member *member = core->view.members[i];
+        unseen.count += core_node_trusted(core, member->id) || member->left ? 0 : member->slot_count;
+    }
+    return unseen;
 }
 
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
@@ -912,11 +936,13 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
 {
     bool by_index = is_whole(core), found = false;
     struct claim_order best = {0, 0};
+    struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
     for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
         struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
         if (!found || claimed_before(order, best)) {
             found = true;
             best = order;
@@ -924,6 +950,19 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
     }
     *out = best.index;
     return found;
+}
+
+static bool has_free_slot(const struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL; slot++) {
+            if (member->slots[slot].state == LEASE_FREE && core_node_trusted(core, member->id)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Where a gang could go now. */
@@ -952,7 +991,7 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
 {
     uint32_t index = 0;
     struct place place;
-    if (!next_pending(core, coordination, experiment, &index)) {
+    if (!has_free_slot(core) || !next_pending(core, coordination, experiment, &index)) {
         return false;
     }
     const struct view_trial *trial = view_find_trial(experiment, index);
@@ -993,7 +1032,7 @@ static bool claim_overdue(struct node_core *core, struct core_coordination *coor
     struct place place;
     const struct view_attempt *claimed = NULL;
     struct claim_order best = {0, 0};
-    if (is_whole(core) || next_pending(core, coordination, experiment, &index)) {
+    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, &index)) {
         return false;
     }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {

@@ -22,6 +22,7 @@
 #define CORE_SYNC_PATIENCE_MS 10000 /* peers live, but their digests never agree: go on */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000
+#define CORE_REFUTE_MS 1500        /* who is called dead, and is not, has said so within this */
 #define CORE_TOGETHER_MS 60000      /* nodes that fall silent within this time fell silent together */
 #define CORE_PATIENCE_MS 600000     /* DESIGN 7: what may run on unreachable nodes */
 #define CORE_STALL_MS 5000          /* a gap between two steps above this was a suspend or a stall */
@@ -52,7 +53,8 @@ struct core_peer {
     enum swim_state state;
     uint64_t boot; /* the newest that it has spoken from */
     uint64_t up_since_ms;
-    uint64_t died_ms;
+    uint64_t died_ms;  /* when it was last declared dead; kept when it comes back */
+    bool fell_silent;  /* ... and its host did not answer either */
     uint64_t refused_since_ms; /* 0: it does not refuse */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
