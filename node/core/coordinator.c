@@ -210,6 +210,10 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
           name_of(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial, attempt->id.number,
           fact_reason_name(reason), why);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
+        core_quarantine_told(core, experiment, attempt->id.trial);
+    }
 }
 
 /* 2 x the median duration of the experiment's completed trials, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
@@ -696,9 +700,25 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
+    bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
+/* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be they
+ * busy now: a node on which everything fails at once is always free. */
+enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
+
 #define CHOICES_MAX 256
+
+static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot)
+{
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        const struct core_backoff *b = &core->backoffs[i];
+        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static bool slot_is_promised(const struct node_core *core, node_id node, uint32_t slot)
 {
@@ -711,9 +731,17 @@ static bool slot_is_promised(const struct node_core *core, node_id node, uint32_
             }
         }
     }
-    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        const struct core_backoff *b = &core->backoffs[i];
-        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+    return false;
+}
+
+static bool holds_suspect(const struct node_core *core, const struct view_member *member)
+{
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        const struct view_attempt *attempt =
+            member->slots[slot].state == LEASE_LEASED ? view_find_attempt(&core->view, &member->slots[slot].attempt) : NULL;
+        const struct view_experiment *experiment =
+            attempt != NULL ? view_find_experiment(&core->view, attempt->id.experiment) : NULL;
+        if (experiment != NULL && core_quarantine_is_suspect(view_find_trial(experiment, attempt->id.trial))) {
             return true;
         }
     }
@@ -727,8 +755,10 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 
 /* Free slots by node, and how many there would be at best, busy ones counted. */
 static uint32_t collect_choices(const struct node_core *core, const struct view_experiment *experiment,
-                                const struct view_trial *trial, struct choice *choices, uint32_t *at_best)
+                                const struct view_trial *trial, enum choice_care care, struct choice *choices,
+                                uint32_t *at_best)
 {
+    bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
     struct view_manifest united = {0};
     if (newest != NULL) {
@@ -741,15 +771,22 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         if (!member->has_node || member->slots == NULL || !core_node_trusted(core, member->id)) {
             continue;
         }
+        if ((care == CARE_FOR_ALL && member->quarantine.is_active) ||
+            (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            continue;
+        }
         struct choice *choice = &choices[count];
-        *choice = (struct choice){.node = member->id};
+        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
-                member->slots[slot].state == LEASE_WITHHELD) {
-                continue;
+                member->slots[slot].state == LEASE_WITHHELD ||
+                (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
+                 is_backed_off(core, member->id, slot))) {
+                continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
             }
             (*at_best)++;
-            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot)) {
+            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
+                !is_backed_off(core, member->id, slot)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
         }
@@ -769,8 +806,11 @@ static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, stru
     const struct choice *tightest = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct choice *c = &choices[i];
-        bool better = tightest == NULL || c->has_copy > tightest->has_copy ||
-                      (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
+        bool better = tightest == NULL || c->has_suspect < tightest->has_suspect;
+        if (tightest != NULL && c->has_suspect == tightest->has_suspect) {
+            better = c->has_copy > tightest->has_copy ||
+                     (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
+        }
         if (c->free_count >= wanted && better) {
             tightest = c;
         }
@@ -887,7 +927,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
             return false; /* a lower attempt still lives: it is judged first */
         }
     }
-    if (trial != NULL && waits_after_losses(core, coordination, trial)) {
+    if (trial != NULL && (waits_after_losses(core, coordination, trial) || core_quarantine_waits(core, trial))) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
@@ -931,8 +971,10 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
     return unseen;
 }
 
+/* The next trial to be claimed, behind `after` if that is not NULL. */
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
-                         const struct view_experiment *experiment, uint32_t *out)
+                         const struct view_experiment *experiment, const struct claim_order *after,
+                         struct claim_order *out)
 {
     bool by_index = is_whole(core), found = false;
     struct claim_order best = {0, 0};
@@ -943,12 +985,12 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
         }
         struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
         order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
-        if (!found || claimed_before(order, best)) {
+        if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
             found = true;
             best = order;
         }
     }
-    *out = best.index;
+    *out = best;
     return found;
 }
 
@@ -975,9 +1017,14 @@ static bool find_place(const struct node_core *core, const struct view_experimen
                        const struct view_trial *trial, struct place *out)
 {
     struct choice choices[CHOICES_MAX];
-    uint32_t at_best;
-    uint32_t count = collect_choices(core, experiment, trial, choices, &at_best);
+    uint32_t at_best = 0, count = 0;
     uint32_t wanted = experiment->config->slots_per_trial;
+    for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
+        count = collect_choices(core, experiment, trial, care, choices, &at_best);
+        if (at_best >= wanted) {
+            break;
+        }
+    }
     if (at_best < wanted && at_best >= experiment->config->min_slots) {
         wanted = at_best;
     }
@@ -985,19 +1032,33 @@ static bool find_place(const struct node_core *core, const struct view_experimen
     return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
 }
 
-/* Starts one gang for the first pending trial, if enough slots are free. */
+/* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
+static bool is_picky(const struct view_trial *trial)
+{
+    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial));
+}
+#define PICKY_MAX 16 /* trials passed over at a time */
+
+/* Starts one gang for the first pending trial that has a place. */
 static bool start_one(struct node_core *core, struct core_coordination *coordination,
                       const struct view_experiment *experiment)
 {
-    uint32_t index = 0;
+    struct claim_order order, after;
     struct place place;
-    if (!has_free_slot(core) || !next_pending(core, coordination, experiment, &index)) {
+    bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
+    for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
+        has_place = find_place(core, experiment, view_find_trial(experiment, order.index), &place);
+        if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
+            break;
+        }
+        after = order;
+        found = next_pending(core, coordination, experiment, &after, &order);
+    }
+    if (!has_place) {
         return false;
     }
+    uint32_t index = order.index;
     const struct view_trial *trial = view_find_trial(experiment, index);
-    if (!find_place(core, experiment, trial, &place)) {
-        return false;
-    }
     struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
     if (gang == NULL) {
         core->counters.full++;
@@ -1028,11 +1089,10 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
 static bool claim_overdue(struct node_core *core, struct core_coordination *coordination,
                           const struct view_experiment *experiment)
 {
-    uint32_t index;
     struct place place;
     const struct view_attempt *claimed = NULL;
-    struct claim_order best = {0, 0};
-    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, &index)) {
+    struct claim_order best = {0, 0}, pending;
+    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
         return false;
     }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
@@ -1066,7 +1126,11 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-            if (!a->assigned || a->verdicts != NULL || !core_has_room(core, 256, 1u << 18)) {
+            if (!a->assigned || !core_has_room(core, 256, 1u << 18)) {
+                continue;
+            }
+            if (a->verdicts != NULL) {
+                core_quarantine_judge(core, experiment, trial, a);
                 continue;
             }
             if (judge(core, coordination, experiment, trial, a) && renews) {

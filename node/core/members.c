@@ -253,6 +253,7 @@ static void perform_swim(struct node_core *core)
         case SWIM_DEAD:
             peer->died_ms = core->now_ms;
             peer->fell_silent = peer->refused_since_ms == 0;
+            core_quarantine_died(core, peer->id);
             check_link(core, peer);
             break;
         case SWIM_LEFT:
