@@ -351,6 +351,8 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
         put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
     } else if (sight.away > 0) {
         put_verdict(core, attempt, FACT_LOST, "a node died");
+    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count - ended) {
+        put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and others wait for it");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
         put_verdict(core, attempt, FACT_LOST, "a worker was lost");
@@ -736,6 +738,17 @@ static bool slot_is_promised(const struct node_core *core, node_id node, uint32_
 
 static bool holds_suspect(const struct node_core *core, const struct view_member *member)
 {
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        const struct view_experiment *experiment = c->gangs != NULL ? view_find_experiment(&core->view, c->experiment) : NULL;
+        for (const struct core_gang *gang = c->gangs; gang != NULL && experiment != NULL; gang = gang->next) {
+            const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+            for (uint32_t i = 0; trial != NULL && i < gang->member_count; i++) {
+                if (node_id_equal(gang->members[i].node, member->id) && core_quarantine_is_suspect(trial)) {
+                    return true;
+                }
+            }
+        }
+    }
     for (uint32_t slot = 0; slot < member->slot_count; slot++) {
         const struct view_attempt *attempt =
             member->slots[slot].state == LEASE_LEASED ? view_find_attempt(&core->view, &member->slots[slot].attempt) : NULL;
@@ -1084,7 +1097,7 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
     return true;
 }
 
-/* What may be running on unreachable nodes comes last: only when nothing else is pending and there is room for it, and
+/* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for it, and
  * only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is well. */
 static bool claim_overdue(struct node_core *core, struct core_coordination *coordination,
                           const struct view_experiment *experiment)

@@ -246,6 +246,10 @@ static void perform_swim(struct node_core *core)
                 peer->synced = false;
             }
             peer->refused_since_ms = 0;
+            if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
+                peer->died_ms = 0; /* a rumour: it never was */
+                peer->fell_silent = false;
+            }
             break;
         case SWIM_SUSPECT:
             check_link(core, peer);

@@ -77,7 +77,7 @@ static bool died_alone(const struct node_core *core, const struct view_trial *tr
                        const struct view_worker *worker)
 {
     const struct core_peer *host = core_find_peer(core, worker->writer);
-    if (host == NULL || !host->fell_silent) {
+    if (host == NULL || !host->fell_silent || host->died_ms != worker->noted.died_ms) {
         return false;
     }
     for (uint32_t i = 0; i < core->peer_count; i++) {

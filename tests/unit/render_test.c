@@ -187,7 +187,8 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\"");
-    assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
+    assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\","
+                     "\"quarantined\":null");
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
 

@@ -123,6 +123,8 @@ static void add_about_nodes(struct set *set, struct random *random, const struct
                                      .attempt = make_attempt_id(0, below(random, 3), 1, 1, people[0].id)};
             add(set, people[i].id, FACT_SLOT, fact_key_slot(below(random, 2)), &slot);
         }
+        struct fact_quarantine quarantine = {.is_active = below(random, 2) == 0, .level = 1, .minutes = 1, .why = "so"};
+        add(set, people[i].id, FACT_QUARANTINE, fact_key_empty(), &quarantine);
         add_unknown(set, people[i].id);
     }
 }
@@ -174,6 +176,8 @@ static void add_attempt(struct set *set, struct random *random, const struct per
                                            .step = below(random, 50), .metrics = metrics, .why = "so"};
             verdict.metrics_bytes = make_metrics(metrics, (double)below(random, 100) / 128);
             add(set, people[below(random, PEOPLE)].id, FACT_VERDICT, fact_key_verdict(&id), &verdict);
+            struct fact_death death = {.node = owner, .boot = 1 + below(random, 2), .suspects = below(random, 2)};
+            add(set, people[below(random, PEOPLE)].id, FACT_DEATH, fact_key_verdict(&id), &death);
         }
     }
 }
