@@ -185,8 +185,9 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
     for (uint32_t i = 0; i < core->peer_count; i++) {
         const struct core_peer *other = core->peers[i];
         bool is_dead = other->state == SWIM_DEAD;
-        /* Also who is back already: when a partition heals, they come back one by one. */
-        bool died_near = other->died_ms != 0 && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
+        /* Also who is back since: when a partition heals, they come back one by one. */
+        bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
+        bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
                          other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
         /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already. */
         bool is_suspect = other->state == SWIM_SUSPECT;
