@@ -301,6 +301,20 @@ static void a_broken_experiment_quarantines_no_node(void **state)
     world_free(world);
 }
 
+/* Its trials are tried once only, so that none of them fails on two nodes. */
+static void a_broken_experiment_without_restarts_quarantines_no_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_FAILS_AT_ONCE;
+    submit(world, 30, 0);
+    world_run(world, 120000);
+    assert_int_equal(world_count(world, "persist quarantine"), 0);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_FAILED);
+    assert_int_equal(world_spawns(world), 30);
+    world_free(world);
+}
+
 static void a_quarantined_node_is_used_when_no_other_could_hold_the_work(void **state)
 {
     (void)state;
@@ -332,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_node_on_which_others_trials_fail_is_avoided),
         cmocka_unit_test(a_quarantine_grows_until_a_trial_ends_well),
         cmocka_unit_test(a_broken_experiment_quarantines_no_node),
+        cmocka_unit_test(a_broken_experiment_without_restarts_quarantines_no_node),
         cmocka_unit_test(a_quarantined_node_is_used_when_no_other_could_hold_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,6 +192,13 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
 
+    struct fact_quarantine apart = {.is_active = true, .level = 2, .minutes = 2, .why = "3 trials failed here"};
+    load(f, &f->b, FACT_QUARANTINE, fact_key_empty(), &apart);
+    from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    assert_has(json_of(&writer), "\"quarantined\":{\"minutes\":2,\"reason\":\"3 trials failed here\"}");
+
     struct fact_node gone = make_node(&f->b, 1);
     gone.left = true;
     load(f, &f->b, FACT_NODE, fact_key_empty(), &gone);
