@@ -990,7 +990,7 @@ static const struct option options[] = {
     NUMBER("seed", seed, 0, INT64_MAX, "0", "All random choices follow from it."),
     NUMBER("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, "60",
            "Seconds that a trial has to save and leave when it must make room."),
-    WORD("on_partition", on_partition, partition_words, "continue", "What a side of a split mesh does with the experiment."),
+    WORD("on_partition", on_partition, partition_words, "continue", "What a side of a split mesh does: work on, or start nothing where less than half is."),
 };
 
 #define OPTION_COUNT (sizeof options / sizeof options[0])

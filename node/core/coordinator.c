@@ -209,6 +209,10 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
           name_of(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial, attempt->id.number,
           fact_reason_name(reason), why);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
+        core_quarantine_told(core, experiment, attempt->id.trial);
+    }
 }
 
 /* 2 x the median duration of the experiment's completed trials, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
@@ -240,6 +244,7 @@ struct attempt_sight {
     uint32_t completed, failed, stopped, lost; /* by their owners' word */
     uint32_t away;                             /* not ended, and their node is lost (DESIGN 6) */
     uint32_t unsure;                           /* not ended, and their node does not answer, or may not */
+    uint32_t overdue;                          /* ... of these: for longer than patience lasts */
     uint32_t idle;                             /* not ended, but the slot is not leased to it (yet, or any more) */
     bool heard_since_failure;                  /* every other member's node has spoken since */
 };
@@ -277,11 +282,12 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
         }
         bool is_self = node_id_equal(member->node, core->options.self);
         if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
-            patience = patience == 0 ? patience_ms(core, experiment) : patience;
-            if (core_node_lost(core, member->node, patience)) {
+            if (core_node_lost(core, member->node, UINT64_MAX)) {
                 sight.away++;
             } else {
+                patience = patience == 0 ? patience_ms(core, experiment) : patience;
                 sight.unsure++;
+                sight.overdue += core_node_lost(core, member->node, patience);
             }
             continue;
         }
@@ -367,6 +373,8 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
         put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
     } else if (sight.away > 0) {
         put_verdict(core, attempt, FACT_LOST, any_is_out(core, attempt) ? "a node was evicted" : "a node died");
+    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count - ended) {
+        put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and others wait for it");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
         put_verdict(core, attempt, FACT_LOST, "a worker was lost");
@@ -404,6 +412,34 @@ static void renew(struct node_core *core, const struct core_coordination *coordi
             ask_owner(core, attempt->members[rank].node, &message);
         }
     }
+}
+
+/* ---- partitions -------------------------------------------------------------------------------------------------------------- */
+
+static bool has_left(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && member->left;
+}
+
+/* True on the side of a partition that starts nothing new: with less than half of the roster, at half without its lowest
+ * id. What runs there goes on. */
+static bool minority_pauses(const struct node_core *core, const struct view_experiment *experiment)
+{
+    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY) {
+        return false;
+    }
+    uint32_t alive = 0, total = 0;
+    bool has_lowest = false;
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        if (has_left(core, core->election_members[i].node)) {
+            continue;
+        }
+        has_lowest |= total == 0 && core->election_members[i].alive;
+        total++;
+        alive += core->election_members[i].alive;
+    }
+    return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
 
 /* ---- gangs ------------------------------------------------------------------------------------------------------------------ */
@@ -547,10 +583,12 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
 }
 
 /* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
-static bool gang_is_wanted(const struct view_experiment *experiment, const struct core_gang *gang)
+static bool gang_is_wanted(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct core_gang *gang)
 {
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
+        (gang->state == CORE_GANG_RESERVING && minority_pauses(core, experiment)) ||
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
@@ -576,7 +614,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
-    if (!gang_is_wanted(experiment, gang)) {
+    if (!gang_is_wanted(core, experiment, gang)) {
         gang_abort(core, coordination, gang, "it is not wanted any more");
         return;
     }
@@ -656,7 +694,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
             arena_give(&core->arena, gang, sizeof *gang);
             return true;
         }
-        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(experiment, gang)) {
+        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");
             return true;
         }
@@ -686,9 +724,25 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
+    bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
+/* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be they
+ * busy now: a node on which everything fails at once is always free. */
+enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
+
 #define CHOICES_MAX 256
+
+static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot)
+{
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        const struct core_backoff *b = &core->backoffs[i];
+        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static bool slot_is_promised(const struct node_core *core, node_id node, uint32_t slot)
 {
@@ -701,9 +755,28 @@ static bool slot_is_promised(const struct node_core *core, node_id node, uint32_
             }
         }
     }
-    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        const struct core_backoff *b = &core->backoffs[i];
-        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+    return false;
+}
+
+static bool holds_suspect(const struct node_core *core, const struct view_member *member)
+{
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        const struct view_experiment *experiment = c->gangs != NULL ? view_find_experiment(&core->view, c->experiment) : NULL;
+        for (const struct core_gang *gang = c->gangs; gang != NULL && experiment != NULL; gang = gang->next) {
+            const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+            for (uint32_t i = 0; trial != NULL && i < gang->member_count; i++) {
+                if (node_id_equal(gang->members[i].node, member->id) && core_quarantine_is_suspect(trial)) {
+                    return true;
+                }
+            }
+        }
+    }
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        const struct view_attempt *attempt =
+            member->slots[slot].state == LEASE_LEASED ? view_find_attempt(&core->view, &member->slots[slot].attempt) : NULL;
+        const struct view_experiment *experiment =
+            attempt != NULL ? view_find_experiment(&core->view, attempt->id.experiment) : NULL;
+        if (experiment != NULL && core_quarantine_is_suspect(view_find_trial(experiment, attempt->id.trial))) {
             return true;
         }
     }
@@ -717,8 +790,10 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 
 /* Free slots by node, and how many there would be at best, busy ones counted. */
 static uint32_t collect_choices(const struct node_core *core, const struct view_experiment *experiment,
-                                const struct view_trial *trial, struct choice *choices, uint32_t *at_best)
+                                const struct view_trial *trial, enum choice_care care, struct choice *choices,
+                                uint32_t *at_best)
 {
+    bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
     struct view_manifest united = {0};
     if (newest != NULL) {
@@ -731,15 +806,22 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
             continue;
         }
+        if ((care == CARE_FOR_ALL && member->quarantine.is_active) ||
+            (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            continue;
+        }
         struct choice *choice = &choices[count];
-        *choice = (struct choice){.node = member->id};
+        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
-                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld) {
-                continue;
+                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
+                (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
+                 is_backed_off(core, member->id, slot))) {
+                continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
             }
             (*at_best)++;
-            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot)) {
+            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
+                !is_backed_off(core, member->id, slot)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
         }
@@ -759,8 +841,11 @@ static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, stru
     const struct choice *tightest = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct choice *c = &choices[i];
-        bool better = tightest == NULL || c->has_copy > tightest->has_copy ||
-                      (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
+        bool better = tightest == NULL || c->has_suspect < tightest->has_suspect;
+        if (tightest != NULL && c->has_suspect == tightest->has_suspect) {
+            better = c->has_copy > tightest->has_copy ||
+                     (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
+        }
         if (c->free_count >= wanted && better) {
             tightest = c;
         }
@@ -799,24 +884,43 @@ static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, stru
 }
 
 /* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
- * first do different work: how many nodes stand before the first one of ours. */
-static uint32_t side_rank(const struct node_core *core, experiment_id experiment, uint32_t trial)
+ * first do different work. A side's rank of a trial is how many nodes of the others stand before the first of its own;
+ * where that is 0, those come first of which the others' rank is highest. So the order of one side is that of the other
+ * side backwards (equal ranks by index, on the other side from the end), and two sides meet only when all is done. */
+struct claim_order {
+    int32_t rank; /* below 0: ours, and this is minus the others' rank; 0: nobody is away */
+    uint32_t index;
+};
+
+static bool claimed_before(struct claim_order a, struct claim_order b)
+{
+    if (a.rank != b.rank) {
+        return a.rank < b.rank;
+    }
+    return a.rank <= 0 ? a.index < b.index : a.index > b.index;
+}
+
+static struct claim_order claim_order_of(const struct node_core *core, experiment_id experiment, uint32_t trial)
 {
     uint8_t key[EXPERIMENT_ID_BYTES + 4];
     memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
     bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
-    uint64_t best_ours = 0;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
+    uint64_t weights[NODE_MEMBERS_MAX];
+    uint64_t best[2] = {0, 0}; /* of those away, of ours */
+    uint32_t count = core->election_member_count < NODE_MEMBERS_MAX ? core->election_member_count : NODE_MEMBERS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
         const struct election_member *member = &core->election_members[i];
-        uint64_t weight = rendezvous_weight(member->node, key, sizeof key);
-        best_ours = member->alive && weight > best_ours ? weight : best_ours;
+        weights[i] = has_left(core, member->node) ? 0 : rendezvous_weight(member->node, key, sizeof key);
+        bool is_ours = core_node_trusted(core, member->node);
+        best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
     }
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        const struct election_member *member = &core->election_members[i];
-        before += !member->alive && rendezvous_weight(member->node, key, sizeof key) > best_ours;
+    struct claim_order order = {0, trial};
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_ours = core_node_trusted(core, core->election_members[i].node);
+        order.rank += !is_ours && weights[i] > best[1];
+        order.rank -= is_ours && best[0] > 0 && weights[i] > best[0];
     }
-    return before;
+    return order;
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that the
@@ -858,7 +962,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
             return false; /* a lower attempt still lives: it is judged first */
         }
     }
-    if (trial != NULL && waits_after_losses(core, coordination, trial)) {
+    if (trial != NULL && (waits_after_losses(core, coordination, trial) || core_quarantine_waits(core, trial))) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
@@ -869,74 +973,130 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     return true;
 }
 
-static bool next_pending(struct node_core *core, struct core_coordination *coordination,
-                         const struct view_experiment *experiment, uint32_t *out)
+static bool is_whole(const struct node_core *core)
 {
-    bool is_whole = true;
     for (uint32_t i = 0; i < core->election_member_count; i++) {
-        is_whole &= core->election_members[i].alive;
+        node_id node = core->election_members[i].node;
+        if (!core_node_trusted(core, node) && !has_left(core, node)) {
+            return false;
+        }
     }
-    bool found = false;
-    uint32_t best_rank = 0;
-    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+    return true;
+}
+
+/* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
+ * have started may be running over there, as many as fit there. */
+struct unseen {
+    uint32_t from, count;
+};
+
+static struct unseen unseen_starts(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct unseen unseen = {0, 0};
+    for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            unseen.from = core_node_trusted(core, a->id.coordinator) ? unseen.from : i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < core->view.member_count && unseen.from > 0; i++) {
+        const struct view_member *member = core->view.members[i];
+        unseen.count += core_node_trusted(core, member->id) || member->left ? 0 : member->slot_count;
+    }
+    return unseen;
+}
+
+/* The next trial to be claimed, behind `after` if that is not NULL. */
+static bool next_pending(struct node_core *core, struct core_coordination *coordination,
+                         const struct view_experiment *experiment, const struct claim_order *after,
+                         struct claim_order *out)
+{
+    bool by_index = is_whole(core), found = false;
+    struct claim_order best = {0, 0};
+    struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
+    for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
-        uint32_t rank = is_whole ? 0 : side_rank(core, experiment->id, i);
-        if (!found || rank < best_rank) {
+        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
+        if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
             found = true;
-            best_rank = rank;
-            *out = i;
-        }
-        if (rank == 0) {
-            break;
+            best = order;
         }
     }
+    *out = best;
     return found;
 }
 
-static bool minority_pauses(const struct node_core *core, const struct view_experiment *experiment)
+static bool has_free_slot(const struct node_core *core)
 {
-    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY) {
-        return false;
-    }
-    uint32_t alive = 0, total = 0;
-    bool has_lowest = false;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        const struct view_member *member = view_find_member(&core->view, core->election_members[i].node);
-        if (member != NULL && member->left) {
-            continue;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL; slot++) {
+            if (member->slots[slot].state == LEASE_FREE && core_node_trusted(core, member->id)) {
+                return true;
+            }
         }
-        has_lowest |= total == 0 && core->election_members[i].alive;
-        total++;
-        alive += core->election_members[i].alive;
     }
-    return alive * 2 < total || (alive * 2 == total && !has_lowest);
+    return false;
 }
 
-/* Starts one gang for the first pending trial, if enough slots are free. */
-static bool start_one(struct node_core *core, struct core_coordination *coordination,
-                      const struct view_experiment *experiment)
+/* Where a gang could go now. */
+struct place {
+    uint32_t member_count;
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+};
+
+static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
+                       const struct view_trial *trial, struct place *out)
 {
-    uint32_t index = 0;
-    if (!next_pending(core, coordination, experiment, &index)) {
-        return false;
-    }
-    const struct view_trial *trial = view_find_trial(experiment, index);
     struct choice choices[CHOICES_MAX];
-    uint32_t at_best;
-    uint32_t count = collect_choices(core, experiment, trial, choices, &at_best);
+    uint32_t at_best = 0, count = 0;
     uint32_t wanted = experiment->config->slots_per_trial;
+    for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
+        count = collect_choices(core, experiment, trial, care, choices, &at_best);
+        if (at_best >= wanted) {
+            break;
+        }
+    }
     if (at_best < wanted && at_best >= experiment->config->min_slots) {
         wanted = at_best;
     }
+    out->member_count = wanted;
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+}
+
+/* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
+static bool is_picky(const struct view_trial *trial)
+{
+    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial));
+}
+#define PICKY_MAX 16 /* trials passed over at a time */
+
+/* Starts one gang for the first pending trial that has a place. */
+static bool start_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
+{
+    struct claim_order order, after;
+    struct place place;
+    bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
+    for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
+        has_place = find_place(core, experiment, view_find_trial(experiment, order.index), &place);
+        if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
+            break;
+        }
+        after = order;
+        found = next_pending(core, coordination, experiment, &after, &order);
+    }
+    if (!has_place) {
+        return false;
+    }
+    uint32_t index = order.index;
+    const struct view_trial *trial = view_find_trial(experiment, index);
     struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
     if (gang == NULL) {
         core->counters.full++;
-        return false;
-    }
-    if (wanted > FACT_MEMBERS_MAX || !choose(choices, count, wanted, gang->members)) {
-        arena_give(&core->arena, gang, sizeof *gang);
         return false;
     }
     uint32_t number = 1;
@@ -949,12 +1109,46 @@ static bool start_one(struct node_core *core, struct core_coordination *coordina
     gang->attempt.number = number;
     gang->attempt.term = coordination->election.highest.term;
     gang->attempt.coordinator = core->options.self;
-    gang->member_count = wanted;
+    gang->member_count = place.member_count;
+    memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
     gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     core_secret(core, gang->group_key, sizeof gang->group_key);
     gang->next = coordination->gangs;
     coordination->gangs = gang;
     gang_reserve_next(core, experiment, gang);
+    return true;
+}
+
+/* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for it, and
+ * only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is well. */
+static bool claim_overdue(struct node_core *core, struct core_coordination *coordination,
+                          const struct view_experiment *experiment)
+{
+    struct place place;
+    const struct view_attempt *claimed = NULL;
+    struct claim_order best = {0, 0}, pending;
+    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (highest == NULL || !highest->assigned || highest->verdicts != NULL || view_trial_completed(trial) != NULL ||
+            view_trial_state(experiment, i) != VIEW_TRIAL_RUNNING) {
+            continue;
+        }
+        struct core_watch *watch = watch_row(core, coordination, &highest->id);
+        struct claim_order order = claim_order_of(core, experiment->id, i);
+        if (watch != NULL && look(core, experiment, highest, watch).overdue > 0 &&
+            (claimed == NULL || claimed_before(order, best))) {
+            claimed = highest;
+            best = order;
+        }
+    }
+    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index], &place)) {
+        return false;
+    }
+    put_verdict(core, claimed, FACT_LOST, "its node has not answered for a long time, and nothing else is left to do");
     return true;
 }
 
@@ -993,7 +1187,11 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-            if (!a->assigned || a->verdicts != NULL || !core_has_room(core, 256, 1u << 18)) {
+            if (!a->assigned || !core_has_room(core, 256, 1u << 18)) {
+                continue;
+            }
+            if (a->verdicts != NULL) {
+                core_quarantine_judge(core, experiment, trial, a);
                 continue;
             }
             if (judge(core, coordination, experiment, trial, a) && renews) {
@@ -1018,7 +1216,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
-        if (!start_one(core, coordination, experiment)) {
+        if (!start_one(core, coordination, experiment) && !claim_overdue(core, coordination, experiment)) {
             break;
         }
     }

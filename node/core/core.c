@@ -329,17 +329,26 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
 
 static void after_put(struct node_core *core, const struct records_entry *entry)
 {
+    const struct view_member *writer = view_find_member(&core->view, entry->record.writer);
+    struct fact_quarantine before = {0};
+    if (writer != NULL && entry->record.kind == FACT_QUARANTINE) {
+        before = writer->quarantine;
+    }
     int error = view_apply(&core->view, entry);
     if (error != 0) {
         TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
               err_name(error));
+    }
+    if (entry->record.kind == FACT_WORKER) {
+        core_quarantine_worker(core, &entry->record);
+    } else if (entry->record.kind == FACT_QUARANTINE) {
+        core_quarantine_record(core, entry->record.writer, &before);
     }
     if (entry->record.kind == FACT_INVITE) {
         struct fact_invite fact;
         if (fact_invite_read(&entry->record, &fact) == 0) {
             struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
             effect->u.peer.invite = true;
-            const struct view_member *writer = view_find_member(&core->view, entry->record.writer);
             effect->u.peer.gone = fact.revoked || fact.expires_s <= core->wall_s ||
                                   (writer != NULL && view_member_is_out(writer));
             memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
@@ -520,6 +529,7 @@ static void start(struct node_core *core)
     core_members_start(core);
     put_node(core);
     core_owner_start(core);
+    core_quarantine_start(core);
 }
 
 static void receive(struct node_core *core, node_id from, const struct message *message)
@@ -612,6 +622,7 @@ static void tick(struct node_core *core)
     core->rotate++;
     core_members_housekeep(core);
     core_owner_housekeep(core);
+    core_quarantine_housekeep(core);
     core_coordinator_housekeep(core);
     core_replicas_housekeep(core);
     core_requests_housekeep(core);

@@ -131,6 +131,7 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
     bool is_own = record->kind == FACT_ATTEMPT;
     size_t expected = is_own                         ? KEY_ATTEMPT_BYTES
                       : record->kind == FACT_VERDICT ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_DEATH   ? KEY_VERDICT_BYTES
                       : record->kind == FACT_WORKER  ? KEY_WORKER_BYTES
                                                      : KEY_MANIFEST_BYTES;
     attempt_id id;
@@ -655,6 +656,60 @@ int fact_drain_read(const struct record *record, struct fact_drain *out)
     fact.at_once = pack_read_bool(&reader);
     fact.is_idle = pack_read_bool(&reader);
     if (body_close(&reader, extra) != 0 || fact.lamport == 0 || fact_key_read_node(record, &node) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact)
+{
+    pack_array(writer, 4);
+    pack_bin(writer, fact->node.bytes, NODE_ID_BYTES);
+    pack_u64(writer, fact->boot);
+    pack_u64(writer, fact->lived_ms);
+    pack_u64(writer, fact->suspects);
+}
+
+int fact_death_read(const struct record *record, struct fact_death *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_death fact;
+    memset(&fact, 0, sizeof fact);
+    body_open(&reader, record, 4, &extra);
+    pack_read_bin_exact(&reader, fact.node.bytes, NODE_ID_BYTES);
+    fact.boot = pack_read_u64(&reader);
+    fact.lived_ms = pack_read_u64(&reader);
+    fact.suspects = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    if (body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact)
+{
+    pack_array(writer, 4);
+    pack_bool(writer, fact->is_active);
+    pack_u64(writer, fact->level);
+    pack_u64(writer, fact->minutes);
+    pack_text(writer, fact->why);
+}
+
+int fact_quarantine_read(const struct record *record, struct fact_quarantine *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_quarantine fact;
+    memset(&fact, 0, sizeof fact);
+    body_open(&reader, record, 4, &extra);
+    fact.is_active = pack_read_bool(&reader);
+    fact.level = (uint32_t)pack_read_u64_max(&reader, FACT_QUARANTINE_LEVEL_MAX);
+    fact.minutes = (uint32_t)pack_read_u64_max(&reader, 60);
+    pack_read_text_copy(&reader, fact.why, sizeof fact.why);
+    if (body_close(&reader, extra) != 0 || record->key_bytes != 0) {
         return ERR_MALFORMED;
     }
     *out = fact;

@@ -25,6 +25,8 @@ enum fact_kind {
     FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
     FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
     FACT_DRAIN = 14,     /* whether a node shall get new work */
+    FACT_DEATH = 15,     /* a coordinator: the host of an attempt died soon after its start */
+    FACT_QUARANTINE = 16 /* a node about itself: trials fail here that run well elsewhere */
 };
 
 #define FACT_NAME_BYTES 64
@@ -167,6 +169,26 @@ struct fact_verdict {
     char why[128];          /* one sentence */
 };
 
+/* Key: attempt key, coordinator id; one per deciding coordinator, written beside a verdict FACT_LOST. `node` fell silent
+ * alone and within a minute of the worker's start. It is void if the worker's record says that it ended in `boot`: then
+ * the host was cut off, and lived. */
+struct fact_death {
+    node_id node;
+    uint64_t boot;     /* of the node when the worker ran */
+    uint64_t lived_ms; /* from the start to the last word of the node */
+    uint32_t suspects; /* other trials that had just begun there and had lost a host before */
+};
+
+#define FACT_QUARANTINE_LEVEL_MAX 7 /* 1, 2, 4 ... 60 minutes */
+
+/* Key: empty. */
+struct fact_quarantine {
+    bool is_active;
+    uint32_t level;   /* how often in a row it has come to this; 0: a trial has ended well since */
+    uint32_t minutes; /* how long this one lasts; begins anew when the daemon restarts */
+    char why[128];    /* one sentence */
+};
+
 /* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first. */
 struct fact_manifest {
     hash256 blob;
@@ -200,7 +222,7 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
 int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
-int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST */
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST, DEATH */
 int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
@@ -219,6 +241,8 @@ void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fa
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
 void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
+void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
+void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
 
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
@@ -236,6 +260,8 @@ int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 /* Does a well-formed eviction let this node stand? Copies nothing, since rosters ask it often. */
 bool fact_eviction_lists(const struct record *record, node_id node);
 int fact_drain_read(const struct record *record, struct fact_drain *out);
+int fact_death_read(const struct record *record, struct fact_death *out);
+int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
 
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);

@@ -385,18 +385,23 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
     if (peer->refused_since_ms != 0) {
         return false; /* its host is there, so it is not a partition: wait for CORE_REFUSED_MS */
     }
+    if (core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
+        return false; /* when a partition heals, either side hears the other's word that all of it are dead */
+    }
     uint32_t before = 1, together = 0; /* ourselves were alive */
     for (uint32_t i = 0; i < core->peer_count; i++) {
         const struct core_peer *other = core->peers[i];
         bool is_dead = other->state == SWIM_DEAD;
-        bool died_near = is_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
+        /* Also who is back since: when a partition heals, they come back one by one. */
+        bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
+        bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
                          other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
         /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already. */
         bool is_suspect = other->state == SWIM_SUSPECT;
         bool alive_then = other->state == SWIM_ALIVE || is_suspect || died_near ||
                           (is_dead && other->died_ms > peer->died_ms);
         before += alive_then;
-        together += (died_near || is_suspect) && other->refused_since_ms == 0;
+        together += died_near ? other->fell_silent : is_suspect && other->refused_since_ms == 0;
     }
     if (together * 2 < before) {
         return true;
@@ -449,12 +454,18 @@ static void perform_swim(struct node_core *core)
                 peer->synced = false;
             }
             peer->refused_since_ms = 0;
+            if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
+                peer->died_ms = 0; /* a rumour: it never was */
+                peer->fell_silent = false;
+            }
             break;
         case SWIM_SUSPECT:
             check_link(core, peer);
             break;
         case SWIM_DEAD:
             peer->died_ms = core->now_ms;
+            peer->fell_silent = peer->refused_since_ms == 0;
+            core_quarantine_died(core, peer->id);
             check_link(core, peer);
             break;
         case SWIM_LEFT:
@@ -517,6 +528,9 @@ void core_members_link(struct node_core *core, node_id id, bool refused, bool op
         peer->refused_since_ms = 0;
     } else if (peer->refused_since_ms == 0) {
         peer->refused_since_ms = core->now_ms;
+    }
+    if (peer->state == SWIM_DEAD) {
+        peer->fell_silent &= !refused;
     }
 }
 

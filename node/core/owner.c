@@ -325,6 +325,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     worker->phase = CORE_WORKER_RUNNING;
     worker->started_s = core->wall_s;
+    worker->started_ms = core->now_ms;
     put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
 }
 
@@ -463,6 +464,7 @@ static void exited(struct node_core *core, const struct node_event *event)
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
+    core_quarantine_exited(core, worker, reason);
     worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
 }
 

@@ -8,6 +8,7 @@
  *   coordinator.c  elections, gangs, attempts, verdicts
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
+ *   quarantine.c   trials that take machines down, and machines that take trials down
  */
 
 #include "base/random.h"
@@ -22,6 +23,7 @@
 #define CORE_SYNC_PATIENCE_MS 10000 /* peers live, but their digests never agree: go on */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000
+#define CORE_REFUTE_MS 1500        /* who is called dead, and is not, has said so within this */
 #define CORE_TOGETHER_MS 60000      /* nodes that fall silent within this time fell silent together */
 #define CORE_PATIENCE_MS 600000     /* DESIGN 7: what may run on unreachable nodes */
 #define CORE_STALL_MS 5000          /* a gap between two steps above this was a suspend or a stall */
@@ -31,6 +33,9 @@
 #define CORE_GANG_RESERVE_MS 5000
 #define CORE_GANG_CONFIRM_MS 10000
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
+#define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
+#define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
+#define CORE_QUARANTINE_TRIALS 3    /* that failed young on a node */
 #define CORE_IDLE_MS 12000          /* an attempt of which a slot's record says that it is not leased to it */
 #define CORE_LOST_FIRST_MS 500      /* before a further attempt of a trial that was lost twice in a row; doubled each time */
 #define CORE_LOST_WAIT_MS 30000     /* ... up to this */
@@ -57,7 +62,8 @@ struct core_peer {
     enum swim_state state;
     uint64_t boot; /* the newest that it has spoken from */
     uint64_t up_since_ms;
-    uint64_t died_ms;
+    uint64_t died_ms;  /* when it was last declared dead; kept when it comes back */
+    bool fell_silent;  /* ... and its host did not answer either */
     uint64_t refused_since_ms; /* 0: it does not refuse */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
@@ -143,6 +149,7 @@ struct core_worker {
     uint32_t master_port, data_port;
     uint64_t step;
     uint64_t started_s;
+    uint64_t started_ms; /* 0: not in this boot */
     uint64_t told_ms;  /* last FACT_WORKER */
     bool dirty;        /* step or metrics since then */
     uint32_t metrics_bytes;
@@ -202,6 +209,13 @@ struct core_backoff {
     uint64_t until_ms;
 };
 #define CORE_BACKOFFS_MAX 128
+
+/* A trial that failed here soon after its start. */
+struct core_young_failure {
+    experiment_id experiment;
+    uint32_t trial;
+};
+#define CORE_YOUNG_FAILURES_MAX 32
 #define CORE_FENCES_AHEAD_MAX 256 /* of experiments that are not known here (yet) */
 
 /* A checkpoint that is being copied to other nodes. */
@@ -276,6 +290,10 @@ struct node_core {
     struct core_fence *fences;
     struct core_coordination *coordinations;
     struct core_backoff backoffs[CORE_BACKOFFS_MAX];
+    struct core_young_failure young_failures[CORE_YOUNG_FAILURES_MAX]; /* since the last success or quarantine, oldest first */
+    uint32_t young_failure_count;
+    struct fact_quarantine quarantine; /* of this node */
+    uint64_t quarantine_until_ms;
     struct core_push *pushes;
     struct core_code *codes;
     struct core_ack *acks;
@@ -395,6 +413,34 @@ void core_replicas_durable(struct node_core *core, const attempt_id *attempt, ui
 
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial);
+
+/* ---- quarantine.c ---- */
+
+void core_quarantine_start(struct node_core *core);
+void core_quarantine_housekeep(struct node_core *core);
+
+/* A worker's record was taken; a node was declared dead; a node's own word about itself replaced `before`. */
+void core_quarantine_worker(struct node_core *core, const struct record *record);
+void core_quarantine_died(struct node_core *core, node_id node);
+void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before);
+
+/* A worker of this node has ended. */
+void core_quarantine_exited(struct node_core *core, const struct core_worker *worker, enum fact_reason reason);
+
+/* The coordinator about an attempt with a verdict: was it the death of its host that counts? */
+void core_quarantine_judge(struct node_core *core, const struct view_experiment *experiment,
+                           const struct view_trial *trial, const struct view_attempt *attempt);
+
+/* True while it is not known yet whether a host died alone under the trial. */
+bool core_quarantine_waits(const struct node_core *core, const struct view_trial *trial);
+
+/* The trial failed on this node, or lost it; or has lost a host anywhere. */
+bool core_quarantine_avoids(const struct view_trial *trial, node_id node);
+bool core_quarantine_is_suspect(const struct view_trial *trial);
+
+/* "quarantined: it failed on a, b and c"; false if it is not. `told` traces it. */
+bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);
+void core_quarantine_told(struct node_core *core, const struct view_experiment *experiment, uint32_t index);
 
 /* ---- requests.c ---- */
 

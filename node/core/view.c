@@ -496,6 +496,54 @@ static int apply_verdict(struct view *view, const struct record *record)
     return 0;
 }
 
+static int apply_death(struct view *view, const struct record *record)
+{
+    struct fact_death fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_death_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct view_death **link = &attempt->deaths;
+    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+        link = &(*link)->next;
+    }
+    struct view_death *death = *link;
+    if (death == NULL || !node_id_equal(death->writer, record->writer)) {
+        death = arena_take(view->arena, sizeof *death);
+        if (death == NULL) {
+            return ERR_FULL;
+        }
+        death->writer = record->writer;
+        death->next = *link;
+        *link = death;
+    }
+    death->fact = fact;
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_quarantine(struct view *view, const struct record *record)
+{
+    struct fact_quarantine fact;
+    if (fact_quarantine_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, record->writer);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    member->quarantine = fact;
+    view->slots_changed = true;
+    return 0;
+}
+
 static int manifest_compare(const struct view_manifest *a, uint64_t step, const attempt_id *attempt, node_id writer)
 {
     if (a->step != step) {
@@ -586,6 +634,12 @@ int view_apply(struct view *view, const struct records_entry *entry)
     case FACT_DRAIN:
         error = apply_drain(view, record);
         break;
+    case FACT_DEATH:
+        error = apply_death(view, record);
+        break;
+    case FACT_QUARANTINE:
+        error = apply_quarantine(view, record);
+        break;
     default:
         break; /* invites are looked up in the table; unknown kinds are only relayed */
     }
@@ -671,6 +725,112 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     return failures;
 }
 
+node_id view_attempt_node(const struct view_attempt *attempt)
+{
+    node_id none;
+    memset(&none, 0, sizeof none);
+    for (uint32_t i = 1; i < attempt->member_count; i++) {
+        if (!node_id_equal(attempt->members[i].node, attempt->members[0].node)) {
+            return none;
+        }
+    }
+    return attempt->assigned ? attempt->members[0].node : none;
+}
+
+/* The host of a worker that ended in the boot in which it ran was cut off or suspended, and lived. */
+static bool death_is_void(const struct view_attempt *attempt, const struct fact_death *death)
+{
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (node_id_equal(worker->writer, death->node) && worker->state == FACT_WORKER_ENDED &&
+            worker->boot == death->boot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct view_death *view_attempt_death(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_death *least = NULL;
+    for (const struct view_death *death = attempt->deaths; death != NULL; death = death->next) {
+        if (verdict != NULL && verdict->reason == FACT_LOST && !death_is_void(attempt, &death->fact) &&
+            (least == NULL || death->fact.suspects < least->fact.suspects)) {
+            least = death;
+        }
+    }
+    return least;
+}
+
+static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, node_id node)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (node_id_equal(nodes[i], node)) {
+            return;
+        }
+    }
+    if (*count < VIEW_QUARANTINE_NODES) {
+        nodes[(*count)++] = node;
+    }
+}
+
+/* Failures on three nodes, none of which has brought the trial further than the one before (it starts from the same
+ * step): then it is not the nodes. A trial that gets on between its failures has max_restarts of them. */
+static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint64_t step = 0;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict == NULL || verdict->reason != FACT_FAILED || node_id_is_none(view_attempt_node(a))) {
+            continue;
+        }
+        *count = a->start_step == step ? *count : 0;
+        step = a->start_step;
+        list_node(nodes, count, view_attempt_node(a));
+        if (*count == VIEW_QUARANTINE_NODES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A host that dies takes several trials with it, of which one is to blame, if any. So a first death makes suspects only,
+ * of all that had just begun there; a second one convicts, unless another suspect was on the host too; three convict in
+ * any case. Deaths of several hosts together (a rack without power) are not recorded at all (node/core/quarantine.c). */
+static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint32_t deaths = 0;
+    bool is_pointed_at = false;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_death *death = view_attempt_death(a);
+        if (death != NULL) {
+            deaths++;
+            is_pointed_at |= deaths > 1 && death->fact.suspects == 0;
+            list_node(nodes, count, death->fact.node);
+        }
+    }
+    return deaths >= VIEW_QUARANTINE_SHARED_DEATHS || (deaths >= VIEW_QUARANTINE_HOST_DEATHS && is_pointed_at);
+}
+
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
+                                           uint32_t *count)
+{
+    node_id unused[VIEW_QUARANTINE_NODES];
+    uint32_t unused_count;
+    nodes = nodes != NULL ? nodes : unused;
+    count = count != NULL ? count : &unused_count;
+    if (fails_everywhere(trial, nodes, count)) {
+        return VIEW_QUARANTINE_FAILURES;
+    }
+    if (kills_hosts(trial, nodes, count)) {
+        return VIEW_QUARANTINE_DEATHS;
+    }
+    *count = 0;
+    return VIEW_NO_QUARANTINE;
+}
+
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
@@ -681,7 +841,8 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
     if (view_trial_completed(trial) != NULL) {
         return VIEW_TRIAL_COMPLETED;
     }
-    if (experiment->known && view_trial_failures(trial) > experiment->config->max_restarts) {
+    if (experiment->known && (view_trial_failures(trial) > experiment->config->max_restarts ||
+                              view_trial_quarantine(trial, NULL, NULL) != VIEW_NO_QUARANTINE)) {
         return VIEW_TRIAL_FAILED;
     }
     return view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;

@@ -49,6 +49,7 @@ struct view_member {
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
     struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
     struct view_drain *drains;
+    struct fact_quarantine quarantine; /* its own word */
 };
 
 /* Somebody's word on the membership of another: a voucher or an eviction. */
@@ -77,6 +78,15 @@ struct view_worker {
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
+    /* What this node has noticed in this boot, kept by the core and no part of the fold. Of a worker that had not just
+     * started when its record came, running_ms is 1. */
+    struct {
+        uint64_t running_ms; /* 0: not seen to run */
+        uint64_t boot;       /* of its node then */
+        uint64_t died_ms;    /* its node was declared dead, ... */
+        uint64_t lived_ms;   /* ... so long after the start */
+        bool is_judged;
+    } noted;
 };
 
 struct view_verdict {
@@ -85,6 +95,12 @@ struct view_verdict {
     record_ident ident;
     enum fact_reason reason;
     uint64_t step;
+};
+
+struct view_death {
+    struct view_death *next; /* by writer */
+    node_id writer;
+    struct fact_death fact;
 };
 
 struct view_attempt {
@@ -97,6 +113,7 @@ struct view_attempt {
     hash256 checkpoint;
     struct view_worker *workers;
     struct view_verdict *verdicts;
+    struct view_death *deaths;
 };
 
 struct view_manifest {
@@ -165,6 +182,13 @@ struct view {
 
 enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
 
+/* Why a trial is tried no more although its restarts are not used up (DESIGN 7). */
+enum view_quarantine { VIEW_NO_QUARANTINE, VIEW_QUARANTINE_FAILURES, VIEW_QUARANTINE_DEATHS };
+
+#define VIEW_QUARANTINE_NODES 3
+#define VIEW_QUARANTINE_HOST_DEATHS 2
+#define VIEW_QUARANTINE_SHARED_DEATHS 3
+
 enum view_experiment_state {
     VIEW_QUEUED,
     VIEW_RUNNING,
@@ -214,6 +238,18 @@ struct view_attempt *view_trial_completed(const struct view_trial *trial);
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
 uint32_t view_trial_failures(const struct view_trial *trial); /* attempts that ended FAILED */
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
+
+/* The node that alone ran all ranks of the attempt, or none: of a group that spans nodes nobody can tell which of them it
+ * failed on, since its ranks drag each other down. */
+node_id view_attempt_node(const struct view_attempt *attempt);
+
+/* The death of its host that the attempt is charged with, or NULL: of several the one with fewest suspects. */
+const struct view_death *view_attempt_death(const struct view_attempt *attempt);
+
+/* Follows from the records alone, so that all coordinators decide alike. `nodes` (may be NULL): where it failed, or which
+ * hosts died; VIEW_QUARANTINE_NODES of them at most, `count` of them set. */
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
+                                           uint32_t *count);
 
 bool view_experiment_cancelled(const struct view_experiment *experiment);
 bool view_experiment_paused(const struct view_experiment *experiment);

@@ -188,7 +188,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    pack_map(writer, 9 + (member->evicted ? 1 : 0));
+    pack_map(writer, 10 + (member->evicted ? 1 : 0));
     pack_text(writer, "id");
     put_node_id(writer, member->id);
     put_pair_text(writer, "name", render_node_name(core, member->id));
@@ -202,6 +202,14 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     pack_bool(writer, drain.drained);
     pack_text(writer, "emptied");
     pack_bool(writer, drain.is_idle);
+    pack_text(writer, "quarantined");
+    if (member->quarantine.is_active) {
+        pack_map(writer, 2);
+        put_pair_u64(writer, "minutes", member->quarantine.minutes);
+        put_pair_text(writer, "reason", member->quarantine.why);
+    } else {
+        pack_nil(writer);
+    }
     pack_text(writer, "voucher");
     put_node_id(writer, member->voucher);
     if (member->evicted) {
@@ -623,7 +631,8 @@ static const struct view_worker *failed_worker(const struct view_attempt *attemp
     return NULL;
 }
 
-static void put_reason(const struct node_core *core, const struct view_attempt *attempt, struct pack_writer *writer)
+static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
+                               struct pack_writer *writer)
 {
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
     const struct view_worker *failed = failed_worker(attempt);
@@ -732,13 +741,27 @@ static void put_attempts(const struct node_core *core, const struct view_trial *
         put_pair_text(writer, "coordinator_name", render_node_name(core, a->id.coordinator));
         put_pair_text(writer, "state", attempt_state(a));
         pack_text(writer, "reason");
-        put_reason(core, a, writer);
+        put_attempt_reason(core, a, writer);
         put_pair_u64(writer, "step", attempt_step(a));
         pack_text(writer, "metrics");
         put_attempt_metrics(core, a, writer);
         list.count++;
     }
     list_close(&list);
+}
+
+/* Of a trial in quarantine why it is there; else why the attempt shown ended. */
+static void put_reason(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown,
+                       enum view_trial_state state, struct pack_writer *writer)
+{
+    char text[256];
+    if (state == VIEW_TRIAL_FAILED && core_quarantine_reason(core, trial, text, sizeof text)) {
+        pack_text(writer, text);
+    } else if (shown != NULL) {
+        put_attempt_reason(core, shown, writer);
+    } else {
+        pack_nil(writer);
+    }
 }
 
 static void put_attempt_numbers(const struct view_attempt *shown, struct pack_writer *writer)
@@ -795,11 +818,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     pack_text(writer, "tail");
     put_tail(core, trial, writer);
     pack_text(writer, "reason");
-    if (shown != NULL) {
-        put_reason(core, shown, writer);
-    } else {
-        pack_nil(writer);
-    }
+    put_reason(core, trial, shown, state, writer);
     if (has_more) {
         pack_text(writer, "attempts");
         put_attempts(core, trial, writer);

@@ -120,8 +120,9 @@ static const char *describe(const struct record *record, char *out, size_t size)
     } else if (record->kind == FACT_MANIFEST && fact_key_read_step(record, &step) == 0) {
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
-        static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest", "?", "eviction", "drain"};
+        static const char *const names[FACT_QUARANTINE + 1] = {
+            "?",       "member",  "node",     "invite", "slot",     "experiment", "control", "claim",     "attempt",
+            "worker",  "verdict", "manifest", "?",      "eviction", "drain",      "death",   "quarantine"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -196,6 +197,11 @@ static void persist(struct world *world, uint32_t number, const struct node_effe
 
 /* ---- the network ---------------------------------------------------------------------------------------------------------- */
 
+static bool is_apart(const struct world *world, uint32_t a, uint32_t b)
+{
+    return world->nodes[a].is_cut || world->nodes[b].is_cut || world->nodes[a].side != world->nodes[b].side;
+}
+
 static void send_message(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     static const char *const names[MESSAGE_KINDS] = {
@@ -214,7 +220,7 @@ static void send_message(struct world *world, uint32_t number, const struct node
         snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
         say(world, number, '>', line);
     }
-    if (!world->nodes[to].is_up || world->nodes[to].is_cut || world->nodes[number].is_cut) {
+    if (!world->nodes[to].is_up || is_apart(world, number, to)) {
         return;
     }
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
@@ -226,7 +232,7 @@ static void send_message(struct world *world, uint32_t number, const struct node
 static void answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     uint32_t to = number_of(world, effect->u.peer.node);
-    bool is_silent = to == UINT32_MAX || world->nodes[to].is_cut || world->nodes[number].is_cut;
+    bool is_silent = to == UINT32_MAX || is_apart(world, number, to);
     struct node_event event = {.kind = NODE_EVENT_LINK};
     event.u.link.peer = effect->u.peer.node;
     event.u.link.refused = !is_silent && !world->nodes[to].is_up;
@@ -247,7 +253,7 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
         snprintf(line, sizeof line, "push code %s", world->nodes[to].person.name);
         say(world, number, '>', line);
     }
-    event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !is_apart(world, number, to);
     post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
 }
 
@@ -307,7 +313,9 @@ static void spawn(struct world *world, uint32_t number, const struct node_effect
     worker->status_ms = world->now_ms + 1000;
     worker->data_port = 7000 + effect->u.worker.slot;
     node->spawn_count++;
-    if (world->program == WORLD_FAILS_AT_ONCE) {
+    uint32_t trial = effect->u.worker.attempt.trial;
+    if (world->program == WORLD_FAILS_AT_ONCE || node->fails_programs ||
+        (trial < 64 && (world->failing_trials >> trial & 1) != 0)) {
         worker_exit(world, number, effect->u.worker.slot, 3, false, "no such file: data.idx");
     } else {
         worker_event(world, number, effect->u.worker.slot, NODE_EVENT_WORKER_LISTENS, 0, false, NULL);

@@ -39,6 +39,8 @@ struct world_worker {
 struct world_node {
     bool is_up;
     bool is_cut;        /* its host is silent: nothing comes in or goes out */
+    uint32_t side;      /* of a partition: nodes of different sides do not hear each other */
+    bool fails_programs; /* every program fails at once here */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
     struct person person;
@@ -66,6 +68,7 @@ struct world {
     uint64_t disk_ms; /* how long a write takes */
     uint64_t push_ms; /* how long a copy takes */
     enum world_program program;
+    uint64_t failing_trials; /* bits: their programs fail at once everywhere */
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];
     struct world_event *queue; /* by time, then by order */

@@ -71,6 +71,7 @@ struct trial {
     attempt_id attempts[ATTEMPTS_MAX];
     bool has_run[ATTEMPTS_MAX]; /* a worker was started */
     attempt_id failed_last;
+    uint32_t failed_on; /* bits: nodes where a process of it failed by itself */
 };
 
 struct checkers {
@@ -532,13 +533,13 @@ static void check_state(struct sim *sim, int node, bool from_disk)
 
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed)
 {
-    (void)node;
     int experiment = experiment_index(sim, process->attempt.experiment);
     bool is_own_failure = !is_killed && code != 0 && code != WORKERS_ECHO_STATUS;
     if (experiment < 0 || !is_own_failure) {
         return;
     }
     struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
+    trial->failed_on |= 1u << node;
     if (!attempt_id_equal(&trial->failed_last, &process->attempt)) {
         trial->failed_last = process->attempt;
         trial->failure_count++;
@@ -832,11 +833,16 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
     /* With a program that ends because another rank did, and a network that hides why, the coordinator can only guess. */
     bool had_reason = plan->fails_fast && plan_hides_ends(&sim->plan);
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
-        had_reason |= sim->checkers->trials[e][t].failure_count > plan->max_restarts;
+        const struct trial *trial = &sim->checkers->trials[e][t];
+        had_reason |= trial->failure_count > plan->max_restarts ||
+                      __builtin_popcount(trial->failed_on) >= VIEW_QUARANTINE_NODES;
+        const struct view_trial *known = view_find_trial(seen, t);
+        had_reason |= known != NULL && view_trial_quarantine(known, NULL, NULL) == VIEW_QUARANTINE_DEATHS &&
+                      plan_isolates(&sim->plan); /* machines died, or nobody could tell that they had not */
     }
     if (state == VIEW_FAILED && !had_reason) {
-        sim_fail(sim, 8, "on n%d experiment %u failed, though no trial's program failed more than %u times", node, e,
-                 plan->max_restarts);
+        sim_fail(sim, 8, "on n%d experiment %u failed, though no trial's program failed more than %u times or on three nodes, "
+                 "and no machine died under one", node, e, plan->max_restarts);
     }
 }
 

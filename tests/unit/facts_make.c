@@ -190,6 +190,12 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_DRAIN:
         fact_drain_pack(writer, fact);
         break;
+    case FACT_DEATH:
+        fact_death_pack(writer, fact);
+        break;
+    case FACT_QUARANTINE:
+        fact_quarantine_pack(writer, fact);
+        break;
     }
 }
 

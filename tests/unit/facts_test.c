@@ -16,7 +16,7 @@
 
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
-                                       FACT_MANIFEST, FACT_EVICTION, FACT_DRAIN};
+                                       FACT_MANIFEST, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -33,6 +33,8 @@ union any_fact {
     struct fact_manifest manifest;
     struct fact_eviction eviction;
     struct fact_drain drain;
+    struct fact_death death;
+    struct fact_quarantine quarantine;
 };
 
 static void random_bytes(struct random *random, void *out, size_t count)
@@ -214,6 +216,18 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->drain = (struct fact_drain){1 + random_number(random) / 2, below(random, 2) == 1, below(random, 2) == 1,
                                          below(random, 2) == 1};
         return fact_key_node_id(id.coordinator);
+    case FACT_DEATH:
+        random_bytes(random, out->death.node.bytes, sizeof out->death.node.bytes);
+        out->death.boot = random_number(random);
+        out->death.lived_ms = random_number(random);
+        out->death.suspects = (uint32_t)random_number(random);
+        return fact_key_verdict(&id);
+    case FACT_QUARANTINE:
+        out->quarantine.is_active = below(random, 2) == 1;
+        out->quarantine.level = below(random, FACT_QUARANTINE_LEVEL_MAX + 1);
+        out->quarantine.minutes = below(random, 61);
+        random_text(random, out->quarantine.why, sizeof out->quarantine.why);
+        return fact_key_empty();
     }
     abort();
 }
@@ -247,6 +261,10 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_eviction_read(record, &out->eviction);
     case FACT_DRAIN:
         return fact_drain_read(record, &out->drain);
+    case FACT_DEATH:
+        return fact_death_read(record, &out->death);
+    case FACT_QUARANTINE:
+        return fact_quarantine_read(record, &out->quarantine);
     }
     abort();
 }
@@ -321,6 +339,10 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
                       a->eviction.standing_count * sizeof a->eviction.standing[0]) == 0;
     case FACT_DRAIN:
         return SAME(drain.lamport) && SAME(drain.drained) && SAME(drain.at_once) && SAME(drain.is_idle);
+    case FACT_DEATH:
+        return SAME(death.node) && SAME(death.boot) && SAME(death.lived_ms) && SAME(death.suspects);
+    case FACT_QUARANTINE:
+        return SAME(quarantine.is_active) && SAME(quarantine.level) && SAME(quarantine.minutes) && SAME(quarantine.why);
     }
     abort();
 }
@@ -411,6 +433,11 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_DRAIN:
         assert_true(fact->drain.lamport > 0);
         break;
+    case FACT_QUARANTINE:
+        check_text(fact->quarantine.why, sizeof fact->quarantine.why);
+        assert_true(fact->quarantine.level <= FACT_QUARANTINE_LEVEL_MAX && fact->quarantine.minutes <= 60);
+        break;
+    case FACT_DEATH:
     case FACT_INVITE:
     case FACT_CONTROL:
     case FACT_CLAIM:

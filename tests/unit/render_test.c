@@ -188,7 +188,7 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\","
-                     "\"drained\":false,\"emptied\":false,\"voucher\":");
+                     "\"drained\":false,\"emptied\":false,\"quarantined\":null,\"voucher\":");
     assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
     assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
@@ -199,6 +199,13 @@ static void nodes_are_listed_with_their_states(void **state)
     open_map(&writer, RENDER_NODES_PAIRS);
     assert_false(render_nodes(f->core, &from, &writer));
     assert_has(json_of(&writer), "\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":true,\"emptied\":true,");
+
+    struct fact_quarantine apart = {.is_active = true, .level = 2, .minutes = 2, .why = "3 trials failed here"};
+    load(f, &f->b, FACT_QUARANTINE, fact_key_empty(), &apart);
+    from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    assert_has(json_of(&writer), "\"quarantined\":{\"minutes\":2,\"reason\":\"3 trials failed here\"}");
 
     struct fact_node gone = make_node(&f->b, 1);
     gone.left = true;
@@ -224,7 +231,7 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     bytes_to_hex(evictor, f->c.id.bytes, NODE_ID_BYTES);
     bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
     (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":false,"
-                                    "\"emptied\":false,\"voucher\":\"%s\",\"evictor\":\"%s\"",
+                                    "\"emptied\":false,\"quarantined\":null,\"voucher\":\"%s\",\"evictor\":\"%s\"",
                    voucher, evictor);
     assert_has(json_of(&writer), row);
     from = 0;

@@ -127,6 +127,8 @@ static void add_about_nodes(struct set *set, struct random *random, const struct
                                        below(random, 2) == 0};
             add(set, people[i].id, FACT_DRAIN, fact_key_node_id(people[below(random, PEOPLE)].id), &drain);
         }
+        struct fact_quarantine quarantine = {.is_active = below(random, 2) == 0, .level = 1, .minutes = 1, .why = "so"};
+        add(set, people[i].id, FACT_QUARANTINE, fact_key_empty(), &quarantine);
         add_unknown(set, people[i].id);
     }
 }
@@ -188,6 +190,8 @@ static void add_attempt(struct set *set, struct random *random, const struct per
                                            .step = below(random, 50), .metrics = metrics, .why = "so"};
             verdict.metrics_bytes = make_metrics(metrics, (double)below(random, 100) / 128);
             add(set, people[below(random, PEOPLE)].id, FACT_VERDICT, fact_key_verdict(&id), &verdict);
+            struct fact_death death = {.node = owner, .boot = 1 + below(random, 2), .suspects = below(random, 2)};
+            add(set, people[below(random, PEOPLE)].id, FACT_DEATH, fact_key_verdict(&id), &death);
         }
     }
 }
@@ -350,6 +354,63 @@ static void judge(struct mesh *mesh, uint32_t writer, const attempt_id *id, enum
     struct fact_verdict fact = {.reason = reason, .metrics = metrics};
     fact.metrics_bytes = make_metrics(metrics, accuracy);
     say(mesh, writer, FACT_VERDICT, fact_key_verdict(id), &fact);
+}
+
+/* A failure on this person's node, of an attempt that began at this step. */
+static void fail_on(struct mesh *mesh, uint32_t trial, uint32_t number, uint32_t node, uint64_t start_step)
+{
+    attempt_id id = make_attempt_id(0, trial, number, 1, mesh->people[1].id);
+    struct fact_attempt fact = {.member_count = 1, .members = {{mesh->people[node].id, 0}}, .start_step = start_step};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    judge(mesh, 1, &id, FACT_FAILED, 0.5);
+}
+
+static void failures_on_three_nodes_without_progress_quarantine_a_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 3, 100, 1);
+    for (uint32_t number = 1; number <= 3; number++) {
+        fail_on(mesh, 0, number, number, 7);
+        fail_on(mesh, 1, number, number, 10 * number); /* this one gets on */
+        fail_on(mesh, 2, number, 2, 0);                /* this one has not been anywhere else */
+        assert_int_equal(view_trial_state(experiment, 0), number < 3 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+    }
+    assert_int_equal(view_trial_state(experiment, 1), VIEW_TRIAL_QUEUED);
+    assert_int_equal(view_trial_state(experiment, 2), VIEW_TRIAL_QUEUED);
+    node_id nodes[VIEW_QUARANTINE_NODES];
+    uint32_t count;
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], nodes, &count), VIEW_QUARANTINE_FAILURES);
+    assert_int_equal(count, 3);
+    assert_true(node_id_equal(nodes[2], mesh->people[3].id));
+}
+
+static void lose_host(struct mesh *mesh, uint32_t trial, uint32_t number, uint32_t suspects)
+{
+    attempt_id id = assign(mesh, trial, number);
+    judge(mesh, 1, &id, FACT_LOST, 0.5);
+    struct fact_death death = {.node = mesh->people[2].id, .boot = 5, .lived_ms = 1000, .suspects = suspects};
+    say(mesh, 1, FACT_DEATH, fact_key_verdict(&id), &death);
+}
+
+static void the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 2, 0, 1);
+    for (uint32_t number = 1; number <= 3; number++) {
+        lose_host(mesh, 0, number, 0);
+        lose_host(mesh, 1, number, 1);
+        assert_int_equal(view_trial_state(experiment, 0), number < 2 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+        assert_int_equal(view_trial_state(experiment, 1), number < 3 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+    }
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0); /* restarts have nothing to do with it */
+
+    /* The host of the first attempt tells, in the boot that was called dead, how its worker ended. */
+    attempt_id id = make_attempt_id(0, 0, 1, 1, mesh->people[1].id);
+    struct fact_worker fact = {.state = FACT_WORKER_ENDED, .reason = FACT_LOST};
+    struct made made;
+    make_record(&made, mesh->people[2].id, 5, ++mesh->seq, FACT_WORKER, fact_key_worker(&id, 0), &fact);
+    load(mesh, &made);
+    assert_null(view_attempt_death(view_find_attempt(&mesh->core->view, &id)));
 }
 
 static void control(struct mesh *mesh, uint32_t writer, uint64_t lamport, bool paused, bool cancelled)
@@ -772,6 +833,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_evictions_of_one_writer_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(the_lowest_reason_of_concurrent_verdicts_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_restart_until_their_failures_are_used_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(failures_on_three_nodes_without_progress_quarantine_a_trial, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_and_undrain_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),

@@ -94,7 +94,9 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
         char text[128];
         print_cell_text(&table, &item, "name");
         document_text(&item, "state", text, sizeof text);
-        table_cell(&table, render_state_colour(text), "%s", text);
+        struct pack_reader quarantine = pack_find(&item, "quarantined");
+        bool is_apart = pack_peek(&quarantine) == PACK_MAP;
+        table_cell(&table, render_state_colour(is_apart ? "suspect" : text), "%s%s", text, is_apart ? ", quarantined" : "");
         const char *drained = document_true(&item, "emptied")   ? "yes"
                               : document_true(&item, "drained") ? "draining"
                                                                 : "-";

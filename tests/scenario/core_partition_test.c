@@ -1,0 +1,179 @@
+/* Stories of partitions: what each side starts, and what is left of it after the heal (DESIGN 7). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario/core_story.h"
+
+static void begin(struct world *world, uint32_t trials, enum config_on_partition policy)
+{
+    struct config config;
+    make_config(&config, trials, 5);
+    config.on_partition = policy;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+}
+
+static void cut(struct world *world, uint32_t first_of_other_side)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        world->nodes[i].side = i >= first_of_other_side;
+    }
+}
+
+static void heal(struct world *world)
+{
+    cut(world, world->node_count);
+}
+
+static uint32_t running(const struct world *world, uint32_t node)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
+        count += world->nodes[node].workers[slot].runs;
+    }
+    return count;
+}
+
+/* How many trials were started on both sides of a cut before node `first_of_other_side`, behind `from` in the log. */
+static uint32_t started_twice(const struct world *world, size_t from, uint32_t trials, uint32_t first_of_other_side)
+{
+    uint32_t twice = 0;
+    for (uint32_t trial = 0; trial < trials; trial++) {
+        bool on[2] = {false, false};
+        for (uint32_t i = 0; i < world->node_count; i++) {
+            char line[64];
+            snprintf(line, sizeof line, "%s> spawn trial %u attempt", world->nodes[i].person.name, trial);
+            on[i >= first_of_other_side] |= world_find(world, from, line) != SIZE_MAX;
+        }
+        twice += on[0] && on[1];
+    }
+    return twice;
+}
+
+static void two_sides_do_different_work_first(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    begin(world, 120, CONFIG_PARTITION_CONTINUE);
+    assert_line(world, 20000, "> spawn trial 3 ");
+    size_t before = world->log_bytes;
+    cut(world, 2);
+    for (uint32_t i = 0; i < 300 && world_spawns(world) < 110; i++) {
+        world_run(world, 500);
+    }
+    assert_in_range(world_spawns(world), 110, 119); /* nearly all: each side has begun with what the other has first */
+    assert_int_equal(started_twice(world, before, 120, 2), 0);
+    heal(world);
+    world_run(world, 90000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
+/* Four trials that run for ever on four nodes, cut in two: patience is over after ten minutes, but a side that has other
+ * work, or no room, claims nothing of the others'. */
+static void what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    begin(world, 4, CONFIG_PARTITION_CONTINUE);
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 3 "));
+    cut(world, 2);
+    world_run(world, 2 * CORE_PATIENCE_MS);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    heal(world);
+    world_run(world, 60000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "> kill "), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(running(world, i), 1);
+    }
+    assert_true(world_coordinator(world) >= 0);
+    world_free(world);
+}
+
+static void what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_room(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 2);
+    world->program = WORLD_RUNS_FOREVER;
+    begin(world, 4, CONFIG_PARTITION_CONTINUE);
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 3 "));
+    world_run(world, 1000);
+    uint32_t left = running(world, 0) + running(world, 1);
+    cut(world, 2);
+    world_run(world, CORE_PATIENCE_MS - 30000);
+    assert_int_equal(world_spawns(world), 4);
+    world_run(world, 90000);
+    assert_int_equal(running(world, 0) + running(world, 1), 4);
+    assert_int_equal(running(world, 2) + running(world, 3), 4);
+    assert_int_equal(world_spawns(world), 4 + left + (4 - left));
+    world_free(world);
+}
+
+/* The smaller side of two and three. */
+static void a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    begin(world, 9, CONFIG_PARTITION_PAUSE_MINORITY);
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 4 "));
+    world_run(world, 2000);
+    cut(world, 2);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 0) + running(world, 1), 2);
+    world->program = WORLD_RUNS_2S; /* what runs ends now, on both sides */
+    size_t before = world->log_bytes;
+    world_run(world, 10000);
+    assert_true(world_find(world, before, "a> spawn") == SIZE_MAX);
+    assert_true(world_find(world, before, "b> spawn") == SIZE_MAX);
+    assert_true(world_find(world, before, "c> spawn") != SIZE_MAX);
+    assert_int_equal(running(world, 0) + running(world, 1), 0);
+    heal(world);
+    world_run(world, 60000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
+static void at_half_the_side_with_the_lowest_id_goes_on(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    uint32_t lowest = 0;
+    for (uint32_t i = 1; i < 4; i++) {
+        bool is_lower = node_id_compare(world->nodes[i].person.id, world->nodes[lowest].person.id) < 0;
+        lowest = is_lower ? i : lowest;
+    }
+    begin(world, 60, CONFIG_PARTITION_PAUSE_MINORITY);
+    assert_line(world, 20000, "> spawn trial 3 ");
+    cut(world, 2);
+    world_run(world, 15000);
+    size_t before = world->log_bytes;
+    world_run(world, 20000);
+    for (uint32_t i = 0; i < 4; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "%s> spawn", world->nodes[i].person.name);
+        assert_int_equal(world_find(world, before, line) != SIZE_MAX, (i >= 2) == (lowest >= 2));
+    }
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_sides_do_different_work_first),
+        cmocka_unit_test(what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal),
+        cmocka_unit_test(what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_room),
+        cmocka_unit_test(a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs),
+        cmocka_unit_test(at_half_the_side_with_the_lowest_id_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

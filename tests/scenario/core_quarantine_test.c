@@ -1,0 +1,353 @@
+/* Stories of trials that are tried no more, and of nodes that trials avoid (DESIGN 7). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/daemon/render.h"
+#include "tests/scenario/core_story.h"
+
+static void submit(struct world *world, uint32_t trials, uint32_t max_restarts)
+{
+    struct config config;
+    make_config(&config, trials, max_restarts);
+    world_start_all(world);
+    world_submit(world, 0, &config);
+}
+
+static enum view_trial_state state_of(const struct world *world, uint32_t trial)
+{
+    return view_trial_state(world_experiment(world, 0), trial);
+}
+
+static enum view_quarantine quarantine_of(const struct world *world, uint32_t node, uint32_t trial)
+{
+    const struct view_trial *row = view_find_trial(world_experiment(world, node), trial);
+    return row != NULL ? view_trial_quarantine(row, NULL, NULL) : VIEW_NO_QUARANTINE;
+}
+
+/* The node on which a trial runs, or -1. */
+static int host_of(const struct world *world, uint32_t trial)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        for (uint32_t slot = 0; slot < world->nodes[i].slot_count; slot++) {
+            const struct world_worker *worker = &world->nodes[i].workers[slot];
+            if (world->nodes[i].is_up && worker->runs && worker->attempt.trial == trial) {
+                return (int)i;
+            }
+        }
+    }
+    return -1;
+}
+
+static void run_until_hosted(struct world *world, uint32_t trial, uint64_t max_ms)
+{
+    for (uint64_t ms = 0; host_of(world, trial) < 0 && ms < max_ms; ms += 100) {
+        world_run(world, 100);
+    }
+    assert_true(host_of(world, trial) >= 0);
+}
+
+/* The machine is silent from now on, and what ran there is gone. */
+static void power_off(struct world *world, uint32_t node)
+{
+    world_crash(world, node);
+    world->nodes[node].is_cut = true;
+}
+
+static void power_on(struct world *world, uint32_t node)
+{
+    world->nodes[node].is_cut = false;
+    world_restart(world, node, false);
+}
+
+static void a_trial_that_fails_on_three_nodes_is_quarantined_and_the_rest_goes_on(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 1);
+    world->failing_trials = 1u << 2;
+    submit(world, 8, 100);
+    world_run(world, 90000);
+    assert_int_equal(world_count(world, "> spawn trial 2 "), 3);
+    assert_int_equal(world_count(world, "exp trial 2 is quarantined: it failed on "), 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(quarantine_of(world, i, 2), VIEW_QUARANTINE_FAILURES);
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_FAILED);
+        assert_false(world->nodes[i].core->quarantine.is_active);
+    }
+    for (uint32_t trial = 0; trial < 8; trial++) {
+        assert_int_equal(state_of(world, trial), trial == 2 ? VIEW_TRIAL_FAILED : VIEW_TRIAL_COMPLETED);
+    }
+    static uint8_t bytes[1u << 16];
+    struct pack_writer writer;
+    uint32_t from = 0;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    assert_false(render_show(world->nodes[1].core, world_experiment(world, 1), &from, &writer));
+    assert_non_null(memmem(bytes, writer.used_bytes, "quarantined: it failed on ", 26));
+    world_free(world);
+}
+
+static void a_failure_is_tried_elsewhere_first(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world->failing_trials = 1;
+    submit(world, 1, 1);
+    world_run(world, 60000);
+    assert_int_equal(world->nodes[0].spawn_count, 1);
+    assert_int_equal(world->nodes[1].spawn_count, 1);
+    assert_int_equal(quarantine_of(world, 0, 0), VIEW_NO_QUARANTINE);
+    assert_int_equal(state_of(world, 0), VIEW_TRIAL_FAILED); /* its one restart is used up */
+    world_free(world);
+}
+
+/* Kills the host of trial 0 twice, 5 s after each start; both come back. Returns the world, 60 s later. */
+static struct world *kill_hosts_of_trial_0(uint32_t trials, uint32_t slots)
+{
+    struct world *world = world_new(5, slots);
+    world->program = WORLD_RUNS_FOREVER;
+    submit(world, trials, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        run_until_hosted(world, 0, 60000);
+        world_run(world, 5000);
+        uint32_t host = (uint32_t)host_of(world, 0);
+        power_off(world, host);
+        world_run(world, 12000); /* found dead, and known to have died alone */
+        power_on(world, host);
+    }
+    world_run(world, 60000);
+    return world;
+}
+
+static void a_trial_whose_host_dies_young_twice_is_quarantined(void **state)
+{
+    (void)state;
+    struct world *world = kill_hosts_of_trial_0(1, 1);
+    assert_int_equal(world_count(world, "persist death"), 2);
+    assert_int_equal(world_count(world, "> spawn trial 0 "), 2);
+    assert_int_equal(world_count(world, "exp trial 0 is quarantined: its host died within 60 s of its start, on"), 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(quarantine_of(world, i, 0), VIEW_QUARANTINE_DEATHS);
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_FAILED);
+    }
+    world_free(world);
+}
+
+/* Two slots a node, so that others are on the hosts that trial 0 takes with it. */
+static void those_that_were_beside_it_are_not_quarantined(void **state)
+{
+    (void)state;
+    struct world *world = kill_hosts_of_trial_0(6, 2);
+    assert_int_equal(quarantine_of(world, 0, 0), VIEW_QUARANTINE_DEATHS);
+    for (uint32_t trial = 1; trial < 6; trial++) {
+        assert_int_equal(quarantine_of(world, 0, trial), VIEW_NO_QUARANTINE);
+        assert_int_equal(state_of(world, trial), VIEW_TRIAL_RUNNING);
+    }
+    world_free(world);
+}
+
+static void one_death_of_a_host_quarantines_nobody(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 4);
+    world->program = WORLD_RUNS_FOREVER;
+    submit(world, 8, 5);
+    run_until_hosted(world, 7, 30000);
+    uint32_t host = (uint32_t)host_of(world, 0);
+    power_off(world, host);
+    world_run(world, 60000);
+    assert_true(world_count(world, "persist death") > 1);
+    for (uint32_t trial = 0; trial < 8; trial++) {
+        assert_int_equal(state_of(world, trial), VIEW_TRIAL_RUNNING);
+    }
+    world_free(world);
+}
+
+/* Two of five lose their power together, come back, and lose it again: nobody's trial did that. */
+static void a_rack_that_loses_its_power_twice_quarantines_nobody(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 2);
+    world->program = WORLD_RUNS_FOREVER;
+    submit(world, 10, 5);
+    run_until_hosted(world, 9, 30000);
+    for (uint32_t i = 0; i < 2; i++) {
+        world_run(world, 5000);
+        power_off(world, 3);
+        world_run(world, 700);
+        power_off(world, 4);
+        world_run(world, 20000);
+        power_on(world, 3);
+        power_on(world, 4);
+        world_run(world, 10000);
+    }
+    world_run(world, 60000);
+    assert_int_equal(world_count(world, "persist death"), 0);
+    for (uint32_t trial = 0; trial < 10; trial++) {
+        assert_int_equal(state_of(world, trial), VIEW_TRIAL_RUNNING);
+    }
+    world_free(world);
+}
+
+/* A daemon that is killed leaves a machine that refuses connections: that is no host's death. */
+static void a_killed_daemon_is_no_death_of_its_host(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    submit(world, 1, 5);
+    for (uint32_t i = 0; i < 3; i++) {
+        run_until_hosted(world, 0, 60000);
+        world_run(world, 3000);
+        uint32_t host = (uint32_t)host_of(world, 0);
+        world_crash(world, host);
+        world_run(world, 20000);
+        world_restart(world, host, false);
+    }
+    run_until_hosted(world, 0, 60000);
+    assert_int_equal(world_count(world, "persist death"), 0);
+    world_free(world);
+}
+
+/* Twice the host is cut off alone, and its worker lives on: when it is back its record says so, and the death is void. */
+static void a_host_that_was_cut_off_did_not_die(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    submit(world, 1, 5);
+    for (uint32_t i = 0; i < 3; i++) {
+        run_until_hosted(world, 0, 60000);
+        world_run(world, 3000);
+        uint32_t host = (uint32_t)host_of(world, 0);
+        world->nodes[host].is_cut = true;
+        world_run(world, 17000);
+        world->nodes[host].is_cut = false;
+        world_run(world, 20000);
+    }
+    assert_int_equal(world_count(world, "persist death"), 3);
+    assert_int_equal(quarantine_of(world, 0, 0), VIEW_NO_QUARANTINE);
+    assert_int_equal(state_of(world, 0), VIEW_TRIAL_RUNNING);
+    world_free(world);
+}
+
+/* ---- nodes ---- */
+
+static bool is_apart(const struct world *world, uint32_t seen_by, uint32_t node)
+{
+    return view_find_member(&world->nodes[seen_by].core->view, world->nodes[node].person.id)->quarantine.is_active;
+}
+
+static void a_node_on_which_others_trials_fail_is_avoided(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].fails_programs = true;
+    submit(world, 40, 5);
+    assert_line(world, 60000, " trials failed here within 60 s of their start, and on no other node");
+    assert_line(world, 1000, "c: b is quarantined for 1 min: ");
+    world_run(world, 1000);
+    uint32_t spawned = world->nodes[1].spawn_count;
+    assert_in_range(spawned, 3, 10); /* until a trial has ended well elsewhere, it may be the program's fault */
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(is_apart(world, i, 1));
+        assert_false(is_apart(world, i, 0));
+    }
+    world_run(world, 30000);
+    assert_int_equal(world->nodes[1].spawn_count, spawned);
+    world_run(world, 120000);
+    for (uint32_t trial = 0; trial < 40; trial++) {
+        assert_int_equal(state_of(world, trial), VIEW_TRIAL_COMPLETED);
+    }
+    world_free(world);
+}
+
+static void a_quarantine_grows_until_a_trial_ends_well(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].fails_programs = true;
+    submit(world, 400, 5);
+    assert_line(world, 60000, "c: b is quarantined for 1 min");
+    assert_line(world, 70000, "c: b is quarantined no more");
+    assert_line(world, 60000, "c: b is quarantined for 2 min");
+    world_crash(world, 1);
+    world_run(world, 3000);
+    world_restart(world, 1, false); /* it begins anew */
+    world_run(world, 100000);
+    assert_true(is_apart(world, 0, 1));
+    world->nodes[1].fails_programs = false;
+    world_run(world, 60000);
+    assert_false(is_apart(world, 0, 1));
+    assert_int_equal(world->nodes[1].core->quarantine.level, 0);
+    world_free(world);
+}
+
+static void a_broken_experiment_quarantines_no_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 2);
+    world->program = WORLD_FAILS_AT_ONCE;
+    submit(world, 16, 5);
+    world_run(world, 120000);
+    assert_int_equal(world_count(world, "persist quarantine"), 0);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_FAILED);
+    assert_int_equal(world_spawns(world), 16 * 3);
+    world_free(world);
+}
+
+/* Its trials are tried once only, so that none of them fails on two nodes. */
+static void a_broken_experiment_without_restarts_quarantines_no_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_FAILS_AT_ONCE;
+    submit(world, 30, 0);
+    world_run(world, 120000);
+    assert_int_equal(world_count(world, "persist quarantine"), 0);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_FAILED);
+    assert_int_equal(world_spawns(world), 30);
+    world_free(world);
+}
+
+static void a_quarantined_node_is_used_when_no_other_could_hold_the_work(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].fails_programs = true;
+    submit(world, 40, 5);
+    assert_line(world, 60000, "c: b is quarantined for 1 min");
+    world->nodes[1].fails_programs = false;
+    world_crash(world, 0);
+    world_crash(world, 2);
+    uint32_t spawned = world->nodes[1].spawn_count;
+    world_run(world, 40000);
+    assert_true(world->nodes[1].spawn_count > spawned);
+    assert_false(is_apart(world, 1, 1)); /* and a success ends it */
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trial_that_fails_on_three_nodes_is_quarantined_and_the_rest_goes_on),
+        cmocka_unit_test(a_failure_is_tried_elsewhere_first),
+        cmocka_unit_test(a_trial_whose_host_dies_young_twice_is_quarantined),
+        cmocka_unit_test(those_that_were_beside_it_are_not_quarantined),
+        cmocka_unit_test(one_death_of_a_host_quarantines_nobody),
+        cmocka_unit_test(a_rack_that_loses_its_power_twice_quarantines_nobody),
+        cmocka_unit_test(a_killed_daemon_is_no_death_of_its_host),
+        cmocka_unit_test(a_host_that_was_cut_off_did_not_die),
+        cmocka_unit_test(a_node_on_which_others_trials_fail_is_avoided),
+        cmocka_unit_test(a_quarantine_grows_until_a_trial_ends_well),
+        cmocka_unit_test(a_broken_experiment_quarantines_no_node),
+        cmocka_unit_test(a_broken_experiment_without_restarts_quarantines_no_node),
+        cmocka_unit_test(a_quarantined_node_is_used_when_no_other_could_hold_the_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
