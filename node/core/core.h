@@ -72,6 +72,7 @@ enum node_request_kind {
     NODE_REQUEST_CANCEL,
     NODE_REQUEST_PAUSE,
     NODE_REQUEST_RESUME,
+    NODE_REQUEST_DELETE,
     NODE_REQUEST_INVITE, /* public_key, expires_s */
     NODE_REQUEST_LEAVE /* answered when no worker runs here any more and the others have been told */
 };
@@ -151,6 +152,8 @@ enum node_effect_kind {
     NODE_EFFECT_SEND,           /* u.send: to one peer; lost if there is no connection */
     NODE_EFFECT_PERSIST_RECORD, /* u.persist, bytes: an envelope; `own`: sign it first */
     NODE_EFFECT_PERSIST_FENCE,  /* u.persist, key (in text), bytes; replaces what the key held */
+    NODE_EFFECT_FORGET_RECORD,  /* u.persist, key: takes it off the disk, behind every earlier PERSIST; nobody waits for it */
+    NODE_EFFECT_FORGET_FENCE,   /* u.persist, key: the same */
     NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move) */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
     NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to its host, answer NODE_EVENT_LINK */
@@ -213,6 +216,7 @@ struct node_effect {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */
             uint32_t stored_on;          /* on how many nodes it is on disk */
+            bool already;                /* DELETE: it had been deleted before */
             char text[NODE_REPLY_BYTES]; /* one sentence when refused */
         } reply;
     } u;

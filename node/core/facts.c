@@ -112,6 +112,12 @@ int fact_key_read_experiment(const struct record *record, experiment_id *out)
     return experiment_id_is_none(*out) ? ERR_MALFORMED : 0;
 }
 
+bool fact_is_of_experiment(const struct record *record, experiment_id *out)
+{
+    return record->kind >= FACT_EXPERIMENT && record->kind <= FACT_MANIFEST &&
+           fact_key_read_experiment(record, out) == 0;
+}
+
 int fact_key_read_attempt(const struct record *record, attempt_id *out)
 {
     bool is_own = record->kind == FACT_ATTEMPT;
@@ -558,6 +564,19 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
     }
     *out = fact;
     return 0;
+}
+
+void fact_tombstone_pack(struct pack_writer *writer)
+{
+    pack_array(writer, 0);
+}
+
+int fact_tombstone_read(const struct record *record)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    body_open(&reader, record, 0, &extra);
+    return body_close(&reader, extra);
 }
 
 /* ---- names from keys ------------------------------------------------------------------------------------------------ */

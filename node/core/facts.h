@@ -23,6 +23,7 @@ enum fact_kind {
     FACT_WORKER = 9,     /* an owner about one worker of an attempt */
     FACT_VERDICT = 10,   /* a coordinator ends an attempt */
     FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
+    FACT_TOMBSTONE = 12, /* an experiment is deleted: kept for ever, in place of all of the above that it had */
 };
 
 #define FACT_NAME_BYTES 64
@@ -162,6 +163,8 @@ struct fact_manifest {
     bool durable; /* as many confirmed holders as asked for */
 };
 
+/* A tombstone's key: experiment id; one per writer. Its body is empty (an array without elements). */
+
 /* Keys. Every writer of a key returns its length; readers return ERR_MALFORMED for another length. */
 struct fact_key {
     uint8_t bytes[RECORD_KEY_BYTES_MAX];
@@ -178,6 +181,9 @@ struct fact_key fact_key_verdict(const attempt_id *attempt);
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
+
+/* True for what goes with its experiment when that is deleted: EXPERIMENT ... MANIFEST with a key that names one. */
+bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST */
 int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
@@ -195,6 +201,7 @@ void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fa
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact);
 void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact);
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact);
+void fact_tombstone_pack(struct pack_writer *writer);
 
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
@@ -207,6 +214,7 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out);
 int fact_worker_read(const struct record *record, struct fact_worker *out);
 int fact_verdict_read(const struct record *record, struct fact_verdict *out);
 int fact_manifest_read(const struct record *record, struct fact_manifest *out);
+int fact_tombstone_read(const struct record *record);
 
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);

@@ -87,8 +87,29 @@ static void push_drop(struct node_core *core, struct core_push *push)
     arena_give(&core->arena, push, sizeof *push);
 }
 
+void core_replicas_forget(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+        next = push->next;
+        if (experiment_id_equal(push->attempt.experiment, experiment)) {
+            push_drop(core, push); /* answers that still come are nobody's */
+        }
+    }
+    for (struct core_code **link = &core->codes; *link != NULL; link = &(*link)->next) {
+        struct core_code *code = *link;
+        if (experiment_id_equal(code->experiment, experiment)) {
+            *link = code->next;
+            arena_give(&core->arena, code, sizeof *code);
+            return;
+        }
+    }
+}
+
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
+    if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
+        return; /* its worker is being ended */
+    }
     const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
     struct core_push *push = arena_take(&core->arena, sizeof *push);
     if (push == NULL) {

@@ -8,6 +8,7 @@
  *   core_coordinator.c  elections, gangs, attempts, verdicts
  *   core_replicas.c     checkpoints on their way to other nodes
  *   core_requests.c     what users ask for, and those who join
+ *   deletion.c          experiments that are deleted
  */
 
 #include "base/random.h"
@@ -40,6 +41,7 @@
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
+#define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
 
@@ -101,6 +103,7 @@ struct core_ack {
     bool on_disk;
     node_id peer; /* none: nobody was asked yet, or */
     bool is_alone; /* ... nobody else lives */
+    bool already;  /* for the answer: what was asked for was so before */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -262,6 +265,7 @@ struct node_core {
     struct core_push *pushes;
     struct core_code *codes;
     struct core_ack *acks;
+    uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
 
     uint64_t housekeep_ms;
     uint64_t repair_ms;
@@ -292,16 +296,21 @@ const uint8_t *core_effect_bytes(struct node_core *core, const void *bytes, uint
 bool core_has_room(const struct node_core *core, uint32_t effects, uint32_t bytes);
 
 /* Writes one of this node's own records: into table and fold at once, to the disk, and to everybody once it is there.
- * Returns what waits for its ticket, so that the caller can attach an action; NULL when memory is full (traced). */
+ * Returns what waits for its ticket, so that the caller can attach an action; NULL when memory is full (traced), and when
+ * it is about a deleted experiment: then it is not written. */
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body);
 
-/* Takes somebody's record in. 0, or an error of records_put. */
+/* Takes somebody's record in. 0, an error of records_put, or ERR_REFUSED: it is of a deleted experiment. (What the disk
+ * still has of one is taken, and swept.) */
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to);
 
 /* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
+
+/* Removes the fence, from the disk too. The experiment is deleted: nothing is granted for it any more. */
+void core_fence_forget(struct node_core *core, experiment_id experiment);
 
 /* 0 or ERR_FULL: then nothing may be granted under it. */
 int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
@@ -342,6 +351,7 @@ void core_owner_tick(struct node_core *core);
 void core_owner_housekeep(struct node_core *core);
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_leave(struct node_core *core);
+void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
 bool core_owner_idle(const struct node_core *core);
 
 /* ---- core_coordinator.c ---- */
@@ -352,6 +362,7 @@ void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
+void core_coordinator_forget(struct node_core *core, experiment_id experiment);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
 /* ---- core_replicas.c ---- */
@@ -359,6 +370,7 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
 void core_replicas_housekeep(struct node_core *core);
+void core_replicas_forget(struct node_core *core, experiment_id experiment);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
@@ -374,5 +386,18 @@ void core_requests_on_disk(struct node_core *core, uint64_t client);
 void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
 void core_requests_pushed(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);
+
+/* ---- deletion.c ---- */
+
+bool core_is_deleted(const struct node_core *core, experiment_id experiment);
+
+/* The fold has a tombstone that it did not have: nothing begins any more, what runs is ended. */
+void core_deletion_known(struct node_core *core, experiment_id experiment);
+
+/* A tombstone is on disk: from now on the records may go. */
+void core_deletion_stored(struct node_core *core);
+
+/* Forgets some of what is to be forgotten, until sweep_bucket is RECORDS_BUCKETS. */
+void core_deletion_sweep(struct node_core *core);
 
 #endif

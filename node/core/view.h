@@ -4,7 +4,8 @@
  *
  * view_apply is called for every entry that the table takes. The result depends on the set of newest records only, not on
  * their order: rows may come before what they belong to, and every list is sorted. Texts, metrics and log tails stay in
- * the records; rows name them by ident. */
+ * the records; rows name them by ident. A tombstone takes all rows of its experiment away, and those that come after it
+ * are never made. */
 
 #include "base/arena.h"
 #include "gossip/election.h"
@@ -121,6 +122,12 @@ struct view_experiment {
     bool changed; /* set by view_apply, cleared by whoever has looked */
 };
 
+/* An experiment that is deleted: nothing else is known of it. */
+struct view_tombstone {
+    experiment_id experiment;
+    node_id writer; /* the smallest of those who deleted it */
+};
+
 struct view {
     struct arena *arena;
     const struct records *records;
@@ -129,6 +136,8 @@ struct view {
     uint32_t member_count, member_slots;
     struct view_experiment **experiments; /* by id */
     uint32_t experiment_count, experiment_slots;
+    struct view_tombstone *tombstones; /* by experiment id */
+    uint32_t tombstone_count, tombstone_slots;
     uint64_t lamport_max;
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by whoever has looked */
     uint64_t malformed_count;                          /* bodies that did not decode */
@@ -153,6 +162,9 @@ int view_apply(struct view *view, const struct records_entry *entry);
 
 struct view_member *view_find_member(const struct view *view, node_id id);
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
+
+/* Not NULL: the experiment is deleted. */
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
 

@@ -110,6 +110,8 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         break;
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
         daemon_persist_effect(daemon, effect);
         break;
     case NODE_EFFECT_PEER:

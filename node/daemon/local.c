@@ -195,12 +195,20 @@ static bool argument_experiment_id(const struct local_request *request, experime
            bytes_from_hex(out->bytes, EXPERIMENT_ID_BYTES, hex) == 0 && !experiment_id_is_none(*out);
 }
 
+static bool argument_any_experiment(struct daemon *daemon, const struct local_request *request, experiment_id *out)
+{
+    if (!argument_experiment_id(request, out)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request names no experiment; give its id of 16 hexadecimal digits.");
+        return false;
+    }
+    return true;
+}
+
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
 {
     experiment_id id;
-    if (!argument_experiment_id(request, &id)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request names no experiment; give its id of 16 hexadecimal digits.");
+    if (!argument_any_experiment(daemon, request, &id)) {
         return false;
     }
     struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
@@ -277,7 +285,7 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
             local_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_leave) {
             reply_empty(daemon, client, waiting->id);
-        } else if (local_reply_begin(&reply, waiting->id, true, 3)) {
+        } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * EXPERIMENT_ID_BYTES + 1];
             bytes_to_hex(hex, waiting->experiment.bytes, EXPERIMENT_ID_BYTES);
             pack_text(&reply.writer, "experiment");
@@ -286,6 +294,10 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
             pack_u64(&reply.writer, effect->u.reply.stored_on);
             pack_text(&reply.writer, "nodes_alive");
             pack_u64(&reply.writer, nodes_alive(daemon));
+            if (effect->u.reply.already) {
+                pack_text(&reply.writer, "already");
+                pack_bool(&reply.writer, true);
+            }
             local_reply_send(daemon, client, &reply, -1);
         }
     }
@@ -295,17 +307,17 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
 
 static void request_control(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
 {
-    struct view_experiment *experiment;
-    if (!local_argument_experiment(daemon, request, &experiment)) {
+    experiment_id id;
+    if (!argument_any_experiment(daemon, request, &id)) {
         return;
     }
     struct daemon_waiting *waiting = wait_for_core(daemon, request);
     if (waiting != NULL) {
-        waiting->experiment = experiment->id;
+        waiting->experiment = id;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
         event.u.request.kind = kind;
         event.u.request.client = waiting->key;
-        event.u.request.experiment = experiment->id;
+        event.u.request.experiment = id;
         daemon_event(daemon, &event);
     }
 }
@@ -823,7 +835,8 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const ui
     static const struct {
         const char *op;
         enum node_request_kind kind;
-    } controls[] = {{"cancel", NODE_REQUEST_CANCEL}, {"pause", NODE_REQUEST_PAUSE}, {"resume", NODE_REQUEST_RESUME}};
+    } controls[] = {{"cancel", NODE_REQUEST_CANCEL}, {"pause", NODE_REQUEST_PAUSE}, {"resume", NODE_REQUEST_RESUME},
+                  {"delete", NODE_REQUEST_DELETE}};
     bool done = false;
     if (!pack_at_end(&whole) || op_value.failed || !local_argument_u64(&request, "v", &version)) {
         local_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,

@@ -121,7 +121,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
         static const char *const names[] = {"?", "member", "node", "invite", "slot", "experiment", "control", "claim",
-                                            "attempt", "worker", "verdict", "manifest"};
+                                            "attempt", "worker", "verdict", "manifest", "tombstone"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -156,6 +156,24 @@ static void store_fence(struct world_node *node, const struct node_effect *effec
     memcpy(node->fences[at].key, effect->u.persist.key, 8);
     memcpy(node->fences[at].bytes, effect->bytes, effect->byte_count);
     node->fences[at].count = effect->byte_count;
+}
+
+static void forget(struct world_node *node, const struct node_effect *effect)
+{
+    for (uint32_t at = 0; effect->kind == NODE_EFFECT_FORGET_FENCE && at < node->fence_count; at++) {
+        if (memcmp(node->fences[at].key, effect->u.persist.key, 8) == 0) {
+            node->fences[at] = node->fences[--node->fence_count];
+        }
+    }
+    for (uint32_t at = 0; effect->kind == NODE_EFFECT_FORGET_RECORD && at < node->record_count; at++) {
+        struct record held;
+        CHECK(record_decode(node->records[at].bytes, node->records[at].count, &held) == 0);
+        record_ident ident = record_ident_of(held.writer, held.kind, held.key, held.key_bytes);
+        if (memcmp(ident.bytes, effect->u.persist.key, sizeof ident.bytes) == 0) {
+            node->records[at] = node->records[--node->record_count];
+            return;
+        }
+    }
 }
 
 static void persist(struct world *world, uint32_t number, const struct node_effect *effect)
@@ -378,6 +396,10 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
         persist(world, number, effect);
+        break;
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
+        forget(&world->nodes[number], effect);
         break;
     case NODE_EFFECT_CHECK_LINK:
         answer_link(world, number, effect);

@@ -213,4 +213,10 @@ void plan_draw(struct plan *plan, struct random *random, uint64_t minutes)
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        struct plan_experiment *experiment = &plan->experiments[i];
+        if (sim_chance(random, 150)) {
+            experiment->delete_ms = experiment->submit_ms + sim_log_between(random, 100, plan->heal_ms);
+        }
+    }
 }

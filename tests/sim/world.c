@@ -268,6 +268,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
         disk_write(sim, node, effect);
         return false;
     case NODE_EFFECT_PEER:

@@ -168,6 +168,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_MANIFEST:
         fact_manifest_pack(writer, fact);
         break;
+    case FACT_TOMBSTONE:
+        fact_tombstone_pack(writer);
+        break;
     }
 }
 

@@ -15,7 +15,7 @@
 #include "train/search.h"
 
 #define KIND_FIRST FACT_MEMBER
-#define KIND_LAST FACT_MANIFEST
+#define KIND_LAST FACT_TOMBSTONE
 
 union any_fact {
     struct fact_member member;
@@ -190,6 +190,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         return fact_key_verdict(&id);
     case FACT_MANIFEST:
         return random_manifest(random, &id, &out->manifest);
+    case FACT_TOMBSTONE:
+        return fact_key_experiment(id.experiment);
     }
     abort();
 }
@@ -219,6 +221,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_verdict_read(record, &out->verdict);
     case FACT_MANIFEST:
         return fact_manifest_read(record, &out->manifest);
+    case FACT_TOMBSTONE:
+        return fact_tombstone_read(record);
     }
     abort();
 }
@@ -286,6 +290,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
     case FACT_MANIFEST:
         return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
                SAME(manifest.durable);
+    case FACT_TOMBSTONE:
+        return true;
     }
     abort();
 }
@@ -372,6 +378,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_INVITE:
     case FACT_CONTROL:
     case FACT_CLAIM:
+    case FACT_TOMBSTONE:
         break;
     }
 }
