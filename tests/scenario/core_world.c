@@ -419,6 +419,7 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         world->reply.count++;
         world->reply.code = effect->u.reply.code;
         world->reply.stored_on = effect->u.reply.stored_on;
+        world->reply.already = effect->u.reply.already;
         memcpy(world->reply.text, effect->u.reply.text, sizeof world->reply.text);
         say(world, number, '>', "reply");
         break;

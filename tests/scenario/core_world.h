@@ -72,6 +72,7 @@ struct world {
         uint32_t count;
         int32_t code; /* of the last one */
         uint32_t stored_on;
+        bool already;
         char text[NODE_REPLY_BYTES];
     } reply;
     char *log;

@@ -169,7 +169,7 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
         fact_manifest_pack(writer, fact);
         break;
     case FACT_TOMBSTONE:
-        fact_tombstone_pack(writer);
+        fact_tombstone_pack(writer); /* there is no fact */
         break;
     }
 }
