@@ -7,7 +7,7 @@ _shoal_experiments() {
 
 _shoal() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume metrics logs
+    local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume delete metrics logs
         checkpoint events leave help"
     local common="--dir --json --help --version" options="" command="" i
     local -a dir=()
@@ -33,6 +33,7 @@ _shoal() {
     invite) options="--expires" ;;
     submit) options="--context --set --follow --help-config" ;;
     wait) options="--timeout" ;;
+    delete) options="--yes" ;;
     logs) options="--rank --follow" ;;
     events) options="--follow --from" ;;
     esac
@@ -51,7 +52,7 @@ _shoal() {
             mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
         fi
         ;;
-    show | wait | watch | cancel | pause | resume | metrics | logs)
+    show | wait | watch | cancel | pause | resume | delete | metrics | logs)
         mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
         ;;
     esac

@@ -39,6 +39,11 @@ static const struct option_rule logs_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct option_rule delete_options[] = {
+    {"yes", NULL, "do not ask"},
+    {NULL, NULL, NULL},
+};
+
 static const char experiment_details[] =
     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n";
 
@@ -69,6 +74,10 @@ const struct command cli_commands[] = {
     {"cancel", "EXP", "end it for good", experiment_details, no_options, 1, 1, command_cancel},
     {"pause", "EXP", "let its trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
     {"resume", "EXP", "let a paused one go on", experiment_details, no_options, 1, 1, command_resume},
+    {"delete", "EXP [EXP...]", "end it, and forget everything about it",
+     "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. Asks first on a terminal.\n"
+     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n",
+     delete_options, 1, OPERANDS_MAX, command_delete},
     {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1,
      command_metrics},
     {"logs", "EXP/TRIAL", "what a trial's workers wrote", experiment_details, logs_options, 1, 1, command_logs},

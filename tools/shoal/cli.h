@@ -18,8 +18,8 @@ enum cli_exit {
 };
 
 struct cli {
-    FILE *out, *err;
-    bool out_is_terminal, err_is_terminal;
+    FILE *in, *out, *err;
+    bool in_is_terminal, out_is_terminal, err_is_terminal;
     bool colours;          /* on `out` */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
@@ -54,6 +54,7 @@ int command_wait(struct cli *cli, const struct arguments *arguments);
 int command_cancel(struct cli *cli, const struct arguments *arguments);
 int command_pause(struct cli *cli, const struct arguments *arguments);
 int command_resume(struct cli *cli, const struct arguments *arguments);
+int command_delete(struct cli *cli, const struct arguments *arguments);
 int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
 int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_trial.c */
 int command_logs(struct cli *cli, const struct arguments *arguments);

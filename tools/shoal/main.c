@@ -10,8 +10,10 @@ int main(int argc, char **argv)
 {
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
     struct cli cli = {
+        .in = stdin,
         .out = stdout,
         .err = stderr,
+        .in_is_terminal = isatty(STDIN_FILENO) == 1,
         .out_is_terminal = isatty(STDOUT_FILENO) == 1 && terminal != NULL && strcmp(terminal, "dumb") != 0,
         .err_is_terminal = isatty(STDERR_FILENO) == 1,
         .shoal_dir = getenv("SHOAL_DIR"),

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPERANDS_MAX 8
+#define OPERANDS_MAX 64
 #define OPTIONS_GIVEN_MAX 128
 #define OPTIONS_ERROR_BYTES 512
 
