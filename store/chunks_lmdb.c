@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -13,6 +14,23 @@
 #include "base/err.h"
 #include "store/chunks_env.h"
 #include "store/hash.h"
+
+uint32_t chunks_now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint32_t)now.tv_sec;
+}
+
+static _Atomic uint32_t *touch_cell(struct chunks *chunks, hash256 hash)
+{
+    return &chunks->touched_s[hash.bytes[0] << 8 | hash.bytes[1]];
+}
+
+void chunks_touch(struct chunks *chunks, hash256 hash)
+{
+    atomic_store(touch_cell(chunks, hash), chunks_now_s());
+}
 
 int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_size)
 {
@@ -44,6 +62,10 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
         snprintf(error, error_size, "cannot open the tables of the store %s: %s", path, err_text(rc));
         goto err_close;
     }
+    pthread_mutex_init(&chunks->answer_mutex, NULL);
+    for (uint32_t i = 0; i < CHUNKS_TOUCH_CELLS; i++) {
+        atomic_init(&chunks->touched_s[i], chunks_now_s()); /* what an earlier life was at is not known */
+    }
     *out = chunks;
     return 0;
 
@@ -58,6 +80,7 @@ void chunks_close(struct chunks **chunks)
 {
     if (*chunks != NULL) {
         mdb_env_close((*chunks)->env);
+        pthread_mutex_destroy(&(*chunks)->answer_mutex);
         free(*chunks);
         *chunks = NULL;
     }
@@ -65,6 +88,9 @@ void chunks_close(struct chunks **chunks)
 
 int chunks_put_items(struct chunks *chunks, const struct chunks_item *items, size_t item_count)
 {
+    for (size_t i = 0; i < item_count; i++) {
+        chunks_touch(chunks, items[i].hash); /* before the transaction: see chunks_collect */
+    }
     MDB_txn *txn;
     int rc = mdb_txn_begin(chunks->env, NULL, 0, &txn);
     if (rc != 0) {
@@ -138,7 +164,11 @@ int chunks_get(struct chunks *chunks, hash256 hash, void *buffer, size_t capacit
 bool chunks_has(struct chunks *chunks, hash256 hash)
 {
     size_t count;
-    return chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+    (void)pthread_mutex_lock(&chunks->answer_mutex);
+    chunks_touch(chunks, hash);
+    bool has = chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+    (void)pthread_mutex_unlock(&chunks->answer_mutex);
+    return has;
 }
 
 int chunks_delete(struct chunks *chunks, hash256 hash)

@@ -655,6 +655,7 @@ static void tick(struct node_core *core)
     core_owner_housekeep(core);
     core_coordinator_housekeep(core);
     core_replicas_housekeep(core);
+    core_collection_housekeep(core);
     core_requests_housekeep(core);
     if (core->refused != NULL && core->now_ms >= core->retry_ms) {
         retry_refused(core);
@@ -705,6 +706,9 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_PUSHED:
         core_replicas_pushed(core, event);
         core_requests_pushed(core, event);
+        break;
+    case NODE_EVENT_CONFIRMED:
+        core_collection_confirmed(core, event);
         break;
     case NODE_EVENT_DISK:
         if (core->disk_full != event->u.disk.full) {

@@ -62,8 +62,10 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker waits for its group */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step, bytes = latest metrics (map group -> map name -> number) */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
-    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk */
+    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes = the
+                                  latest metrics when it did, as WORKER_STATUS has them */
     NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
+    NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM */
     NODE_EVENT_DISK            /* u.disk: full or not */
 };
 
@@ -164,6 +166,9 @@ enum node_effect_kind {
     NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port] in MessagePack */
     NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that `step` is durable */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer NODE_EVENT_PUSHED */
+    NODE_EFFECT_CONFIRM,        /* u.push: does that node hold the blob, every chunk undamaged? answer NODE_EVENT_CONFIRMED */
+    NODE_EFFECT_COLLECT,        /* u.collect, bytes: hashes laid end to end: whatever chunk is of none of these blobs, and was
+                                   not touched for idle_s, may go from this disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
     NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
 };
@@ -212,6 +217,9 @@ struct node_effect {
             attempt_id attempt; /* checkpoints; zero for code */
             uint64_t step;
         } push;
+        struct {
+            uint32_t idle_s;
+        } collect;
         struct {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */

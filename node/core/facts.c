@@ -532,7 +532,7 @@ int fact_verdict_read(const struct record *record, struct fact_verdict *out)
 
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact)
 {
-    pack_array(writer, 4);
+    pack_array(writer, 5);
     pack_bin(writer, fact->blob.bytes, HASH_BYTES);
     pack_u64(writer, fact->bytes);
     pack_array(writer, fact->holder_count);
@@ -540,6 +540,11 @@ void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *
         pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
     }
     pack_bool(writer, fact->durable);
+    if (fact->has_metric) {
+        pack_double(writer, fact->metric);
+    } else {
+        pack_nil(writer);
+    }
 }
 
 int fact_manifest_read(const struct record *record, struct fact_manifest *out)
@@ -559,7 +564,16 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
         pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
     }
     fact.durable = pack_read_bool(&reader);
-    if (body_close(&reader, extra) != 0) {
+    if (extra > 0) { /* as first landed it had no metric */
+        extra--;
+        fact.has_metric = pack_peek(&reader) != PACK_NIL;
+        if (fact.has_metric) {
+            fact.metric = pack_read_double(&reader);
+        } else {
+            pack_skip(&reader);
+        }
+    }
+    if (fact.metric - fact.metric != 0 || body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
     *out = fact;

@@ -154,13 +154,16 @@ struct fact_verdict {
     char why[128];          /* one sentence */
 };
 
-/* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first. */
+/* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first, or one that has made a copy
+ * since. Without holders: the checkpoint is not kept any more (retention.h). */
 struct fact_manifest {
     hash256 blob;
     uint64_t bytes;
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool durable; /* as many confirmed holders as asked for */
+    bool has_metric;
+    double metric; /* the searcher's, as last reported when it was saved; finite */
 };
 
 /* A tombstone's key: experiment id; one per writer. Its body is empty (an array without elements). */

@@ -9,6 +9,7 @@
  *   core_replicas.c     checkpoints on their way to other nodes
  *   core_requests.c     what users ask for, and those who join
  *   deletion.c          experiments that are deleted
+ *   collection.c        checkpoints that are kept no longer
  */
 
 #include "base/random.h"
@@ -41,6 +42,15 @@
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
+#define CORE_RETENTION_MS 10000     /* between two looks for checkpoints that are kept no longer, */
+#define CORE_COLLECT_MS 600000      /* ... and between two collections, */
+#define CORE_COLLECT_FULL_MS 60000  /* ... while the disk is full */
+#define CORE_COLLECT_IDLE_S 3600    /* what is on its way is not in the records yet: so long nothing untouched goes, */
+#define CORE_COLLECT_FULL_IDLE_S 600
+#define CORE_COLLECT_AWAY_MS 86400000 /* a member that is away for less may know what we do not (DESIGN 10) */
+#define CORE_CONFIRM_FRESH_MS 600000
+#define CORE_CONFIRM_RETRY_MS 60000
+#define CORE_CONFIRMS_MAX 8         /* asked at a time: each reads a whole checkpoint */
 #define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
@@ -204,6 +214,8 @@ struct core_push {
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
+    bool has_metric;
+    double metric;
     uint32_t asked_count; /* of the candidates in rendezvous order */
     uint32_t waiting_count;
     node_id asked[FACT_HOLDERS_MAX * 2];
@@ -223,6 +235,16 @@ struct core_code {
     uint64_t retry_ms; /* it is not here, or could not be pushed: not before */
     struct core_code_copy copies[FACT_HOLDERS_MAX];
     uint64_t pass; /* housekeeping: those of experiments that are over are dropped */
+};
+
+/* What a holder has said of its copy. Never on disk. */
+struct core_confirmation {
+    struct core_confirmation *next;
+    hash256 blob;
+    node_id node;
+    bool is_asked;
+    uint64_t held_ms;    /* it is whole; 0: that was never said */
+    uint64_t refused_ms; /* it is damaged or missing, or nobody answered; 0: never */
 };
 
 struct node_core {
@@ -264,7 +286,9 @@ struct node_core {
     struct core_backoff backoffs[CORE_BACKOFFS_MAX];
     struct core_push *pushes;
     struct core_code *codes;
+    struct core_confirmation *confirmations;
     struct core_ack *acks;
+    uint64_t retention_ms, collect_ms;
     uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
 
     uint64_t housekeep_ms;
@@ -399,5 +423,13 @@ void core_deletion_stored(struct node_core *core);
 
 /* Forgets some of what is to be forgotten, until sweep_bucket is RECORDS_BUCKETS. */
 void core_deletion_sweep(struct node_core *core);
+
+/* ---- collection.c ---- */
+
+void core_collection_housekeep(struct node_core *core);
+void core_collection_confirmed(struct node_core *core, const struct node_event *event);
+
+/* A holder that lately could not say that its copy is whole. */
+bool core_copy_is_doubtful(const struct node_core *core, hash256 blob, node_id node);
 
 #endif

@@ -676,6 +676,8 @@ static int apply_manifest(struct view *view, const struct record *record)
     manifest->holder_count = fact.holder_count;
     memcpy(manifest->holders, fact.holders, sizeof manifest->holders);
     manifest->durable = fact.durable;
+    manifest->has_metric = fact.has_metric;
+    manifest->metric = fact.metric;
     experiment->changed = true;
     return 0;
 }
@@ -866,6 +868,10 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
            hash256_equal(row->blob, first->blob);
          row = row->next) {
         out->durable |= row->durable;
+        if (row->has_metric && !out->has_metric) {
+            out->has_metric = true;
+            out->metric = row->metric;
+        }
         for (uint32_t i = 0; i < row->holder_count && out->holder_count < FACT_HOLDERS_MAX; i++) {
             bool is_known = false;
             for (uint32_t j = 0; j < out->holder_count; j++) {
@@ -878,6 +884,17 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
     }
     out->next = NULL;
     return row;
+}
+
+bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out)
+{
+    while (*row != NULL) {
+        *row = view_manifest_unite(*row, out);
+        if (out->holder_count > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool view_experiment_over(const struct view_experiment *experiment)

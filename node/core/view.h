@@ -82,6 +82,9 @@ struct view_manifest {
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool durable;
+    bool has_metric;
+    double metric;
+    bool is_kept; /* by retention_mark, when that was last called */
 };
 
 struct view_trial {
@@ -172,8 +175,11 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
 
 /* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
- * them). Returns the first row of the next checkpoint, or NULL. */
+ * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
+
+/* The first checkpoint at `*row` or behind it that somebody holds, united; `*row` is then behind it. False: there is none. */
+bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out);
 
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);

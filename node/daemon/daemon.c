@@ -140,6 +140,12 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_PUSH:
         daemon_push(daemon, effect);
         break;
+    case NODE_EFFECT_CONFIRM:
+        daemon_confirm_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_COLLECT:
+        daemon_collect_effect(daemon, effect);
+        break;
     case NODE_EFFECT_REPLY:
         daemon_local_reply_effect(daemon, effect);
         break;
@@ -296,6 +302,7 @@ static void take_bulk(struct daemon *daemon)
             break;
         case BULK_VERIFIED:
             daemon_verify_answered(daemon, event.id, event.code);
+            daemon_collect_verified(daemon, event.id, event.code);
             break;
         case BULK_STORE_FAILED:
             daemon_line(daemon, "%s", event.text);
@@ -539,6 +546,7 @@ static void loop(struct daemon *daemon, int signal_fd)
         add_item(items, &count, jobs_fd(daemon->persist_jobs));
         add_item(items, &count, jobs_fd(daemon->file_jobs));
         add_item(items, &count, jobs_fd(daemon->blob_jobs));
+        add_item(items, &count, jobs_fd(daemon->idle_jobs));
         if (daemon->beacon != NULL) {
             add_item(items, &count, beacon_fd(daemon->beacon));
         }
@@ -566,6 +574,7 @@ static void loop(struct daemon *daemon, int signal_fd)
         jobs_collect(daemon->persist_jobs, daemon);
         jobs_collect(daemon->file_jobs, daemon);
         jobs_collect(daemon->blob_jobs, daemon);
+        jobs_collect(daemon->idle_jobs, daemon);
         take_bulk(daemon);
         take_beacon(daemon);
         daemon_local_process(daemon, items + first_client, count - first_client);
@@ -836,6 +845,7 @@ static int start(struct daemon *daemon, char error[256])
     bool jobs_ok = code == 0 && jobs_open("shoal-state", &daemon->persist_jobs) == 0 &&
                    jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
                    jobs_open("shoal-chunks", &daemon->blob_jobs) == 0 &&
+                   jobs_open("shoal-idle", &daemon->idle_jobs) == 0 &&
                    edge_open(&daemon->keys, daemon->mesh, &daemon->edge) == 0;
     if (code == 0 && !jobs_ok) {
         (void)snprintf(error, 256, "No thread can be started: %s.", strerror(errno));
@@ -865,6 +875,7 @@ static void stop(struct daemon *daemon)
     daemon_local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
     jobs_close(&daemon->blob_jobs, daemon);
+    jobs_close(&daemon->idle_jobs, daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }

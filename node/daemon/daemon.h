@@ -112,6 +112,7 @@ struct daemon_waiting;
 struct daemon_series;
 struct daemon_blob_request;
 struct daemon_verify;
+struct daemon_confirm;
 
 struct daemon {
     struct daemon_options options;
@@ -133,7 +134,7 @@ struct daemon {
     struct bulk *bulk;
     struct state *state;
     struct chunks *chunks;
-    struct jobs *persist_jobs, *file_jobs, *blob_jobs;
+    struct jobs *persist_jobs, *file_jobs, *blob_jobs, *idle_jobs;
     struct slot_info slots[SLOTS_MAX];
     size_t slot_count;
     void *core_memory;
@@ -160,6 +161,8 @@ struct daemon {
     struct daemon_series *series;
     struct daemon_blob_request *blob_requests;
     struct daemon_verify *verifies;
+    struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
+    bool is_collecting;
     bool view_changed; /* something that watchers could show */
     uint64_t watch_ms;
 
@@ -197,6 +200,9 @@ void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
                         struct pack_reader metrics);
+
+/* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
+uint32_t daemon_runs_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
 void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
 
 /* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
@@ -233,5 +239,10 @@ void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
 
 /* daemon_verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
+
+/* daemon_collect.c */
+void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
 
 #endif

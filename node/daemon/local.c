@@ -704,6 +704,8 @@ struct save_job {
     uint32_t slot;
     attempt_id attempt;
     uint64_t step, bytes;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* when it was saved */
+    uint32_t metrics_bytes;
     int fd;
     hash256 blob;
     int result;
@@ -730,6 +732,8 @@ static void save_done(void *context, struct job *job)
         event.u.blob.step = save->step;
         event.u.blob.blob = save->blob;
         event.u.blob.bytes = save->bytes;
+        event.bytes = save->metrics;
+        event.byte_count = save->metrics_bytes;
         daemon_event(daemon, &event);
     } else {
         daemon_line(daemon, "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
@@ -762,6 +766,7 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->id = request->id;
     save->slot = (uint32_t)request->client->slot;
     save->attempt = run->prepare.u.worker.attempt;
+    save->metrics_bytes = daemon_runs_metrics(run, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
     jobs_run(daemon->blob_jobs, &save->job);

@@ -269,6 +269,27 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
     post(world, world->now_ms, number, world->nodes[number].boots, &event);
 }
 
+static void confirm_blob(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.push.to);
+    bool is_there = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
+    event.u.blob.blob = effect->u.push.blob;
+    event.u.blob.node = effect->u.push.to;
+    event.u.blob.ok = is_there && !world->nodes[to].has_bad_copies;
+    say(world, number, '>', "confirm");
+    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+static void collect(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    node->named_count = effect->byte_count / HASH_BYTES;
+    CHECK(effect->byte_count % HASH_BYTES == 0 && node->named_count <= WORLD_NAMED_MAX && effect->u.collect.idle_s >= 600);
+    memcpy(node->named, effect->bytes, effect->byte_count);
+    say(world, number, '>', "collect");
+}
+
 /* ---- worker programs ------------------------------------------------------------------------------------------------------ */
 
 static void worker_event(struct world *world, uint32_t number, uint32_t slot, enum node_event_kind kind, int32_t code,
@@ -306,6 +327,9 @@ static void worker_save(struct world *world, uint32_t number, uint32_t slot)
     event.u.blob.step = node->workers[slot].step;
     event.u.blob.bytes = 1000;
     bytes_put_u64(event.u.blob.blob.bytes, 1 + node->workers[slot].step);
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    event.bytes = metrics;
+    event.byte_count = make_metrics(metrics, (double)node->workers[slot].step / 1024);
     post(world, world->now_ms, number, node->boots, &event);
 }
 
@@ -414,6 +438,12 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         break;
     case NODE_EFFECT_PUSH:
         push_blob(world, number, effect);
+        break;
+    case NODE_EFFECT_CONFIRM:
+        confirm_blob(world, number, effect);
+        break;
+    case NODE_EFFECT_COLLECT:
+        collect(world, number, effect);
         break;
     case NODE_EFFECT_REPLY:
         world->reply.count++;

@@ -98,6 +98,8 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
         .seed = random_below(random, 1000),
         .preemption_timeout_s = (uint32_t)sim_between(random, 1, 60),
         .checkpoint_replicas = (uint32_t)sim_between(random, 1, 3),
+        .save_trial_best = 1,
+        .save_trial_latest = 1,
         .on_partition = experiment->pauses_minority ? CONFIG_PARTITION_PAUSE_MINORITY : CONFIG_PARTITION_CONTINUE,
         .environment = no_environment,
         .environment_bytes = sizeof no_environment,

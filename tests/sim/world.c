@@ -309,6 +309,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_GROUP:
         workers_group(sim, node, effect);
         return false;
+    case NODE_EFFECT_COLLECT:
+        return false; /* disks are large enough here */
+    case NODE_EFFECT_CONFIRM:
     case NODE_EFFECT_PUSH:
         workers_push(sim, node, effect);
         return false;

@@ -101,6 +101,8 @@ void make_config(struct config *out, uint32_t trials, uint32_t max_restarts)
         .seed = 7,
         .preemption_timeout_s = 60,
         .checkpoint_replicas = 2,
+        .save_trial_best = 1,
+        .save_trial_latest = 1,
         .environment = empty_map,
         .environment_bytes = sizeof empty_map,
         .labels = empty_array,

@@ -134,6 +134,8 @@ static struct fact_key random_manifest(struct random *random, const attempt_id *
     out->holder_count = below(random, FACT_HOLDERS_MAX + 1);
     random_bytes(random, out->holders, out->holder_count * sizeof out->holders[0]);
     out->durable = below(random, 2) == 1;
+    out->has_metric = below(random, 2) == 1;
+    out->metric = out->has_metric ? below(random, 1000) / 8.0 : 0;
     return fact_key_manifest(id, random_number(random));
 }
 
@@ -289,7 +291,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return same_verdict(&a->verdict, &b->verdict);
     case FACT_MANIFEST:
         return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
-               SAME(manifest.durable);
+               SAME(manifest.durable) && SAME(manifest.has_metric) && SAME(manifest.metric);
     case FACT_TOMBSTONE:
         return true;
     }
@@ -431,6 +433,22 @@ static void every_kind_reads_back_what_was_packed(void **state)
             exact_free(&exact);
         }
     }
+}
+
+/* Manifests as they were written first had no metric. */
+static void a_manifest_without_a_metric_is_read(void **state)
+{
+    (void)state;
+    uint8_t bytes[64] = {0x94, 0xc4, 32};
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes + 35, sizeof bytes - 35);
+    pack_u64(&writer, 7);
+    pack_array(&writer, 0);
+    pack_bool(&writer, true);
+    struct record record = {.kind = FACT_MANIFEST, .body = bytes, .body_bytes = (uint16_t)(35 + writer.used_bytes)};
+    struct fact_manifest fact;
+    assert_int_equal(fact_manifest_read(&record, &fact), 0);
+    assert_true(fact.durable && !fact.has_metric);
 }
 
 static void keys_read_back_what_was_written(void **state)
@@ -592,6 +610,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_reads_back_what_was_packed),
+        cmocka_unit_test(a_manifest_without_a_metric_is_read),
         cmocka_unit_test(keys_read_back_what_was_written),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(mutations_never_leave_their_bounds),
