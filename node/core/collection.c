@@ -2,8 +2,9 @@
  * to let the rest go is decided here, for this node's own disk and its own records only:
  *
  *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more.
- *   2. The writer of a manifest asks the holders of what is kept of that trial to read their copies. Once as many as there
- *      should be have said that theirs is whole, it writes its row again, without holders: the checkpoint is let go.
+ *   2. The writer of a manifest asks the holders of what is kept of that trial to read their copies. What would not be kept
+ *      even if nothing were left but those of which as many as there should be are whole, is let go: it writes its row
+ *      again, without holders.
  *   3. Now and then the shell is told every blob that is still named: what belongs to none of them may go. So whatever
  *      became garbage in any way (checkpoints let go, experiments deleted, uploads that broke off) goes on this one way.
  *
@@ -128,25 +129,26 @@ static uint32_t copies_wanted(const struct node_core *core, const struct view_ex
     return wanted < nodes ? wanted : nodes;
 }
 
-/* All that is kept of the trial is known to be on as many disks as it should; else it is asked. */
-static bool kept_is_safe(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+/* Which checkpoints of the trial are known to be on as many disks as they should; what is kept and is not is asked for. */
+static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
 {
-    bool is_safe = true;
     uint32_t wanted = copies_wanted(core, experiment);
-    struct view_manifest kept;
-    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &kept);) {
+    for (struct view_manifest *row = trial->manifests; row != NULL;) {
+        struct view_manifest checkpoint;
+        const struct view_manifest *end = view_manifest_unite(row, &checkpoint);
         uint32_t confirmed = 0;
-        for (uint32_t i = 0; kept.is_kept && i < kept.holder_count; i++) {
-            const struct core_confirmation *said = find_confirmation(core, kept.blob, kept.holders[i]);
+        for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
+            const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
             if (said != NULL && is_within(core, said->held_ms, CORE_CONFIRM_FRESH_MS)) {
                 confirmed++;
-            } else if (core_node_alive(core, kept.holders[i])) {
-                ask(core, kept.blob, kept.holders[i]);
+            } else if (checkpoint.is_kept && core_node_alive(core, checkpoint.holders[i])) {
+                ask(core, checkpoint.blob, checkpoint.holders[i]);
             }
         }
-        is_safe &= !kept.is_kept || confirmed >= wanted;
+        for (; row != end; row = row->next) {
+            row->is_safe = confirmed >= wanted;
+        }
     }
-    return is_safe;
 }
 
 static void let_go(struct node_core *core, const struct view_manifest *row)
@@ -170,18 +172,26 @@ static bool is_pushed(const struct node_core *core, hash256 blob)
     return false;
 }
 
-static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment,
-                            const struct view_trial *trial)
+/* Is there a row that this node has to decide about: its own, or one of a writer that is gone? */
+static bool has_work(const struct node_core *core, const struct view_manifest *row)
 {
-    bool has_looked = false, is_safe = false;
+    return row->holder_count > 0 && !row->is_kept && !is_pushed(core, row->blob) &&
+           (node_id_equal(row->writer, core->options.self) || is_gone(core, row->writer));
+}
+
+static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
+{
+    bool any = false;
+    for (const struct view_manifest *row = trial->manifests; row != NULL && !any; row = row->next) {
+        any = has_work(core, row);
+    }
+    if (!any) {
+        return;
+    }
+    mark_safe(core, experiment, trial);
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        bool is_ours = node_id_equal(row->writer, core->options.self);
-        if (row->holder_count == 0 || row->is_kept || !is_ours || is_pushed(core, row->blob)) {
-            continue;
-        }
-        is_safe = has_looked ? is_safe : kept_is_safe(core, experiment, trial);
-        has_looked = true;
-        if (is_safe && core_has_room(core, 256, 1u << 18)) {
+        if (has_work(core, row) && node_id_equal(row->writer, core->options.self) &&
+            retention_may_go(experiment, trial, row) && core_has_room(core, 256, 1u << 18)) {
             TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
                   experiment->config->name, trial->index, (unsigned long long)row->step);
             let_go(core, row);
@@ -208,8 +218,8 @@ static void name_blob(struct named *named, hash256 blob)
     named->count++;
 }
 
-static void name_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
-                       struct named *named)
+static void name_trial(const struct node_core *core, const struct view_experiment *experiment,
+                       const struct view_trial *trial, struct named *named)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL) {
@@ -217,14 +227,15 @@ static void name_trial(struct node_core *core, const struct view_experiment *exp
         }
     }
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        bool is_dead = experiment->known && !row->is_kept && is_gone(core, row->writer);
-        if (row->holder_count > 0 && !(is_dead && kept_is_safe(core, experiment, trial))) {
+        bool is_let_go = experiment->known && !row->is_kept && is_gone(core, row->writer) &&
+                         retention_may_go(experiment, trial, row);
+        if (row->holder_count > 0 && !is_let_go) {
             name_blob(named, row->blob);
         }
     }
 }
 
-static void name_all(struct node_core *core, struct named *named)
+static void name_all(const struct node_core *core, struct named *named)
 {
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
         const struct view_experiment *experiment = core->view.experiments[i];

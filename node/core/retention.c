@@ -126,3 +126,58 @@ void retention_mark(struct view_experiment *experiment)
     }
     keep_best(experiment, NULL, experiment->config->save_experiment_best);
 }
+
+/* How many safe checkpoints of the trial are newer than the candidate (if it is of this trial), and how many better. */
+static void count_safe(const struct view_experiment *experiment, const struct view_trial *trial,
+                       const struct candidate *candidate, uint32_t *newer, uint32_t *better)
+{
+    uint32_t position = 0;
+    for (const struct view_manifest *row = trial->manifests; row != NULL; position++) {
+        struct view_manifest united;
+        bool is_safe = row->is_safe;
+        row = view_manifest_unite(row, &united);
+        if (!is_safe || united.holder_count == 0) {
+            continue;
+        }
+        struct candidate safe = {NULL, united.metric, trial->index, position};
+        *newer += trial->index == candidate->trial && position < candidate->position;
+        *better += united.has_metric && is_before(experiment, &safe, candidate);
+    }
+}
+
+static struct candidate candidate_of(const struct view_trial *trial, const struct view_manifest *wanted,
+                                     struct view_manifest *united)
+{
+    struct candidate candidate = {NULL, 0, trial->index, 0};
+    for (const struct view_manifest *row = trial->manifests; row != NULL; candidate.position++) {
+        row = view_manifest_unite(row, united);
+        if (united->step == wanted->step && attempt_id_equal(&united->attempt, &wanted->attempt) &&
+            hash256_equal(united->blob, wanted->blob)) {
+            break;
+        }
+    }
+    candidate.metric = united->metric;
+    return candidate;
+}
+
+bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
+                      const struct view_manifest *row)
+{
+    struct view_manifest united;
+    const struct candidate candidate = candidate_of(trial, row, &united);
+    if (row->is_kept) {
+        return false;
+    }
+    uint32_t newer = 0, better = 0, ignored = 0, best_of_all = 0;
+    count_safe(experiment, trial, &candidate, &newer, &better);
+    for (uint32_t t = 0; t < experiment->trial_slots && experiment->config->save_experiment_best > 0; t++) {
+        if (experiment->trials[t] != NULL) {
+            count_safe(experiment, experiment->trials[t], &candidate, &ignored, &best_of_all);
+        }
+    }
+    bool lives = !view_experiment_over(experiment) && trial_lives(experiment, trial);
+    uint32_t latest = experiment->config->save_trial_latest;
+    latest = latest == 0 && lives ? 1 : latest;
+    return newer >= latest && (!united.has_metric || (better >= experiment->config->save_trial_best &&
+                                                      best_of_all >= experiment->config->save_experiment_best));
+}

@@ -15,4 +15,9 @@
 /* Sets is_kept in all manifest rows of a known experiment. */
 void retention_mark(struct view_experiment *experiment);
 
+/* True if a checkpoint (any of its rows) may be let go: it is not kept, nor would it be if only it and what is marked
+ * as safe were there. A trial that saves faster than copies can be confirmed lets go all the same. */
+bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
+                      const struct view_manifest *row);
+
 #endif

@@ -85,6 +85,7 @@ struct view_manifest {
     bool has_metric;
     double metric;
     bool is_kept; /* by retention_mark, when that was last called */
+    bool is_safe; /* as many holders as there should be said lately that their copies are whole; set by whoever asks them */
 };
 
 struct view_trial {

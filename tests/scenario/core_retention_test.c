@@ -188,6 +188,28 @@ static void a_full_disk_does_not_wait_for_who_is_away(void **state)
     world_free(world);
 }
 
+/* Saving goes on faster than copies can be confirmed. */
+static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    for (uint64_t step = 40; step < 400; step += 10) {
+        save(world, step, (double)step / 1000);
+        world_run(world, 1500);
+    }
+    const struct view_trial *trial = view_find_trial(world_experiment(world, 1), 0);
+    uint32_t count = 0;
+    struct view_manifest found;
+    bool has_best = false;
+    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &found); count++) {
+        has_best |= found.step == 20;
+    }
+    assert_in_range(count, 2, 12); /* of 39; what a look finds goes at the next one */
+    assert_true(has_best);
+    world_free(world);
+}
+
 /* A deleted experiment's blobs are named no more; nor is a checkpoint of one that is completed and keeps none. */
 static void what_is_deleted_is_not_named(void **state)
 {
@@ -210,6 +232,7 @@ int main(void)
         cmocka_unit_test(nothing_is_let_go_while_a_copy_of_what_is_kept_is_bad),
         cmocka_unit_test(nothing_is_let_go_or_collected_while_a_member_is_away),
         cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),
+        cmocka_unit_test(a_trial_that_saves_all_the_time_lets_go_too),
         cmocka_unit_test(what_is_deleted_is_not_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,6 +207,51 @@ static void the_best_of_the_experiment_may_be_of_any_trial(void **state)
     finish(&fold);
 }
 
+static void mark_as_safe(struct fold *fold, uint32_t trial, uint64_t step)
+{
+    for (struct view_manifest *row = fold->experiment->trials[trial]->manifests; row != NULL; row = row->next) {
+        row->is_safe |= row->step == step;
+    }
+}
+
+/* The steps that may be let go, newest first. */
+static void assert_may_go(struct fold *fold, uint32_t trial, const char *expected)
+{
+    char text[128] = "";
+    retention_mark(fold->experiment);
+    for (const struct view_manifest *row = fold->experiment->trials[trial]->manifests; row != NULL; row = row->next) {
+        if (retention_may_go(fold->experiment, fold->experiment->trials[trial], row)) {
+            size_t used = strlen(text);
+            (void)snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)row->step);
+        }
+    }
+    assert_string_equal(text, expected);
+}
+
+static void only_what_is_safe_lets_others_go(void **state)
+{
+    (void)state;
+    struct fold fold;
+    begin(&fold, 0, 1, 1, false);
+    save(&fold, 0, 10, 0.5, 2, true);
+    save(&fold, 0, 20, 0.9, 2, true);
+    save(&fold, 0, 30, 0.6, 2, true);
+    save(&fold, 0, 40, 0.7, 2, true);
+    save(&fold, 0, 50, 0.8, 2, true);
+    assert_may_go(&fold, 0, "");
+    mark_as_safe(&fold, 0, 30); /* newer and better than 10 only */
+    assert_may_go(&fold, 0, "10");
+    mark_as_safe(&fold, 0, 20); /* better than all */
+    assert_may_go(&fold, 0, "10");
+    mark_as_safe(&fold, 0, 50);
+    assert_may_go(&fold, 0, "40 30 10");
+    fold.experiment->config->save_experiment_best = 2;
+    assert_may_go(&fold, 0, "40 30 10");
+    fold.experiment->config->save_experiment_best = 3; /* 0.9, 0.8, and 0.7, which is not safe: so 0.6 stays */
+    assert_may_go(&fold, 0, "10");
+    finish(&fold);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_trial_that_is_over_keeps_what_the_numbers_say),
         cmocka_unit_test(a_live_trial_keeps_the_newest_durable_one_too),
         cmocka_unit_test(what_an_attempt_begins_with_is_kept_until_its_end),
+        cmocka_unit_test(only_what_is_safe_lets_others_go),
         cmocka_unit_test(the_best_of_the_experiment_may_be_of_any_trial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
