@@ -52,6 +52,15 @@ void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code)
     }
 }
 
+void daemon_collect_close(struct daemon *daemon)
+{
+    while (daemon->confirms != NULL) {
+        struct daemon_confirm *confirm = daemon->confirms;
+        daemon->confirms = confirm->next;
+        free(confirm);
+    }
+}
+
 /* ---- collection ----------------------------------------------------------------------------------------------------- */
 
 struct collect_job {

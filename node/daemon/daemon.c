@@ -290,6 +290,7 @@ static void take_bulk(struct daemon *daemon)
         case BULK_FETCHED:
             daemon_runs_fetched(daemon, event.id, event.code, event.text);
             daemon_query_fetched(daemon, event.id, event.code, event.text);
+            daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:
             if (event.code != 0) {
@@ -315,6 +316,9 @@ static void take_bulk(struct daemon *daemon)
             bool is_here = node_id_equal(event.node, daemon->keys.id);
             daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
                         is_here || owner == NULL ? "this disk" : owner->name);
+            if (is_here) {
+                daemon_scrub_corrupt(daemon, event.hash);
+            }
             break;
         }
         }
@@ -515,6 +519,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     }
     daemon_persist_flush(daemon);
     daemon_runs_tick(daemon, now_ms);
+    daemon_scrub_tick(daemon, now_ms);
 }
 
 static void add_item(zmq_pollitem_t *items, uint32_t *count, int fd)
@@ -876,6 +881,8 @@ static void stop(struct daemon *daemon)
     jobs_close(&daemon->file_jobs, daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
+    daemon_collect_close(daemon);
+    daemon_scrub_close(daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }

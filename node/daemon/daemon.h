@@ -113,6 +113,9 @@ struct daemon_series;
 struct daemon_blob_request;
 struct daemon_verify;
 struct daemon_confirm;
+struct daemon_mend;
+
+#define DAEMON_LOST_MAX 16
 
 struct daemon {
     struct daemon_options options;
@@ -163,6 +166,17 @@ struct daemon {
     struct daemon_verify *verifies;
     struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
     bool is_collecting;
+    struct {
+        bool is_busy, is_mending; /* a job is under way */
+        bool has_begun;           /* a pass */
+        hash256 at;               /* what was read last */
+        uint64_t next_ms;
+        uint64_t mend_ms;         /* when to look for blobs that lack something; 0: nothing is known to */
+        hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
+        uint32_t lost_count;
+        uint64_t checked_bytes, passes, damaged, restored;
+    } scrub;
+    struct daemon_mend *mends; /* blobs that are being fetched again */
     bool view_changed; /* something that watchers could show */
     uint64_t watch_ms;
 
@@ -244,5 +258,12 @@ void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
 void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
+void daemon_collect_close(struct daemon *daemon);
+
+/* daemon_scrub.c */
+void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash); /* it was dropped here */
+void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_scrub_close(struct daemon *daemon);
 
 #endif

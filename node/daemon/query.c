@@ -52,7 +52,11 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .overrun = control.overrun,
                                         .malformed = control.malformed + edge.malformed + bulk.malformed,
                                         .strangers = edge.unknown + bulk.refused,
-                                        .forged = edge.forged};
+                                        .forged = edge.forged,
+                                        .scrub_bytes = daemon->scrub.checked_bytes,
+                                        .scrub_passes = daemon->scrub.passes,
+                                        .scrub_damaged = daemon->scrub.damaged,
+                                        .scrub_restored = daemon->scrub.restored};
     struct local_reply reply;
     if (local_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);

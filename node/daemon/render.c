@@ -826,4 +826,10 @@ void render_status(const struct node_core *core, const struct render_status_extr
     pack_bool(writer, core->disk_full);
     pack_text(writer, "refused");
     put_refused(core, extra, writer);
+    pack_text(writer, "scrub");
+    pack_map(writer, 4);
+    put_pair_u64(writer, "checked_bytes", extra->scrub_bytes);
+    put_pair_u64(writer, "passes", extra->scrub_passes);
+    put_pair_u64(writer, "damaged", extra->scrub_damaged);
+    put_pair_u64(writer, "restored", extra->scrub_restored);
 }
