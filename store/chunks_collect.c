@@ -69,19 +69,13 @@ struct sweep {
     uint32_t idle_s;
 };
 
-static bool is_idle(struct chunks *chunks, hash256 hash, uint32_t idle_s)
-{
-    uint32_t touched_s = atomic_load(&chunks->touched_s[hash.bytes[0] << 8 | hash.bytes[1]]);
-    return chunks_now_s() - touched_s >= idle_s;
-}
-
 static int look(void *context, hash256 hash, size_t count)
 {
     (void)count;
     struct sweep *sweep = context;
     bool is_needed = sweep->needed->count > 0 && bsearch(&hash, sweep->needed->items, sweep->needed->count,
                                                          sizeof hash, compare) != NULL;
-    return is_needed || !is_idle(sweep->chunks, hash, sweep->idle_s) ? 0 : hashes_add(&sweep->garbage, hash);
+    return is_needed || chunks_idle_s(sweep->chunks, hash) < sweep->idle_s ? 0 : hashes_add(&sweep->garbage, hash);
 }
 
 /* One transaction; the mutex is held. */
@@ -97,7 +91,7 @@ static int delete_batch(struct chunks *chunks, const hash256 *hashes, size_t cou
     for (size_t i = 0; i < count && rc == 0; i++) {
         MDB_val key = {.mv_size = HASH_BYTES, .mv_data = (void *)(uintptr_t)hashes[i].bytes};
         MDB_val value;
-        if (!is_idle(chunks, hashes[i], idle_s) || mdb_get(txn, chunks->chunk_table, &key, &value) != 0) {
+        if (chunks_idle_s(chunks, hashes[i]) < idle_s || mdb_get(txn, chunks->chunk_table, &key, &value) != 0) {
             continue;
         }
         deleted.chunks++;

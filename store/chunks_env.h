@@ -16,13 +16,16 @@ struct chunks {
     MDB_dbi series_table;
     uint64_t map_bytes;
     pthread_mutex_t answer_mutex; /* held while somebody is told that a chunk is here, and while one is collected */
-    /* When a chunk was last stored or asked for, by the first two bytes of its hash, in s of CLOCK_BOOTTIME: several share a
-     * cell, so some stay for longer than they had to. */
+    uint32_t opened_s; /* CLOCK_BOOTTIME */
+    /* When a chunk was last stored or asked for, in s since the store was opened, by the first two bytes of its hash: several
+     * share a cell, so some stay for longer than they had to. 0: not since then, and what was before is not known. */
     _Atomic uint32_t touched_s[CHUNKS_TOUCH_CELLS];
 };
 
-uint32_t chunks_now_s(void);
 void chunks_touch(struct chunks *chunks, hash256 hash);
+
+/* For how long the chunk, or one that shares its cell, was not touched. */
+uint32_t chunks_idle_s(const struct chunks *chunks, hash256 hash);
 
 struct chunks_item {
     hash256 hash;

@@ -15,21 +15,26 @@
 #include "store/chunks_env.h"
 #include "store/hash.h"
 
-uint32_t chunks_now_s(void)
+static uint32_t now_s(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint32_t)now.tv_sec;
 }
 
-static _Atomic uint32_t *touch_cell(struct chunks *chunks, hash256 hash)
+static uint32_t cell_of(hash256 hash)
 {
-    return &chunks->touched_s[hash.bytes[0] << 8 | hash.bytes[1]];
+    return (uint32_t)hash.bytes[0] << 8 | hash.bytes[1];
 }
 
 void chunks_touch(struct chunks *chunks, hash256 hash)
 {
-    atomic_store(touch_cell(chunks, hash), chunks_now_s());
+    atomic_store(&chunks->touched_s[cell_of(hash)], now_s() - chunks->opened_s);
+}
+
+uint32_t chunks_idle_s(const struct chunks *chunks, hash256 hash)
+{
+    return now_s() - chunks->opened_s - atomic_load(&chunks->touched_s[cell_of(hash)]);
 }
 
 int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_size)
@@ -63,9 +68,7 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
         goto err_close;
     }
     pthread_mutex_init(&chunks->answer_mutex, NULL);
-    for (uint32_t i = 0; i < CHUNKS_TOUCH_CELLS; i++) {
-        atomic_init(&chunks->touched_s[i], chunks_now_s()); /* what an earlier life was at is not known */
-    }
+    chunks->opened_s = now_s();
     *out = chunks;
     return 0;
 

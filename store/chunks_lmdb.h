@@ -98,7 +98,8 @@ struct chunks_collected {
 
 /* Deletes every chunk that none of these blobs needs and that was neither stored nor asked for (chunks_has) in the last
  * `idle_s` seconds; what an earlier process did counts as done when the store was opened. A kept blob that is not here
- * is passed over. Whole chunks only, the store stays usable meanwhile. ERR_CORRUPT, ERR_MALFORMED, ERR_VERSION: the
+ * is passed over; its chunks that are here already are safe for `idle_s` (known weakness: a blob that takes longer than
+ * that to come may lose what came first, and is not whole then). The store stays usable meanwhile. ERR_CORRUPT, ERR_MALFORMED, ERR_VERSION: the
  * manifest of a kept blob cannot be read, so nobody can tell which chunks it needs, and nothing was deleted. ERR_MEMORY,
  * ERR_NO_SPACE, ERR_IO: what `*out` says was deleted. */
 int chunks_collect(struct chunks *chunks, const hash256 *kept, size_t kept_count, uint32_t idle_s,

@@ -556,6 +556,7 @@ static void start(struct node_core *core)
     core->started = true;
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
+    core->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
     core_members_start(core);
     put_node(core);
     core_owner_start(core);
