@@ -1,9 +1,9 @@
 /* Garbage collection of the chunk store: mark, by reading the manifests of what is kept, and sweep.
  *
- * A blob that is on its way here is in no list of kept ones yet, and may share chunks with one that goes. So whoever stores a
- * chunk, or is told that one is here, touches it first, and what was touched lately stays. A deletion takes the writer's
- * place first and looks at the touch then: a writer who came before has touched before, one who comes later finds the
- * chunk gone and stores it again. Who only asks is kept out by a mutex for that moment. */
+ * A blob that is on its way here is in no list of kept ones yet, and may share chunks with one that goes. So whoever
+ * stores a chunk, or is told that one is here, touches it first, and what was touched lately stays. A deletion takes the
+ * writer's place first and looks at the touch then: a writer who came before has touched before, one who comes later finds
+ * the chunk gone and stores it again. Who only asks is kept out by a mutex for that moment. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -92,7 +92,7 @@ void chunks_close(struct chunks **chunks)
 int chunks_put_items(struct chunks *chunks, const struct chunks_item *items, size_t item_count)
 {
     for (size_t i = 0; i < item_count; i++) {
-        chunks_touch(chunks, items[i].hash); /* before the transaction: see chunks_collect */
+        chunks_touch(chunks, items[i].hash); /* before the transaction: see chunks_collect.c */
     }
     MDB_txn *txn;
     int rc = mdb_txn_begin(chunks->env, NULL, 0, &txn);
