@@ -5,9 +5,9 @@
 #include "base/check.h"
 #include "base/err.h"
 
-/* Linear probing over a table of pointers that is at most three quarters full. Nothing is ever removed (a deletion is a
- * tombstone record), so a probe ends at the first empty slot. Idents are hashes already: their last bytes choose the
- * slot, their first byte the bucket. */
+/* Linear probing over a table of pointers that is at most three quarters full. Whoever forgets an entry closes the gap
+ * (Knuth, The Art of Computer Programming 6.4, algorithm R), so a probe ends at the first empty slot. Idents are hashes
+ * already: their last bytes choose the slot, their first byte the bucket. */
 
 #define SLOTS_MIN 64u
 #define BLOCK_BYTES_MIN 32u
@@ -25,10 +25,15 @@ int records_init(struct records *records, struct arena *arena)
     return 0;
 }
 
+static uint32_t home_of(record_ident ident, uint32_t slot_count)
+{
+    return bytes_get_u32(ident.bytes + 12) & (slot_count - 1);
+}
+
 static struct records_entry **slot_of(struct records_entry **slots, uint32_t slot_count, record_ident ident)
 {
     uint32_t mask = slot_count - 1;
-    uint32_t i = bytes_get_u32(ident.bytes + 12) & mask;
+    uint32_t i = home_of(ident, slot_count);
     while (slots[i] != NULL && !record_ident_equal(slots[i]->ident, ident)) {
         i = (i + 1) & mask;
     }
@@ -215,6 +220,39 @@ int records_publish(struct records *records, record_ident ident, struct record_v
     if (out != NULL) {
         *out = entry;
     }
+    return 0;
+}
+
+int records_forget(struct records *records, record_ident ident)
+{
+    struct records_entry **slot = slot_of(records->slots, records->slot_count, ident);
+    struct records_entry *entry = *slot;
+    if (entry == NULL) {
+        return ERR_NOT_FOUND;
+    }
+    if (entry->published) {
+        digests_remove(records, entry);
+    }
+    struct records_entry **link = &records->buckets[ident.bytes[0]];
+    while (*link != entry) {
+        link = &(*link)->next_in_bucket;
+    }
+    *link = entry->next_in_bucket;
+
+    /* Those behind the gap move into it, but for those whose probe begins behind it. */
+    uint32_t mask = records->slot_count - 1;
+    uint32_t gap = (uint32_t)(slot - records->slots);
+    for (uint32_t i = (gap + 1) & mask; records->slots[i] != NULL; i = (i + 1) & mask) {
+        uint32_t home = home_of(records->slots[i]->ident, records->slot_count);
+        if (((i - home) & mask) >= ((i - gap) & mask)) {
+            records->slots[gap] = records->slots[i];
+            gap = i;
+        }
+    }
+    records->slots[gap] = NULL;
+    records->count--;
+    arena_give(records->arena, entry->envelope, entry->block_bytes);
+    arena_give(records->arena, entry, sizeof *entry);
     return 0;
 }
 

@@ -15,7 +15,7 @@ struct records_hash {
     uint64_t words[2]; /* sums, modulo 2^64, over all published entries: commutative, so it can be kept incrementally */
 };
 
-/* One held record. The entry keeps its address for the table's life; what it points to (`record`'s pointers and
+/* One held record. The entry keeps its address until it is forgotten; what it points to (`record`'s pointers and
  * `envelope`) is valid until a newer version of it is put. Callers only read it. */
 struct records_entry {
     record_ident ident;
@@ -55,11 +55,14 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
 int records_publish(struct records *records, record_ident ident, struct record_version version,
                     const uint8_t signature[RECORD_SIGNATURE_BYTES], struct records_entry **out);
 
+/* Takes a record out, of the digests too, as if it had never come; the entry is gone. 0, or ERR_NOT_FOUND. */
+int records_forget(struct records *records, record_ident ident);
+
 /* NULL if nothing is held. */
 struct records_entry *records_find(const struct records *records, record_ident ident);
 
 /* Calls `visit` for every entry, held back ones included, in ident order; stops when it returns false. `visit` must not
- * put records. */
+ * put or forget records. */
 void records_each(const struct records *records, bool (*visit)(void *context, const struct records_entry *entry),
                   void *context);
 

@@ -985,6 +985,11 @@ static const struct option options[] = {
     NUMBER("resources.priority", priority, 1, 99, "42", "Lower goes first in the queue."),
     WORD("resources.slot_kind", slot_kind, slot_words, "any", "The kind of slot that a trial needs."),
     NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, "2", "Copies of each checkpoint, on different nodes."),
+    NUMBER("checkpoint.save_experiment_best", save_experiment_best, 0, CONFIG_SAVE_MAX, "0",
+           "The best checkpoints of all trials together that are kept, by searcher.metric."),
+    NUMBER("checkpoint.save_trial_best", save_trial_best, 0, CONFIG_SAVE_MAX, "1", "The best of each trial that are kept."),
+    NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, "1",
+           "The newest of each trial that are kept; of a trial that is not over the newest always is."),
     NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, "5",
            "How often a trial is started again after its own failures; lost nodes do not count."),
     NUMBER("seed", seed, 0, INT64_MAX, "0", "All random choices follow from it."),
@@ -1006,7 +1011,8 @@ static const struct {
     {"searcher.max_concurrent_trials", "it is not supported yet; remove the key, and trials run as slots are free"},
     {"environment.image", "there are no containers; remove the key and install what the program needs on the nodes"},
     {"resources.resource_pool", "there are no resource pools; remove the key or use slot_kind"},
-    {"checkpoint_storage", "checkpoints are kept by the mesh itself; remove the key or use checkpoint.replicas"},
+    {"checkpoint_storage", "checkpoints are kept by the mesh itself; remove the key; checkpoint has replicas, "
+                           "save_experiment_best, save_trial_best and save_trial_latest"},
     {"reproducibility", "write seed at the top level instead of experiment_seed"},
 };
 
@@ -1366,6 +1372,8 @@ int config_parse_yaml(const char *file_name, const char *text, size_t text_bytes
     config.max_restarts = 5;
     config.preemption_timeout_s = 60;
     config.checkpoint_replicas = 2;
+    config.save_trial_best = 1;
+    config.save_trial_latest = 1;
     error[0] = '\0';
     struct parse parse = {.file_name = file_name, .error = error, .config = &config, .given = given_nodes};
     pack_writer_init(&parse.packed, scratch, scratch_bytes);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -13,6 +14,28 @@
 #include "base/err.h"
 #include "store/chunks_env.h"
 #include "store/hash.h"
+
+static uint32_t now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint32_t)now.tv_sec;
+}
+
+static uint32_t cell_of(hash256 hash)
+{
+    return (uint32_t)hash.bytes[0] << 8 | hash.bytes[1];
+}
+
+void chunks_touch(struct chunks *chunks, hash256 hash)
+{
+    atomic_store(&chunks->touched_s[cell_of(hash)], now_s() - chunks->opened_s);
+}
+
+uint32_t chunks_idle_s(const struct chunks *chunks, hash256 hash)
+{
+    return now_s() - chunks->opened_s - atomic_load(&chunks->touched_s[cell_of(hash)]);
+}
 
 int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_size)
 {
@@ -44,6 +67,8 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
         snprintf(error, error_size, "cannot open the tables of the store %s: %s", path, err_text(rc));
         goto err_close;
     }
+    pthread_mutex_init(&chunks->answer_mutex, NULL);
+    chunks->opened_s = now_s();
     *out = chunks;
     return 0;
 
@@ -58,6 +83,7 @@ void chunks_close(struct chunks **chunks)
 {
     if (*chunks != NULL) {
         mdb_env_close((*chunks)->env);
+        pthread_mutex_destroy(&(*chunks)->answer_mutex);
         free(*chunks);
         *chunks = NULL;
     }
@@ -65,6 +91,9 @@ void chunks_close(struct chunks **chunks)
 
 int chunks_put_items(struct chunks *chunks, const struct chunks_item *items, size_t item_count)
 {
+    for (size_t i = 0; i < item_count; i++) {
+        chunks_touch(chunks, items[i].hash); /* before the transaction: see chunks_collect.c */
+    }
     MDB_txn *txn;
     int rc = mdb_txn_begin(chunks->env, NULL, 0, &txn);
     if (rc != 0) {
@@ -138,7 +167,11 @@ int chunks_get(struct chunks *chunks, hash256 hash, void *buffer, size_t capacit
 bool chunks_has(struct chunks *chunks, hash256 hash)
 {
     size_t count;
-    return chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+    (void)pthread_mutex_lock(&chunks->answer_mutex);
+    chunks_touch(chunks, hash);
+    bool has = chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+    (void)pthread_mutex_unlock(&chunks->answer_mutex);
+    return has;
 }
 
 int chunks_delete(struct chunks *chunks, hash256 hash)

@@ -41,7 +41,8 @@ int chunks_put(struct chunks *chunks, hash256 hash, const void *bytes, size_t co
  * chunks_delete before it stores a good copy. */
 int chunks_get(struct chunks *chunks, hash256 hash, void *buffer, size_t capacity_bytes, size_t *count);
 
-/* True if a chunk with that name is stored; its bytes are not looked at. */
+/* True if a chunk with that name is stored; its bytes are not looked at. Who is told so can rely on it for a while:
+ * chunks_collect takes only what nobody has asked for. */
 bool chunks_has(struct chunks *chunks, hash256 hash);
 
 /* ERR_NOT_FOUND, ERR_NO_SPACE, ERR_IO. Chunks are shared between blobs: it is the caller who knows that none needs it.
@@ -89,6 +90,24 @@ int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *bl
 int chunks_blob_missing(struct chunks *chunks, hash256 manifest_hash, struct blob_piece *missing, uint32_t capacity,
                         uint32_t *missing_count);
 
+/* ---- collection ---- */
+
+struct chunks_collected {
+    uint64_t chunks, bytes;
+};
+
+/* Deletes every chunk that none of these blobs needs and that was neither stored nor asked for (chunks_has) in the last
+ * `idle_s` seconds; what an earlier process did counts as done when the store was opened. A kept blob that is not here
+ * is passed over; its chunks that are here already are safe for `idle_s` (known weakness: a blob that takes longer than
+ * that to come may lose what came first, and is not whole then). The store stays usable meanwhile. ERR_CORRUPT, ERR_MALFORMED, ERR_VERSION: the
+ * manifest of a kept blob cannot be read, so nobody can tell which chunks it needs, and nothing was deleted. ERR_MEMORY,
+ * ERR_NO_SPACE, ERR_IO: what `*out` says was deleted. */
+int chunks_collect(struct chunks *chunks, const hash256 *kept, size_t kept_count, uint32_t idle_s,
+                   struct chunks_collected *out);
+
+/* The chunk whose hash follows `after` in their order, and its size. ERR_NOT_FOUND behind the last one. */
+int chunks_next(struct chunks *chunks, hash256 after, hash256 *next, size_t *count);
+
 /* ---- series ---- */
 
 /* Append-only lists of entries with a sequence number, under a prefix that the caller chooses, e.g. experiment and
@@ -123,5 +142,9 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
 
 /* Removes all entries of the series; an empty one may be deleted. */
 int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes);
+
+/* Removes the series whose prefix `is_dead` says yes to; it is asked once for each. */
+typedef bool series_is_dead_fn(void *context, const uint8_t *prefix, size_t prefix_bytes);
+int series_collect(struct chunks *chunks, series_is_dead_fn *is_dead, void *context);
 
 #endif

@@ -9,7 +9,7 @@
 #define KEY_BYTES_MAX (1 + SERIES_PREFIX_BYTES_MAX + 8)
 
 struct series_key {
-    uint8_t bytes[KEY_BYTES_MAX];
+    uint8_t bytes[KEY_BYTES_MAX + 1];
     size_t count;
 };
 
@@ -215,4 +215,50 @@ int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes
         }
     }
     return 0;
+}
+
+/* The prefix of the first series at or behind `from`; MDB_NOTFOUND behind the last one. */
+static int find_series(struct chunks *chunks, const struct series_key *from, struct series_key *out)
+{
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &txn);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = mdb_cursor_open(txn, chunks->series_table, &cursor);
+    if (rc == 0) {
+        MDB_val key = {.mv_size = from->count, .mv_data = (void *)(uintptr_t)from->bytes};
+        MDB_val value;
+        rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+        if (rc == 0 && (key.mv_size < 2 + 8 || key.mv_size > KEY_BYTES_MAX)) {
+            rc = MDB_CORRUPTED;
+        }
+        if (rc == 0) {
+            memcpy(out->bytes, key.mv_data, key.mv_size);
+            out->count = key.mv_size;
+        }
+        mdb_cursor_close(cursor);
+    }
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+int series_collect(struct chunks *chunks, series_is_dead_fn *is_dead, void *context)
+{
+    struct series_key from = {.bytes = {0}, .count = 1}, found;
+    int rc;
+    while ((rc = find_series(chunks, &from, &found)) == 0) {
+        size_t prefix_bytes = found.count - 1 - 8;
+        if (is_dead(context, found.bytes + 1, prefix_bytes)) {
+            rc = series_delete(chunks, found.bytes + 1, prefix_bytes);
+            if (rc != 0) {
+                return rc;
+            }
+        }
+        from = found;
+        memset(from.bytes + from.count - 8, 0xff, 8);
+        from.bytes[from.count++] = 0; /* behind the entry with the highest number there is */
+    }
+    return rc == MDB_NOTFOUND ? 0 : lmdb_error(chunks->env, rc);
 }

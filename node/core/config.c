@@ -14,7 +14,7 @@ struct search_space config_search_space(const struct config *config)
                                  .byte_count = config->hyperparameters_bytes};
 }
 
-#define FIELDS 20
+#define FIELDS 23
 
 void config_pack(struct pack_writer *writer, const struct config *config)
 {
@@ -51,6 +51,12 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     pack_u64(writer, config->preemption_timeout_s);
     pack_text(writer, "replicas");
     pack_u64(writer, config->checkpoint_replicas);
+    pack_text(writer, "save_experiment_best");
+    pack_u64(writer, config->save_experiment_best);
+    pack_text(writer, "save_trial_best");
+    pack_u64(writer, config->save_trial_best);
+    pack_text(writer, "save_trial_latest");
+    pack_u64(writer, config->save_trial_latest);
     pack_text(writer, "on_partition");
     pack_u64(writer, config->on_partition);
     pack_text(writer, "environment");
@@ -80,6 +86,12 @@ static uint64_t number_field(struct fields *fields, const char *key, uint64_t mi
     uint64_t number = pack_read_u64_max(&value, max);
     fields->failed |= value.failed || number < min;
     return number;
+}
+
+static uint32_t save_field(struct fields *fields, const char *key, uint32_t standard)
+{
+    bool is_there = !pack_find(fields->map, key).failed;
+    return is_there ? (uint32_t)number_field(fields, key, 0, CONFIG_SAVE_MAX) : standard;
 }
 
 static struct pack_reader raw_field(struct fields *fields, const char *key)
@@ -178,6 +190,9 @@ int config_unpack(struct pack_reader *reader, struct config *out)
     config.preemption_timeout_s =
         (uint32_t)number_field(&fields, "preemption_timeout", 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX);
     config.checkpoint_replicas = (uint32_t)number_field(&fields, "replicas", 1, CONFIG_REPLICAS_MAX);
+    config.save_experiment_best = save_field(&fields, "save_experiment_best", 0);
+    config.save_trial_best = save_field(&fields, "save_trial_best", 1);
+    config.save_trial_latest = save_field(&fields, "save_trial_latest", 1);
     config.on_partition =
         (enum config_on_partition)number_field(&fields, "on_partition", 0, CONFIG_PARTITION_PAUSE_MINORITY);
     struct pack_reader environment = raw_field(&fields, "environment");

@@ -17,6 +17,7 @@
 #define CONFIG_SLOTS_MAX 64
 #define CONFIG_RESTARTS_MAX 1000
 #define CONFIG_REPLICAS_MAX 16
+#define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
 #define CONFIG_SCRATCH_BYTES (2 * CONFIG_PACKED_BYTES_MAX) /* enough for config_parse_yaml */
 #define CONFIG_ERROR_BYTES 512
@@ -41,6 +42,9 @@ struct config {
     uint64_t seed;         /* default 0 */
     uint32_t preemption_timeout_s; /* default 60 */
     uint32_t checkpoint_replicas;  /* checkpoint.replicas, default 2 */
+    uint32_t save_experiment_best; /* which checkpoints are kept: checkpoint.save_..., default 0, */
+    uint32_t save_trial_best;      /* ... 1, */
+    uint32_t save_trial_latest;    /* ... 1 */
     enum config_on_partition on_partition;
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
@@ -57,7 +61,8 @@ bool config_variable_is_reserved(const char *name, size_t bytes);
 
 struct search_space config_search_space(const struct config *config);
 
-/* One MessagePack map; unpack checks every bound: 0 or ERR_MALFORMED. */
+/* One MessagePack map; unpack checks every bound: 0 or ERR_MALFORMED. The save_... fields of a record from before they were
+ * there have their defaults. */
 void config_pack(struct pack_writer *writer, const struct config *config);
 int config_unpack(struct pack_reader *reader, struct config *out);
 

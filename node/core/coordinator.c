@@ -1257,6 +1257,23 @@ void core_coordinator_housekeep(struct node_core *core)
     }
 }
 
+void core_coordinator_forget(struct node_core *core, experiment_id experiment)
+{
+    struct core_coordination *coordination = core_find_coordination(core, experiment);
+    if (coordination == NULL) {
+        return;
+    }
+    drop_gangs(core, coordination);
+    coordination->pass++; /* of all watches */
+    drop_watches(core, coordination);
+    struct core_coordination **link = &core->coordinations;
+    while (*link != coordination) {
+        link = &(*link)->next;
+    }
+    *link = coordination->next;
+    arena_give(&core->arena, coordination, sizeof *coordination);
+}
+
 void core_coordinator_leave(struct node_core *core)
 {
     for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {

@@ -90,6 +90,10 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
             core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
         }
+        if (pending->message.kind == MESSAGE_STORED &&
+            records_find(&core->records, pending->message.u.stored.ident) == NULL) {
+            break; /* deleted meanwhile */
+        }
         if (node_id_equal(pending->node, core->options.self)) {
             core_coordinator_receive(core, core->options.self, &pending->message);
         } else {
@@ -172,6 +176,9 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
         return; /* a newer version has its own ticket */
     }
     entry->on_disk = true;
+    if (entry->record.kind == FACT_TOMBSTONE) {
+        core_deletion_stored(core);
+    }
     if (!entry->published &&
         records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
         outbox_add(core, entry);
@@ -307,6 +314,21 @@ int core_fence_put(struct node_core *core, experiment_id experiment, struct elec
     return 0;
 }
 
+void core_fence_forget(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_fence **link = &core->fences; *link != NULL; link = &(*link)->next) {
+        struct core_fence *fence = *link;
+        if (experiment_id_equal(fence->experiment, experiment)) {
+            *link = fence->next;
+            arena_give(&core->arena, fence, sizeof *fence);
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_FENCE);
+            effect->u.persist.key_bytes = sizeof experiment.bytes;
+            memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
+            return;
+        }
+    }
+}
+
 static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t count)
 {
     struct pack_reader reader;
@@ -343,6 +365,11 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
         core_quarantine_worker(core, &entry->record);
     } else if (entry->record.kind == FACT_QUARANTINE) {
         core_quarantine_record(core, entry->record.writer, &before);
+    }
+    experiment_id deleted;
+    if (error == 0 && entry->record.kind == FACT_TOMBSTONE &&
+        fact_key_read_experiment(&entry->record, &deleted) == 0) {
+        core_deletion_known(core, deleted);
     }
     if (entry->record.kind == FACT_INVITE) {
         struct fact_invite fact;
@@ -388,12 +415,16 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
     struct record record = {
         .kind = (uint16_t)kind,
         .writer = core->options.self,
-        .version = {core->options.boot, ++core->seq},
         .key = key.bytes,
         .key_bytes = key.count,
         .body = body->bytes,
         .body_bytes = (uint16_t)body->used_bytes,
     };
+    experiment_id about;
+    if (fact_is_of_experiment(&record, &about) && core_is_deleted(core, about)) {
+        return NULL;
+    }
+    record.version = (struct record_version){core->options.boot, ++core->seq};
     uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
     size_t count = record_encode(&record, envelope, sizeof envelope);
     CHECK(count > 0);
@@ -409,15 +440,18 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
     return pending;
 }
 
-/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone. */
+/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone;
+ * neither if it is forgotten. */
 static void retry_refused(struct node_core *core)
 {
     while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
         struct core_pending *pending = core->refused;
         core->refused = pending->next;
         const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
-        if (pending->is_record &&
-            (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0)) {
+        bool is_gone = pending->is_record
+                           ? entry == NULL || record_version_compare(entry->record.version, pending->version) != 0
+                           : node_id_is_none(core_fence_get(core, pending->fenced).node);
+        if (is_gone) {
             core->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
@@ -446,6 +480,12 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to)
 {
+    struct record given;
+    experiment_id about;
+    if (!from_disk && record_decode(envelope, count, &given) == 0 && fact_is_of_experiment(&given, &about) &&
+        core_is_deleted(core, about)) {
+        return ERR_REFUSED;
+    }
     struct records_entry *entry;
     int error = records_put(&core->records, envelope, count, true, &entry);
     if (error == ERR_STALE && stored_to != NULL) {
@@ -495,6 +535,7 @@ struct node_core *node_core_init(const struct node_options *options)
     core->started_ms = options->now_ms;
     core->wall_s = options->wall_s;
     core->housekeep_ms = options->now_ms;
+    core->sweep_bucket = RECORDS_BUCKETS;
     random_init(&core->random, options->seed);
     core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
     struct swim_options swim = {
@@ -526,10 +567,13 @@ static void start(struct node_core *core)
     core->started = true;
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
+    core->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
     core_members_start(core);
     put_node(core);
     core_owner_start(core);
     core_quarantine_start(core);
+    core_owner_end_deleted(core);
+    core_deletion_stored(core); /* a crash may have come between a tombstone and the end of what it buries */
 }
 
 static void receive(struct node_core *core, node_id from, const struct message *message)
@@ -613,6 +657,7 @@ static void tick(struct node_core *core)
     if (core->waiting_left) {
         run_waiting(core);
     }
+    core_deletion_sweep(core);
     core_members_tick(core);
     core_owner_tick(core);
     if (core->now_ms < core->housekeep_ms) {
@@ -625,6 +670,7 @@ static void tick(struct node_core *core)
     core_quarantine_housekeep(core);
     core_coordinator_housekeep(core);
     core_replicas_housekeep(core);
+    core_collection_housekeep(core);
     core_requests_housekeep(core);
     if (core->refused != NULL && core->now_ms >= core->retry_ms) {
         retry_refused(core);
@@ -676,6 +722,9 @@ static void step(struct node_core *core, const struct node_event *event)
         core_replicas_pushed(core, event);
         core_requests_pushed(core, event);
         break;
+    case NODE_EVENT_CONFIRMED:
+        core_collection_confirmed(core, event);
+        break;
     case NODE_EVENT_DISK:
         if (core->disk_full != event->u.disk.full) {
             core->disk_full = event->u.disk.full;
@@ -719,7 +768,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    uint64_t next_ms = core->waiting_left ? core->now_ms : core->housekeep_ms;
+    uint64_t next_ms = core->waiting_left || core->sweep_bucket < RECORDS_BUCKETS ? core->now_ms : core->housekeep_ms;
     uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;

@@ -62,8 +62,10 @@ enum node_event_kind {
     NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker waits for its group */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step, bytes = latest metrics (map group -> map name -> number) */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
-    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk */
+    NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes = the
+                                  latest metrics when it did, as WORKER_STATUS has them */
     NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
+    NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM */
     NODE_EVENT_DISK,           /* u.disk: full or not */
     NODE_EVENT_SLOT_BUSY       /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
 };
@@ -73,6 +75,7 @@ enum node_request_kind {
     NODE_REQUEST_CANCEL,
     NODE_REQUEST_PAUSE,
     NODE_REQUEST_RESUME,
+    NODE_REQUEST_DELETE,
     NODE_REQUEST_INVITE, /* public_key, expires_s */
     NODE_REQUEST_REVOKE, /* public_key: of an invite */
     NODE_REQUEST_EVICT,  /* node; with_vouched: those whom it alone vouched for go too */
@@ -167,6 +170,8 @@ enum node_effect_kind {
     NODE_EFFECT_SEND,           /* u.send: to one peer; lost if there is no connection */
     NODE_EFFECT_PERSIST_RECORD, /* u.persist, bytes: an envelope; `own`: sign it first */
     NODE_EFFECT_PERSIST_FENCE,  /* u.persist, key (in text), bytes; replaces what the key held */
+    NODE_EFFECT_FORGET_RECORD,  /* u.persist, key: takes it off the disk, behind every earlier PERSIST; nobody waits for it */
+    NODE_EFFECT_FORGET_FENCE,   /* u.persist, key: the same */
     NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move); `gone`:
                                  * none any more, and nothing of its bulk either */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
@@ -178,6 +183,9 @@ enum node_effect_kind {
     NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port] in MessagePack */
     NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that `step` is durable */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer NODE_EVENT_PUSHED */
+    NODE_EFFECT_CONFIRM,        /* u.push: does that node hold the blob, every chunk undamaged? answer NODE_EVENT_CONFIRMED */
+    NODE_EFFECT_COLLECT,        /* u.collect, bytes: hashes laid end to end: whatever chunk is of none of these blobs, and was
+                                   not touched for idle_s, may go from this disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
     NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
 };
@@ -227,9 +235,13 @@ struct node_effect {
             uint64_t step;
         } push;
         struct {
+            uint32_t idle_s;
+        } collect;
+        struct {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */
             uint32_t stored_on;          /* on how many nodes it is on disk */
+            bool already;                /* DELETE: it had been deleted before */
             char text[NODE_REPLY_BYTES]; /* one sentence when refused */
         } reply;
     } u;

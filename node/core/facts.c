@@ -126,6 +126,12 @@ int fact_key_read_experiment(const struct record *record, experiment_id *out)
     return experiment_id_is_none(*out) ? ERR_MALFORMED : 0;
 }
 
+bool fact_is_of_experiment(const struct record *record, experiment_id *out)
+{
+    bool is_of_one = (record->kind >= FACT_EXPERIMENT && record->kind <= FACT_MANIFEST) || record->kind == FACT_DEATH;
+    return is_of_one && fact_key_read_experiment(record, out) == 0;
+}
+
 int fact_key_read_attempt(const struct record *record, attempt_id *out)
 {
     bool is_own = record->kind == FACT_ATTEMPT;
@@ -548,7 +554,7 @@ int fact_verdict_read(const struct record *record, struct fact_verdict *out)
 
 void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact)
 {
-    pack_array(writer, 4);
+    pack_array(writer, 5);
     pack_bin(writer, fact->blob.bytes, HASH_BYTES);
     pack_u64(writer, fact->bytes);
     pack_array(writer, fact->holder_count);
@@ -556,6 +562,11 @@ void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *
         pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
     }
     pack_bool(writer, fact->durable);
+    if (fact->has_metric) {
+        pack_double(writer, fact->metric);
+    } else {
+        pack_nil(writer);
+    }
 }
 
 int fact_manifest_read(const struct record *record, struct fact_manifest *out)
@@ -575,7 +586,16 @@ int fact_manifest_read(const struct record *record, struct fact_manifest *out)
         pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
     }
     fact.durable = pack_read_bool(&reader);
-    if (body_close(&reader, extra) != 0) {
+    if (extra > 0) { /* as first landed it had no metric */
+        extra--;
+        fact.has_metric = pack_peek(&reader) != PACK_NIL;
+        if (fact.has_metric) {
+            fact.metric = pack_read_double(&reader);
+        } else {
+            pack_skip(&reader);
+        }
+    }
+    if (fact.metric - fact.metric != 0 || body_close(&reader, extra) != 0) {
         return ERR_MALFORMED;
     }
     *out = fact;
@@ -714,6 +734,19 @@ int fact_quarantine_read(const struct record *record, struct fact_quarantine *ou
     }
     *out = fact;
     return 0;
+}
+
+void fact_tombstone_pack(struct pack_writer *writer)
+{
+    pack_array(writer, 0);
+}
+
+int fact_tombstone_read(const struct record *record)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    body_open(&reader, record, 0, &extra);
+    return body_close(&reader, extra);
 }
 
 /* ---- names from keys ------------------------------------------------------------------------------------------------ */

@@ -23,6 +23,7 @@ enum fact_kind {
     FACT_WORKER = 9,     /* an owner about one worker of an attempt */
     FACT_VERDICT = 10,   /* a coordinator ends an attempt */
     FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
+    FACT_TOMBSTONE = 12, /* an experiment is deleted: kept for ever, in place of all of the above that it had */
     FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
     FACT_DRAIN = 14,     /* whether a node shall get new work */
     FACT_DEATH = 15,     /* a coordinator: the host of an attempt died soon after its start */
@@ -189,13 +190,16 @@ struct fact_quarantine {
     char why[128];    /* one sentence */
 };
 
-/* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first. */
+/* Key: attempt key, coordinator id, u64 step. The writer is the node that stored it first, or one that has made a copy
+ * since. Without holders: the checkpoint is not kept any more (retention.h). */
 struct fact_manifest {
     hash256 blob;
     uint64_t bytes;
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool durable; /* as many confirmed holders as asked for */
+    bool has_metric;
+    double metric; /* the searcher's, as last reported when it was saved; finite */
 };
 
 /* Key: the evicted node's id, not the writer's own. Whose admission by the evicted node stands all the same; what it said for
@@ -204,6 +208,8 @@ struct fact_eviction {
     uint32_t standing_count;
     node_id standing[FACT_STANDING_MAX]; /* strictly ascending */
 };
+
+/* A tombstone's key: experiment id; one per writer. Its body is empty (an array without elements). */
 
 /* Keys. Every writer of a key returns its length; readers return ERR_MALFORMED for another length. */
 struct fact_key {
@@ -222,6 +228,9 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
 int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
+
+/* True for what goes with its experiment when that is deleted: EXPERIMENT ... MANIFEST and DEATH with a key that names one. */
+bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST, DEATH */
 int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
@@ -243,6 +252,7 @@ void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
+void fact_tombstone_pack(struct pack_writer *writer);
 
 int fact_member_read(const struct record *record, struct fact_member *out);
 int fact_node_read(const struct record *record, struct fact_node *out);
@@ -262,6 +272,7 @@ bool fact_eviction_lists(const struct record *record, node_id node);
 int fact_drain_read(const struct record *record, struct fact_drain *out);
 int fact_death_read(const struct record *record, struct fact_death *out);
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
+int fact_tombstone_read(const struct record *record);
 
 /* The node id of a public key, and the mesh id of a founder. */
 node_id node_id_of_key(const uint8_t public_key[PUBLIC_KEY_BYTES]);

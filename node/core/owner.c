@@ -239,9 +239,23 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     }
 }
 
+/* Its coordinator has not heard of the tombstone yet. Whatever was leased is on its way out already. */
+static void refuse_deleted(struct node_core *core, node_id from, const struct message *message)
+{
+    if (message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_CONFIRM) {
+        enum message_kind kind =
+            message->kind == MESSAGE_RESERVE ? MESSAGE_RESERVE_ANSWER : MESSAGE_CONFIRM_ANSWER;
+        answer(core, from, kind, message, ERR_REFUSED, (struct election_claim){0});
+    }
+}
+
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message)
 {
     const attempt_id *attempt = &message->u.lease.attempt;
+    if (core_is_deleted(core, attempt->experiment)) {
+        refuse_deleted(core, from, message);
+        return;
+    }
     if (!obey(core, from, message)) {
         return;
     }
@@ -764,4 +778,20 @@ bool core_owner_idle(const struct node_core *core)
         }
     }
     return true;
+}
+
+void core_owner_end_deleted(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        const attempt_id reserved = core->lease.slots[slot].attempt;
+        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
+        if (runs && core_is_deleted(core, worker->attempt.experiment)) {
+            worker_end(core, slot, FACT_STOPPED);
+        } else if (core->lease.slots[slot].state == LEASE_RESERVED && core_is_deleted(core, reserved.experiment)) {
+            struct lease_changes changes = {0};
+            lease_release(&core->lease, &reserved, &changes);
+            perform_changes(core, &changes);
+        }
+    }
 }

@@ -19,7 +19,9 @@ static void finish(struct node_core *core, const struct core_push *push)
     struct fact_manifest fact = {.blob = push->blob,
                                  .bytes = push->bytes,
                                  .holder_count = push->holder_count,
-                                 .durable = push->holder_count >= push->wanted};
+                                 .durable = push->holder_count >= push->wanted,
+                                 .has_metric = push->has_metric,
+                                 .metric = push->metric};
     memcpy(fact.holders, push->holders, sizeof fact.holders);
     uint8_t bytes[FACT_HOLDERS_MAX * 32 + 128];
     struct pack_writer writer;
@@ -87,8 +89,29 @@ static void push_drop(struct node_core *core, struct core_push *push)
     arena_give(&core->arena, push, sizeof *push);
 }
 
+void core_replicas_forget(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+        next = push->next;
+        if (experiment_id_equal(push->attempt.experiment, experiment)) {
+            push_drop(core, push); /* answers that still come are nobody's */
+        }
+    }
+    for (struct core_code **link = &core->codes; *link != NULL; link = &(*link)->next) {
+        struct core_code *code = *link;
+        if (experiment_id_equal(code->experiment, experiment)) {
+            *link = code->next;
+            arena_give(&core->arena, code, sizeof *code);
+            return;
+        }
+    }
+}
+
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
+    if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
+        return; /* its worker is being ended */
+    }
     const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
     struct core_push *push = arena_take(&core->arena, sizeof *push);
     if (push == NULL) {
@@ -101,6 +124,11 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     push->blob = event->u.blob.blob;
     push->bytes = event->u.blob.bytes;
     push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas : 2;
+    push->has_metric = experiment != NULL && experiment->known && event->byte_count > 0 &&
+                       view_metric(event->bytes, event->byte_count, "validation", experiment->config->metric,
+                                   &push->metric) &&
+                       push->metric - push->metric == 0;
+    push->metric = push->has_metric ? push->metric : 0;
     push->wanted = push->wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : push->wanted;
     push->holders[0] = core->options.self;
     push->holder_count = 1;
@@ -284,20 +312,17 @@ static bool list_has(const node_id *list, uint32_t count, node_id node)
     return false;
 }
 
-/* A holder died: the living holder with the smallest id copies the trial's newest checkpoint to one more node. What it
+/* A holder died, or its copy: the living holder with the smallest id copies the checkpoint to one more node. What it
  * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
-static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
+                              const struct view_manifest *checkpoint)
 {
-    const struct view_manifest *newest = core_replicas_newest(core, trial);
-    if (newest == NULL) {
-        return;
-    }
     struct view_manifest united;
-    (void)view_manifest_unite(newest, &united);
+    (void)view_manifest_unite(checkpoint, &united);
     node_id alive[FACT_HOLDERS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < united.holder_count; i++) {
-        if (core_node_alive(core, united.holders[i])) {
+        if (core_node_alive(core, united.holders[i]) && !core_copy_is_doubtful(core, united.blob, united.holders[i])) {
             alive[count++] = united.holders[i];
         }
     }
@@ -308,16 +333,18 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
         is_mine &= node_id_compare(core->options.self, alive[i]) <= 0;
     }
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        is_mine &= !hash256_equal(push->blob, newest->blob);
+        is_mine &= !hash256_equal(push->blob, united.blob);
     }
     struct core_push *push = is_mine && count < wanted ? arena_take(&core->arena, sizeof *push) : NULL;
     if (push == NULL) {
         return;
     }
-    push->attempt = newest->attempt;
-    push->step = newest->step;
-    push->blob = newest->blob;
-    push->bytes = newest->bytes;
+    push->attempt = united.attempt;
+    push->step = united.step;
+    push->blob = united.blob;
+    push->bytes = united.bytes;
+    push->has_metric = united.has_metric;
+    push->metric = united.metric;
     push->is_repair = true;
     push->wanted = wanted;
     push->holder_count = count;
@@ -328,6 +355,22 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     core->pushes = push;
     if (!advance(core, push)) {
         push_drop(core, push); /* nobody is left to ask */
+    }
+}
+
+/* The newest one that somebody alive holds, from which the trial would go on, and all that are kept. */
+static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    if (newest != NULL) {
+        repair_checkpoint(core, experiment, newest);
+    }
+    for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
+        struct view_manifest united;
+        next = view_manifest_unite(row, &united);
+        if (united.is_kept && row != newest && core_has_room(core, 64, 1u << 16)) {
+            repair_checkpoint(core, experiment, row);
+        }
     }
 }
 

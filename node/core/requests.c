@@ -77,6 +77,11 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
 
 static bool ack_settle(struct node_core *core, struct core_ack *ack)
 {
+    if (records_find(&core->records, ack->ident) == NULL) {
+        core_reply(core, ack->client, ERR_NOT_FOUND, 0, "The experiment has been deleted meanwhile.");
+        ack_drop(core, ack);
+        return true;
+    }
     bool second = !node_id_is_none(ack->peer) && ack->pushed && ack->pushed_too && ack->record_stored;
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
@@ -87,6 +92,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     uint64_t client = ack->client;
     bool has_failed = !ack->on_disk || ack->rest_failed;
     bool is_alone = !second || ack->rest_alone;
+    bool already = ack->already;
     ack_drop(core, ack);
     struct core_ack *rest = find_ack(core, client);
     if (rest != NULL) {
@@ -98,6 +104,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
                    "data directory, and look at `shoal ls` before you try again.");
     } else {
         core_reply(core, client, 0, is_alone ? 1 : 2, "");
+        core->out->items[core->out->count - 1].u.reply.already = already;
     }
     return true;
 }
@@ -197,10 +204,24 @@ static bool ack_begin(struct node_core *core, uint64_t client, struct core_pendi
 
 static const hash256 no_blob = {{0}};
 
+static const struct records_entry *find_tombstone(const struct node_core *core, experiment_id id)
+{
+    const struct view_tombstone *tombstone = view_find_tombstone(&core->view, id);
+    if (tombstone == NULL) {
+        return NULL;
+    }
+    struct fact_key key = fact_key_experiment(id);
+    return records_find(&core->records, record_ident_of(tombstone->writer, FACT_TOMBSTONE, key.bytes, key.count));
+}
+
 static void submit(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
     experiment_id id = event->u.request.experiment;
+    if (core_is_deleted(core, id)) {
+        core_reply(core, client, ERR_REFUSED, 0, "The experiment with this id has been deleted; submit it with a new one.");
+        return;
+    }
     struct fact_key key = fact_key_experiment(id);
     const struct view_experiment *known = view_find_experiment(&core->view, id);
     node_id submitter = known != NULL && known->known ? known->submitter : core->options.self;
@@ -282,6 +303,36 @@ static void control(struct node_core *core, const struct node_event *event)
     fact_control_pack(&writer, &fact);
     (void)ack_begin(core, client, core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer), no_blob,
                     no_blob);
+}
+
+static void delete(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    experiment_id id = event->u.request.experiment;
+    const struct records_entry *tombstone = find_tombstone(core, id);
+    if (tombstone != NULL) {
+        /* A retry, or somebody else was first: that is answered for. */
+        struct core_ack *ack =
+            ack_append(core, client, tombstone->ident, tombstone->record.version, no_blob, no_blob);
+        if (ack != NULL) {
+            ack->already = true;
+        }
+        if (ack != NULL && tombstone->on_disk) {
+            core_requests_on_disk(core, client, tombstone->ident);
+        }
+        return;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    if (experiment == NULL || !experiment->known) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
+        return;
+    }
+    TRACE(&core->options.trace, "%s is deleted", experiment->config->name);
+    uint8_t bytes[8];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_tombstone_pack(&writer);
+    (void)ack_begin(core, client, core_put(core, FACT_TOMBSTONE, fact_key_experiment(id), &writer), no_blob, no_blob);
 }
 
 static void invite(struct node_core *core, const struct node_event *event)
@@ -526,6 +577,9 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
     case NODE_REQUEST_PAUSE:
     case NODE_REQUEST_RESUME:
         control(core, event);
+        break;
+    case NODE_REQUEST_DELETE:
+        delete(core, event);
         break;
     case NODE_REQUEST_INVITE:
         invite(core, event);

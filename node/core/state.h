@@ -9,6 +9,8 @@
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
  *   quarantine.c   trials that take machines down, and machines that take trials down
+ *   deletion.c     experiments that are deleted
+ *   collection.c   checkpoints that are kept no longer
  */
 
 #include "base/random.h"
@@ -45,6 +47,16 @@
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
+#define CORE_RETENTION_MS 10000     /* between two looks for checkpoints that are kept no longer, */
+#define CORE_COLLECT_MS 600000      /* ... and between two collections, */
+#define CORE_COLLECT_FULL_MS 60000  /* ... while the disk is full */
+#define CORE_COLLECT_IDLE_S 3600    /* what is on its way is not in the records yet: so long nothing untouched goes, */
+#define CORE_COLLECT_FULL_IDLE_S 600
+#define CORE_COLLECT_AWAY_MS 86400000 /* a member that is away for less may know what we do not (DESIGN 10) */
+#define CORE_CONFIRM_FRESH_MS 600000
+#define CORE_CONFIRM_RETRY_MS 60000
+#define CORE_CONFIRMS_MAX 8         /* asked at a time: each reads a whole checkpoint */
+#define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_FAREWELL_MS 5000       /* between two words to one who is out and may not have heard */
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
@@ -121,6 +133,7 @@ struct core_ack {
     node_id peer; /* none: nobody was asked yet, or */
     bool is_alone; /* ... nobody else lives */
     bool rest_alone, rest_failed; /* of records of the same request that are settled: on this disk only, or on none */
+    bool already;  /* for the answer: what was asked for was so before */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -230,6 +243,8 @@ struct core_push {
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
+    bool has_metric;
+    double metric;
     uint32_t asked_count; /* of the candidates in rendezvous order */
     uint32_t waiting_count;
     node_id asked[FACT_HOLDERS_MAX * 2];
@@ -249,6 +264,16 @@ struct core_code {
     uint64_t retry_ms; /* it is not here, or could not be pushed: not before */
     struct core_code_copy copies[FACT_HOLDERS_MAX];
     uint64_t pass; /* housekeeping: those of experiments that are over are dropped */
+};
+
+/* What a holder has said of its copy. Never on disk. */
+struct core_confirmation {
+    struct core_confirmation *next;
+    hash256 blob;
+    node_id node;
+    bool is_asked;
+    uint64_t held_ms;    /* it is whole; 0: that was never said */
+    uint64_t refused_ms; /* it is damaged or missing, or nobody answered; 0: never */
 };
 
 struct node_core {
@@ -296,7 +321,10 @@ struct node_core {
     uint64_t quarantine_until_ms;
     struct core_push *pushes;
     struct core_code *codes;
+    struct core_confirmation *confirmations;
     struct core_ack *acks;
+    uint64_t retention_ms, collect_ms;
+    uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
 
     uint64_t housekeep_ms;
     uint64_t repair_ms;
@@ -327,16 +355,21 @@ const uint8_t *core_effect_bytes(struct node_core *core, const void *bytes, uint
 bool core_has_room(const struct node_core *core, uint32_t effects, uint32_t bytes);
 
 /* Writes one of this node's own records: into table and fold at once, to the disk, and to everybody once it is there.
- * Returns what waits for its ticket, so that the caller can attach an action; NULL when memory is full (traced). */
+ * Returns what waits for its ticket, so that the caller can attach an action; NULL when memory is full (traced), and when
+ * it is about a deleted experiment: then it is not written. */
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body);
 
-/* Takes somebody's record in. 0, or an error of records_put. */
+/* Takes somebody's record in. 0, an error of records_put, or ERR_REFUSED: it is of a deleted experiment. (What the disk
+ * still has of one is taken, and swept.) */
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to);
 
 /* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
+
+/* Removes the fence, from the disk too. The experiment is deleted: nothing is granted for it any more. */
+void core_fence_forget(struct node_core *core, experiment_id experiment);
 
 /* 0 or ERR_FULL: then nothing may be granted under it. */
 int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
@@ -381,6 +414,7 @@ void core_owner_housekeep(struct node_core *core);
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_leave(struct node_core *core);
 void core_owner_out(struct node_core *core); /* ends everything here at once */
+void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
 bool core_owner_idle(const struct node_core *core);
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 
@@ -397,6 +431,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
+void core_coordinator_forget(struct node_core *core, experiment_id experiment);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
 /* ---- replicas.c ---- */
@@ -408,6 +443,7 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
  * copies are still on their way. Its manifest says so, and is written again when they are there. */
 void core_replicas_stopped(struct node_core *core, const attempt_id *attempt);
 void core_replicas_housekeep(struct node_core *core);
+void core_replicas_forget(struct node_core *core, experiment_id experiment);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
@@ -455,5 +491,26 @@ void core_requests_out(struct node_core *core); /* answers all who wait */
 
 /* Some member's invite that nobody has revoked, not expired. */
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
+
+/* ---- deletion.c ---- */
+
+bool core_is_deleted(const struct node_core *core, experiment_id experiment);
+
+/* The fold has a tombstone that it did not have: nothing begins any more, what runs is ended. */
+void core_deletion_known(struct node_core *core, experiment_id experiment);
+
+/* A tombstone is on disk: from now on the records may go. */
+void core_deletion_stored(struct node_core *core);
+
+/* Forgets some of what is to be forgotten, until sweep_bucket is RECORDS_BUCKETS. */
+void core_deletion_sweep(struct node_core *core);
+
+/* ---- collection.c ---- */
+
+void core_collection_housekeep(struct node_core *core);
+void core_collection_confirmed(struct node_core *core, const struct node_event *event);
+
+/* A holder that lately could not say that its copy is whole. */
+bool core_copy_is_doubtful(const struct node_core *core, hash256 blob, node_id node);
 
 #endif

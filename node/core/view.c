@@ -173,6 +173,120 @@ static struct view_attempt *attempt_row(struct view *view, struct view_trial *tr
     return attempt;
 }
 
+/* ---- deletion -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t tombstone_position(const struct view *view, experiment_id id)
+{
+    uint32_t low = 0, high = view->tombstone_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment_id_compare(view->tombstones[middle].experiment, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
+{
+    uint32_t at = tombstone_position(view, id);
+    return at < view->tombstone_count && experiment_id_equal(view->tombstones[at].experiment, id)
+               ? &view->tombstones[at]
+               : NULL;
+}
+
+static void attempt_free(struct arena *arena, struct view_attempt *attempt)
+{
+    for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
+        next = worker->next;
+        arena_give(arena, worker, sizeof *worker);
+    }
+    for (struct view_verdict *verdict = attempt->verdicts, *next; verdict != NULL; verdict = next) {
+        next = verdict->next;
+        arena_give(arena, verdict, sizeof *verdict);
+    }
+    for (struct view_death *death = attempt->deaths, *next; death != NULL; death = next) {
+        next = death->next;
+        arena_give(arena, death, sizeof *death);
+    }
+    arena_give(arena, attempt->members, attempt->member_count * sizeof *attempt->members);
+    arena_give(arena, attempt, sizeof *attempt);
+}
+
+static void trial_free(struct arena *arena, struct view_trial *trial)
+{
+    for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
+        next = attempt->next;
+        attempt_free(arena, attempt);
+    }
+    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
+        next = manifest->next;
+        arena_give(arena, manifest, sizeof *manifest);
+    }
+    arena_give(arena, trial, sizeof *trial);
+}
+
+static void experiment_drop(struct view *view, experiment_id id)
+{
+    struct view_experiment *experiment = view_find_experiment(view, id);
+    if (experiment == NULL) {
+        return;
+    }
+    uint32_t at = experiment_position(view, id);
+    view->experiment_count--;
+    memmove(view->experiments + at, view->experiments + at + 1,
+            (view->experiment_count - at) * sizeof *view->experiments);
+    struct arena *arena = view->arena;
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        if (experiment->trials[i] != NULL) {
+            trial_free(arena, experiment->trials[i]);
+        }
+    }
+    arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
+    for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
+        next = control->next;
+        arena_give(arena, control, sizeof *control);
+    }
+    for (struct view_claim *claim = experiment->claims, *next; claim != NULL; claim = next) {
+        next = claim->next;
+        arena_give(arena, claim, sizeof *claim);
+    }
+    arena_give(arena, experiment->config, sizeof *experiment->config);
+    arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
+    arena_give(arena, experiment, sizeof *experiment);
+}
+
+static int apply_tombstone(struct view *view, const struct record *record)
+{
+    experiment_id id;
+    if (fact_tombstone_read(record) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    uint32_t at = tombstone_position(view, id);
+    if (view_find_tombstone(view, id) != NULL) {
+        struct view_tombstone *known = &view->tombstones[at];
+        known->writer = node_id_compare(record->writer, known->writer) < 0 ? record->writer : known->writer;
+        return 0;
+    }
+    if (view->tombstone_count == view->tombstone_slots) {
+        uint32_t wanted = view->tombstone_slots == 0 ? 8 : view->tombstone_slots * 2;
+        void *bigger = arena_grow(view->arena, view->tombstones, view->tombstone_slots * sizeof *view->tombstones,
+                                  wanted * sizeof *view->tombstones);
+        if (bigger == NULL) {
+            return ERR_FULL;
+        }
+        view->tombstones = bigger;
+        view->tombstone_slots = wanted;
+    }
+    experiment_drop(view, id);
+    memmove(view->tombstones + at + 1, view->tombstones + at, (view->tombstone_count - at) * sizeof *view->tombstones);
+    view->tombstones[at] = (struct view_tombstone){id, record->writer};
+    view->tombstone_count++;
+    return 0;
+}
+
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
 static void see_lamport(struct view *view, uint64_t lamport)
@@ -589,6 +703,8 @@ static int apply_manifest(struct view *view, const struct record *record)
     manifest->holder_count = fact.holder_count;
     memcpy(manifest->holders, fact.holders, sizeof manifest->holders);
     manifest->durable = fact.durable;
+    manifest->has_metric = fact.has_metric;
+    manifest->metric = fact.metric;
     experiment->changed = true;
     return 0;
 }
@@ -596,6 +712,10 @@ static int apply_manifest(struct view *view, const struct record *record)
 int view_apply(struct view *view, const struct records_entry *entry)
 {
     const struct record *record = &entry->record;
+    experiment_id id;
+    if (fact_is_of_experiment(record, &id) && view_find_tombstone(view, id) != NULL) {
+        return 0;
+    }
     int error = 0;
     switch (record->kind) {
     case FACT_MEMBER:
@@ -639,6 +759,9 @@ int view_apply(struct view *view, const struct records_entry *entry)
         break;
     case FACT_QUARANTINE:
         error = apply_quarantine(view, record);
+        break;
+    case FACT_TOMBSTONE:
+        error = apply_tombstone(view, record);
         break;
     default:
         break; /* invites are looked up in the table; unknown kinds are only relayed */
@@ -909,6 +1032,10 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
            hash256_equal(row->blob, first->blob);
          row = row->next) {
         out->durable |= row->durable;
+        if (row->has_metric && !out->has_metric) {
+            out->has_metric = true;
+            out->metric = row->metric;
+        }
         for (uint32_t i = 0; i < row->holder_count && out->holder_count < FACT_HOLDERS_MAX; i++) {
             bool is_known = false;
             for (uint32_t j = 0; j < out->holder_count; j++) {
@@ -921,6 +1048,17 @@ const struct view_manifest *view_manifest_unite(const struct view_manifest *firs
     }
     out->next = NULL;
     return row;
+}
+
+bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out)
+{
+    while (*row != NULL) {
+        *row = view_manifest_unite(*row, out);
+        if (out->holder_count > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool view_experiment_over(const struct view_experiment *experiment)

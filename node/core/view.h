@@ -4,7 +4,8 @@
  *
  * view_apply is called for every entry that the table takes. The result depends on the set of newest records only, not on
  * their order: rows may come before what they belong to, and every list is sorted. Texts, metrics and log tails stay in
- * the records; rows name them by ident. Who is a member: node/core/roster.c. */
+ * the records; rows name them by ident. Who is a member: node/core/roster.c. A tombstone
+ * takes all rows of its experiment away, and those that come after it are never made. */
 
 #include "base/arena.h"
 #include "gossip/election.h"
@@ -126,6 +127,10 @@ struct view_manifest {
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool durable;
+    bool has_metric;
+    double metric;
+    bool is_kept; /* by retention_mark, when that was last called */
+    bool is_safe; /* as many holders as there should be said lately that their copies are whole; set by whoever asks them */
 };
 
 struct view_trial {
@@ -166,6 +171,12 @@ struct view_experiment {
     bool changed; /* set by view_apply, cleared by whoever has looked */
 };
 
+/* An experiment that is deleted: nothing else is known of it. */
+struct view_tombstone {
+    experiment_id experiment;
+    node_id writer; /* the smallest of those who deleted it */
+};
+
 struct view {
     struct arena *arena;
     const struct records *records;
@@ -175,6 +186,8 @@ struct view {
     struct view_words vouchers, evictions;
     struct view_experiment **experiments; /* by id */
     uint32_t experiment_count, experiment_slots;
+    struct view_tombstone *tombstones; /* by experiment id */
+    uint32_t tombstone_count, tombstone_slots;
     uint64_t lamport_max;
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by whoever has looked */
     uint64_t malformed_count;                          /* bodies that did not decode */
@@ -220,6 +233,9 @@ bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
  * any of the drains that count asks for it, and `is_idle` if the member itself said so of this very drain. */
 struct fact_drain view_member_drain(const struct view_member *member);
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
+
+/* Not NULL: the experiment is deleted. */
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
 
@@ -227,8 +243,11 @@ struct view_attempt *view_find_attempt(const struct view *view, const attempt_id
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
 
 /* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
- * them). Returns the first row of the next checkpoint, or NULL. */
+ * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
+
+/* The first checkpoint at `*row` or behind it that somebody holds, united; `*row` is then behind it. False: there is none. */
+bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out);
 
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);

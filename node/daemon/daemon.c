@@ -115,6 +115,8 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         break;
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
         daemon_persist_effect(daemon, effect);
         break;
     case NODE_EFFECT_PEER:
@@ -145,6 +147,12 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         break;
     case NODE_EFFECT_PUSH:
         daemon_push(daemon, effect);
+        break;
+    case NODE_EFFECT_CONFIRM:
+        daemon_confirm_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_COLLECT:
+        daemon_collect_effect(daemon, effect);
         break;
     case NODE_EFFECT_REPLY:
         daemon_local_reply_effect(daemon, effect);
@@ -306,6 +314,7 @@ static void take_bulk(struct daemon *daemon)
         case BULK_FETCHED:
             daemon_runs_fetched(daemon, event.id, event.code, event.text);
             daemon_query_fetched(daemon, event.id, event.code, event.text);
+            daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:
             pushed(daemon, event.id, event.code, event.text);
@@ -315,6 +324,7 @@ static void take_bulk(struct daemon *daemon)
             break;
         case BULK_VERIFIED:
             daemon_verify_answered(daemon, event.id, event.code);
+            daemon_collect_verified(daemon, event.id, event.code);
             break;
         case BULK_STORE_FAILED:
             daemon_line(daemon, "%s", event.text);
@@ -327,6 +337,9 @@ static void take_bulk(struct daemon *daemon)
             bool is_here = node_id_equal(event.node, daemon->keys.id);
             daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
                         is_here || owner == NULL ? "this disk" : owner->name);
+            if (is_here) {
+                daemon_scrub_corrupt(daemon, event.hash);
+            }
             break;
         }
         }
@@ -528,6 +541,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_persist_flush(daemon);
     daemon_runs_tick(daemon, now_ms);
     daemon_busy_tick(daemon, now_ms);
+    daemon_scrub_tick(daemon, now_ms);
 }
 
 static void add_item(zmq_pollitem_t *items, uint32_t *count, int fd)
@@ -559,6 +573,7 @@ static void loop(struct daemon *daemon, int signal_fd)
         add_item(items, &count, jobs_fd(daemon->persist_jobs));
         add_item(items, &count, jobs_fd(daemon->file_jobs));
         add_item(items, &count, jobs_fd(daemon->blob_jobs));
+        add_item(items, &count, jobs_fd(daemon->idle_jobs));
         if (daemon->beacon != NULL) {
             add_item(items, &count, beacon_fd(daemon->beacon));
         }
@@ -586,6 +601,7 @@ static void loop(struct daemon *daemon, int signal_fd)
         jobs_collect(daemon->persist_jobs, daemon);
         jobs_collect(daemon->file_jobs, daemon);
         jobs_collect(daemon->blob_jobs, daemon);
+        jobs_collect(daemon->idle_jobs, daemon);
         take_bulk(daemon);
         take_beacon(daemon);
         daemon_local_process(daemon, items + first_client, count - first_client);
@@ -856,6 +872,7 @@ static int start(struct daemon *daemon, char error[256])
     bool jobs_ok = code == 0 && jobs_open("shoal-state", &daemon->persist_jobs) == 0 &&
                    jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
                    jobs_open("shoal-chunks", &daemon->blob_jobs) == 0 &&
+                   jobs_open("shoal-idle", &daemon->idle_jobs) == 0 &&
                    edge_open(&daemon->keys, daemon->mesh, &daemon->edge) == 0;
     if (code == 0 && !jobs_ok) {
         (void)snprintf(error, 256, "No thread can be started: %s.", strerror(errno));
@@ -886,6 +903,9 @@ static void stop(struct daemon *daemon)
     jobs_close(&daemon->file_jobs, daemon);
     daemon_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
+    jobs_close(&daemon->idle_jobs, daemon);
+    daemon_collect_close(daemon);
+    daemon_scrub_close(daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }

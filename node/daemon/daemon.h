@@ -114,6 +114,10 @@ struct daemon_series;
 struct daemon_blob_request;
 struct daemon_verify;
 struct daemon_busy;
+struct daemon_confirm;
+struct daemon_mend;
+
+#define DAEMON_LOST_MAX 16
 
 struct daemon {
     struct daemon_options options;
@@ -135,7 +139,7 @@ struct daemon {
     struct bulk *bulk;
     struct state *state;
     struct chunks *chunks;
-    struct jobs *persist_jobs, *file_jobs, *blob_jobs;
+    struct jobs *persist_jobs, *file_jobs, *blob_jobs, *idle_jobs;
     struct slot_info slots[SLOTS_MAX];
     size_t slot_count;
     void *core_memory;
@@ -163,6 +167,19 @@ struct daemon {
     struct daemon_series *series;
     struct daemon_blob_request *blob_requests;
     struct daemon_verify *verifies;
+    struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
+    bool is_collecting;
+    struct {
+        bool is_busy, is_mending; /* a job is under way */
+        bool has_begun;           /* a pass */
+        hash256 at;               /* what was read last */
+        uint64_t next_ms;
+        uint64_t mend_ms;         /* when to look for blobs that lack something; 0: nothing is known to */
+        hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
+        uint32_t lost_count;
+        uint64_t checked_bytes, passes, damaged, restored;
+    } scrub;
+    struct daemon_mend *mends; /* blobs that are being fetched again */
     bool view_changed; /* something that watchers could show */
     uint64_t watch_ms;
 
@@ -200,6 +217,9 @@ void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
                         struct pack_reader metrics);
+
+/* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
+uint32_t daemon_runs_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
 void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
 
 /* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
@@ -240,5 +260,17 @@ void daemon_busy_close(struct daemon *daemon); /* when no job runs any more */
 
 /* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
+
+/* daemon_collect.c */
+void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
+void daemon_collect_close(struct daemon *daemon);
+
+/* daemon_scrub.c */
+void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash); /* it was dropped here */
+void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_scrub_close(struct daemon *daemon);
 
 #endif

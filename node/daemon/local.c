@@ -176,12 +176,20 @@ bool local_argument_u64(const struct local_request *request, const char *key, ui
     return request_u64(&request->map, key, out);
 }
 
+static bool argument_any_experiment(struct daemon *daemon, const struct local_request *request, experiment_id *out)
+{
+    if (!request_experiment_id(&request->map, out)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request names no experiment; give its id of 16 hexadecimal digits.");
+        return false;
+    }
+    return true;
+}
+
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
 {
     experiment_id id;
-    if (!request_experiment_id(&request->map, &id)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request names no experiment; give its id of 16 hexadecimal digits.");
+    if (!argument_any_experiment(daemon, request, &id)) {
         return false;
     }
     struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
@@ -301,7 +309,7 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
             local_reply_send(daemon, client, &reply, -1);
         } else if (waiting->is_leave) {
             reply_empty(daemon, client, waiting->id);
-        } else if (local_reply_begin(&reply, waiting->id, true, 3)) {
+        } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * NODE_ID_BYTES + 1];
             if (waiting->is_slots) {
                 pack_slots(&reply.writer, waiting->slots);
@@ -315,6 +323,10 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
                 pack_text(&reply.writer, hex);
             }
             put_stored_on(daemon, effect, &reply.writer);
+            if (effect->u.reply.already) {
+                pack_text(&reply.writer, "already");
+                pack_bool(&reply.writer, true);
+            }
             local_reply_send(daemon, client, &reply, -1);
         }
     }
@@ -324,17 +336,17 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
 
 static void request_control(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
 {
-    struct view_experiment *experiment;
-    if (!local_argument_experiment(daemon, request, &experiment)) {
+    experiment_id id;
+    if (!argument_any_experiment(daemon, request, &id)) {
         return;
     }
     struct daemon_waiting *waiting = wait_for_core(daemon, request);
     if (waiting != NULL) {
-        waiting->experiment = experiment->id;
+        waiting->experiment = id;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
         event.u.request.kind = kind;
         event.u.request.client = waiting->key;
-        event.u.request.experiment = experiment->id;
+        event.u.request.experiment = id;
         daemon_event(daemon, &event);
     }
 }
@@ -846,6 +858,8 @@ struct save_job {
     uint32_t slot;
     attempt_id attempt;
     uint64_t step, bytes;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* when it was saved */
+    uint32_t metrics_bytes;
     int fd;
     hash256 blob;
     int result;
@@ -872,6 +886,8 @@ static void save_done(void *context, struct job *job)
         event.u.blob.step = save->step;
         event.u.blob.blob = save->blob;
         event.u.blob.bytes = save->bytes;
+        event.bytes = save->metrics;
+        event.byte_count = save->metrics_bytes;
         daemon_event(daemon, &event);
     } else {
         daemon_line(daemon, "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
@@ -904,6 +920,7 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->id = request->id;
     save->slot = (uint32_t)request->client->slot;
     save->attempt = run->prepare.u.worker.attempt;
+    save->metrics_bytes = daemon_runs_metrics(run, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
     jobs_run(daemon->blob_jobs, &save->job);
@@ -971,7 +988,8 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const st
     static const struct {
         const char *op;
         enum node_request_kind kind;
-    } controls[] = {{"cancel", NODE_REQUEST_CANCEL}, {"pause", NODE_REQUEST_PAUSE}, {"resume", NODE_REQUEST_RESUME}};
+    } controls[] = {{"cancel", NODE_REQUEST_CANCEL}, {"pause", NODE_REQUEST_PAUSE}, {"resume", NODE_REQUEST_RESUME},
+                  {"delete", NODE_REQUEST_DELETE}};
     bool done = error != 0;
     if (error == ERR_VERSION) {
         local_reply_error(daemon, client, request.id, EXIT_USAGE,

@@ -14,7 +14,7 @@
 struct daemon_persist_item {
     struct daemon_persist_item *next;
     uint64_t ticket;
-    bool is_own, is_ready, is_fence;
+    bool is_own, is_ready, is_fence, is_forget;
     uint8_t key[RECORD_KEY_BYTES_MAX];
     uint32_t key_bytes;
     uint32_t byte_count;
@@ -39,7 +39,8 @@ static void write_batch(struct job *job)
                                    .key = item->key,
                                    .key_bytes = item->key_bytes,
                                    .value = item->bytes,
-                                   .value_bytes = item->byte_count};
+                                   .value_bytes = item->byte_count,
+                                   .is_delete = item->is_forget};
     }
     batch->code = state_put_batch(batch->state, ops, batch->count);
 }
@@ -97,13 +98,16 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     struct daemon_persist_item *item = calloc(1, sizeof *item + effect->byte_count);
     CHECK(item != NULL); /* a fence that is dropped would break a promise: better to end */
     item->ticket = effect->u.persist.ticket;
-    item->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE;
+    item->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE || effect->kind == NODE_EFFECT_FORGET_FENCE;
+    item->is_forget = effect->kind == NODE_EFFECT_FORGET_RECORD || effect->kind == NODE_EFFECT_FORGET_FENCE;
     item->is_own = !item->is_fence && effect->u.persist.own;
     item->is_ready = !item->is_own;
     item->key_bytes = effect->u.persist.key_bytes;
     memcpy(item->key, effect->u.persist.key, item->key_bytes);
     item->byte_count = effect->byte_count;
-    memcpy(item->bytes, effect->bytes, effect->byte_count);
+    if (effect->byte_count > 0) {
+        memcpy(item->bytes, effect->bytes, effect->byte_count);
+    }
     if (daemon->persist_last != NULL) {
         daemon->persist_last->next = item;
     } else {

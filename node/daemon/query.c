@@ -54,7 +54,11 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .overrun = control.overrun,
                                         .malformed = control.malformed + edge.malformed + bulk.malformed,
                                         .strangers = edge.unknown + bulk.refused,
-                                        .forged = edge.forged};
+                                        .forged = edge.forged,
+                                        .scrub_bytes = daemon->scrub.checked_bytes,
+                                        .scrub_passes = daemon->scrub.passes,
+                                        .scrub_damaged = daemon->scrub.damaged,
+                                        .scrub_restored = daemon->scrub.restored};
     struct local_reply reply;
     if (local_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
@@ -694,13 +698,14 @@ static void request_checkpoint_get(struct daemon *daemon, struct local_request *
     if (!argument_trial(daemon, request, &experiment, &trial)) {
         return;
     }
-    const struct view_manifest *manifest = trial->manifests;
-    if (local_argument_u64(request, "step", &step) && step != 0) {
-        while (manifest != NULL && manifest->step != step) {
-            manifest = manifest->next;
-        }
+    const struct view_manifest *row = trial->manifests;
+    struct view_manifest found;
+    bool any_step = !local_argument_u64(request, "step", &step) || step == 0;
+    bool is_found = view_next_checkpoint(&row, &found);
+    while (is_found && !any_step && found.step != step) {
+        is_found = view_next_checkpoint(&row, &found);
     }
-    struct daemon_blob_request *wanted = manifest != NULL ? calloc(1, sizeof *wanted) : NULL;
+    struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     if (wanted == NULL) {
         local_reply_error(daemon, request->client, request->id, 4,
                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
@@ -712,14 +717,12 @@ static void request_checkpoint_get(struct daemon *daemon, struct local_request *
     wanted->id = request->id;
     wanted->experiment = experiment->id;
     wanted->trial = trial->index;
-    wanted->step = manifest->step;
-    wanted->bytes = manifest->bytes;
-    wanted->attempt = manifest->attempt.number;
-    wanted->blob = manifest->blob;
-    struct view_manifest united;
-    (void)view_manifest_unite(manifest, &united);
-    wanted->holder_count = united.holder_count;
-    memcpy(wanted->holders, united.holders, sizeof united.holders);
+    wanted->step = found.step;
+    wanted->bytes = found.bytes;
+    wanted->attempt = found.attempt.number;
+    wanted->blob = found.blob;
+    wanted->holder_count = found.holder_count;
+    memcpy(wanted->holders, found.holders, sizeof found.holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;

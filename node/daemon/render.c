@@ -681,12 +681,12 @@ static void put_trial_slots(const struct node_core *core, const struct view_atte
 static void put_trial_checkpoint(const struct node_core *core, const struct view_trial *trial,
                                  struct pack_writer *writer)
 {
-    if (trial == NULL || trial->manifests == NULL) {
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    struct view_manifest newest;
+    if (!view_next_checkpoint(&row, &newest)) {
         pack_nil(writer);
         return;
     }
-    struct view_manifest newest;
-    (void)view_manifest_unite(trial->manifests, &newest);
     pack_map(writer, 4);
     put_pair_u64(writer, "step", newest.step);
     put_pair_u64(writer, "bytes", newest.bytes);
@@ -886,9 +886,9 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
     for (uint32_t i = 0; i < experiment->trial_slots && fits; i++) {
         const struct view_trial *row = experiment->trials[i];
         bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
-        for (const struct view_manifest *m = wanted ? row->manifests : NULL; m != NULL && fits;) {
-            struct view_manifest united;
-            m = view_manifest_unite(m, &united);
+        const struct view_manifest *m = wanted ? row->manifests : NULL;
+        struct view_manifest united;
+        while (fits && view_next_checkpoint(&m, &united)) {
             if (position >= *from) {
                 render_checkpoint(core, i, &united, NULL, writer);
                 fits = list_took_row(&list);
@@ -981,4 +981,10 @@ void render_status(const struct node_core *core, const struct render_status_extr
     pack_bool(writer, core->disk_full);
     pack_text(writer, "refused");
     put_refused(core, extra, writer);
+    pack_text(writer, "scrub");
+    pack_map(writer, 4);
+    put_pair_u64(writer, "checked_bytes", extra->scrub_bytes);
+    put_pair_u64(writer, "passes", extra->scrub_passes);
+    put_pair_u64(writer, "damaged", extra->scrub_damaged);
+    put_pair_u64(writer, "restored", extra->scrub_restored);
 }

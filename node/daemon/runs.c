@@ -845,11 +845,10 @@ static void group_set(struct run_group *group, const char *name, double value)
     group->values[i] = value;
 }
 
-static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+uint32_t daemon_runs_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
 {
-    uint8_t bytes[FACT_METRICS_BYTES_MAX];
     struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_writer_init(&writer, out, FACT_METRICS_BYTES_MAX);
     pack_map(&writer, run->group_count);
     for (uint32_t g = 0; g < run->group_count; g++) {
         pack_text(&writer, run->groups[g].name);
@@ -859,14 +858,18 @@ static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t
             pack_double(&writer, run->groups[g].values[i]);
         }
     }
+    return writer.failed || run->group_count == 0 ? 0 : (uint32_t)writer.used_bytes;
+}
+
+static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+{
+    uint8_t bytes[FACT_METRICS_BYTES_MAX];
     struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS};
     event.u.worker.slot = run->prepare.u.worker.slot;
     event.u.worker.attempt = run->prepare.u.worker.attempt;
     event.u.worker.step = step;
-    if (!writer.failed && run->group_count > 0) {
-        event.bytes = bytes;
-        event.byte_count = (uint32_t)writer.used_bytes;
-    }
+    event.bytes = bytes;
+    event.byte_count = daemon_runs_metrics(run, bytes);
     daemon_event(daemon, &event);
 }
 

@@ -175,7 +175,7 @@ void query_verify(struct daemon *daemon, struct local_request *request, const st
     for (const struct view_manifest *m = trial->manifests; m != NULL; m = m->next) {
         count++;
     }
-    struct daemon_verify *verify = calloc(1, sizeof *verify + count * sizeof verify->rows[0]);
+    struct daemon_verify *verify = calloc(1, sizeof *verify + (count + 1) * sizeof verify->rows[0]);
     if (verify == NULL) {
         local_reply_error(daemon, request->client, request->id, 1, "No memory is left to verify %u checkpoints.", count);
         return;
@@ -183,8 +183,9 @@ void query_verify(struct daemon *daemon, struct local_request *request, const st
     verify->serial = request->client->serial;
     verify->id = request->id;
     verify->trial = trial->index;
-    for (const struct view_manifest *m = trial->manifests; m != NULL;) {
-        m = view_manifest_unite(m, &verify->rows[verify->row_count++].manifest);
+    const struct view_manifest *row = trial->manifests;
+    while (view_next_checkpoint(&row, &verify->rows[verify->row_count].manifest)) {
+        verify->row_count++;
     }
     verify->next = daemon->verifies;
     daemon->verifies = verify;

@@ -179,3 +179,20 @@ def training_goes_on_while_the_disk_is_full(lab):
     expect(any("could not be stored" in text and "disk is full" in text for text in events_of(birch)), "no event says so")
     step = trial["checkpoint"]["step"]
     expect(checkpoint_from(birch, identity, step) == checkpoint_from(alder, identity, step), "its copies differ")
+
+
+@case(limit_s=120)
+def rot_is_found_and_mended_without_being_asked(lab):
+    """Every large chunk of birch's disk has a flipped bit when its daemon starts; nobody reads any of them but the scrub."""
+    mesh = lab.mesh(["alder", "birch"])
+    alder, birch = mesh.nodes
+    files = {"part.bin": "".join(lab.random.choices("0123456789abcdef", k=200_000))}
+    identity = lab.submit(alder, search("rots", 1), files)
+    wait_over(mesh, identity, 60)
+    expect(set(copies(alder, identity).values()) == {"ok"}, "the copies are not good to begin with")
+    flipped = restart_with_flipped_chunks(lab, birch)
+    expect(flipped, "there is nothing on birch's disk that could rot")
+    wait_until(lambda: birch.json("status")["scrub"]["damaged"] >= len(flipped), 60, "the scrub to find the flipped bits")
+    wait_until(lambda: "whole again on this disk" in birch.run("events"), 20, "birch to say that a blob is whole again")
+    wait_until(lambda: copies(alder, identity) == {"alder": "ok", "birch": "ok"}, 20, "good copies on both disks")
+    expect(birch.json("status")["scrub"]["restored"] >= 1, "status does not count what was restored")

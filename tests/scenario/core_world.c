@@ -122,7 +122,7 @@ static const char *describe(const struct record *record, char *out, size_t size)
     } else {
         static const char *const names[FACT_QUARANTINE + 1] = {
             "?",       "member",  "node",     "invite", "slot",     "experiment", "control", "claim",     "attempt",
-            "worker",  "verdict", "manifest", "?",      "eviction", "drain",      "death",   "quarantine"};
+            "worker",  "verdict", "manifest", "tombstone", "eviction", "drain",      "death",   "quarantine"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -157,6 +157,24 @@ static void store_fence(struct world_node *node, const struct node_effect *effec
     memcpy(node->fences[at].key, effect->u.persist.key, 8);
     memcpy(node->fences[at].bytes, effect->bytes, effect->byte_count);
     node->fences[at].count = effect->byte_count;
+}
+
+static void forget(struct world_node *node, const struct node_effect *effect)
+{
+    for (uint32_t at = 0; effect->kind == NODE_EFFECT_FORGET_FENCE && at < node->fence_count; at++) {
+        if (memcmp(node->fences[at].key, effect->u.persist.key, 8) == 0) {
+            node->fences[at] = node->fences[--node->fence_count];
+        }
+    }
+    for (uint32_t at = 0; effect->kind == NODE_EFFECT_FORGET_RECORD && at < node->record_count; at++) {
+        struct record held;
+        CHECK(record_decode(node->records[at].bytes, node->records[at].count, &held) == 0);
+        record_ident ident = record_ident_of(held.writer, held.kind, held.key, held.key_bytes);
+        if (memcmp(ident.bytes, effect->u.persist.key, sizeof ident.bytes) == 0) {
+            node->records[at] = node->records[--node->record_count];
+            return;
+        }
+    }
 }
 
 static void persist(struct world *world, uint32_t number, const struct node_effect *effect)
@@ -257,6 +275,27 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
     post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
 }
 
+static void confirm_blob(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.push.to);
+    bool is_there = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
+    event.u.blob.blob = effect->u.push.blob;
+    event.u.blob.node = effect->u.push.to;
+    event.u.blob.ok = is_there && !world->nodes[to].has_bad_copies;
+    say(world, number, '>', "confirm");
+    post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+static void collect(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    node->named_count = effect->byte_count / HASH_BYTES;
+    CHECK(effect->byte_count % HASH_BYTES == 0 && node->named_count <= WORLD_NAMED_MAX && effect->u.collect.idle_s >= 600);
+    memcpy(node->named, effect->bytes, effect->byte_count);
+    say(world, number, '>', "collect");
+}
+
 /* ---- worker programs ------------------------------------------------------------------------------------------------------ */
 
 static void worker_event(struct world *world, uint32_t number, uint32_t slot, enum node_event_kind kind, int32_t code,
@@ -294,6 +333,9 @@ static void worker_save(struct world *world, uint32_t number, uint32_t slot)
     event.u.blob.step = node->workers[slot].step;
     event.u.blob.bytes = 1000;
     bytes_put_u64(event.u.blob.blob.bytes, 1 + node->workers[slot].step);
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    event.bytes = metrics;
+    event.byte_count = make_metrics(metrics, (double)node->workers[slot].step / 1024);
     post(world, world->now_ms, number, node->boots, &event);
 }
 
@@ -387,6 +429,10 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     case NODE_EFFECT_PERSIST_FENCE:
         persist(world, number, effect);
         break;
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
+        forget(&world->nodes[number], effect);
+        break;
     case NODE_EFFECT_CHECK_LINK:
         answer_link(world, number, effect);
         break;
@@ -401,10 +447,17 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     case NODE_EFFECT_PUSH:
         push_blob(world, number, effect);
         break;
+    case NODE_EFFECT_CONFIRM:
+        confirm_blob(world, number, effect);
+        break;
+    case NODE_EFFECT_COLLECT:
+        collect(world, number, effect);
+        break;
     case NODE_EFFECT_REPLY:
         world->reply.count++;
         world->reply.code = effect->u.reply.code;
         world->reply.stored_on = effect->u.reply.stored_on;
+        world->reply.already = effect->u.reply.already;
         memcpy(world->reply.text, effect->u.reply.text, sizeof world->reply.text);
         say(world, number, '>', "reply");
         break;

@@ -17,6 +17,7 @@
 #define WORLD_NODES_MAX 5
 #define WORLD_SLOTS_MAX 4
 #define WORLD_DISK_MAX 2048
+#define WORLD_NAMED_MAX 64
 #define WORLD_LOG_BYTES (4u << 20)
 #define WORLD_CODE_BYTE 0xc0 /* the first of the hash of what world_submit submits */
 
@@ -43,6 +44,7 @@ struct world_node {
     bool fails_programs; /* every program fails at once here */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
+    bool has_bad_copies;        /* of checkpoints, if somebody asks */
     struct person person;
     uint64_t boots;
     uint32_t slot_count;
@@ -59,6 +61,8 @@ struct world_node {
     uint32_t fence_count;
     struct world_worker workers[WORLD_SLOTS_MAX];
     uint32_t spawn_count; /* in all its lives */
+    hash256 named[WORLD_NAMED_MAX]; /* what was to be kept when it last collected */
+    uint32_t named_count;
 };
 
 struct world_event;
@@ -76,6 +80,7 @@ struct world {
         uint32_t count;
         int32_t code; /* of the last one */
         uint32_t stored_on;
+        bool already;
         char text[NODE_REPLY_BYTES];
     } reply;
     char *log;

@@ -35,6 +35,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_8_ALONE] = "8: ... and one node was left",
     [PREMISE_9_ONCE] = "9: an attempt of a trial without other attempts",
     [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
+    [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
+    [PREMISE_10_RAN] = "10: ... and had run some of it",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",
     [PREMISE_12_ONE_COORDINATOR] = "12: stable long enough, with a live experiment",
@@ -45,12 +47,13 @@ const char *checkers_invariant_text(int number)
     static const char *const texts[] = {
         [1] = "at most one live worker per slot holds a valid token, zombies counted",
         [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart",
-        [3] = "a submit or cancel acknowledged as stored on k nodes survives the loss of any k-1",
+        [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
         [4] = "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
         [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
+        [10] = "a delete starts nothing once known, stops all and never un-happens",
         [11] = "a checkpoint called durable is on the disks that the record names, and restores the step that it says",
         [12] = "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
                "hand-overs without faults are bounded",
@@ -84,6 +87,7 @@ struct checkers {
     uint32_t results[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* bits: trials known as completed, in this life */
     struct trial trials[PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     uint32_t claims[PLAN_EXPERIMENTS_MAX];
+    uint32_t ran[PLAN_NODES_MAX]; /* bits: experiments of which it ever started a worker */
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;
     uint64_t apart_ms; /* after the heal: when two of the core did not see each other yet */
@@ -158,6 +162,11 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
         }
     }
     int experiment = experiment_index(sim, effect->u.worker.attempt.experiment);
+    checkers->ran[node] |= 1u << experiment;
+    if (core_is_deleted(sim->nodes[node].core, effect->u.worker.attempt.experiment)) {
+        sim_fail(sim, 10, "n%d starts a worker of experiment %d, which it knows to be deleted", node, experiment);
+        return;
+    }
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
         struct trial *trial = &checkers->trials[experiment][t];
         for (uint32_t i = 0; i < trial->attempt_count; i++) {
@@ -271,7 +280,7 @@ static void check_results(struct sim *sim, int node, const uint32_t wanted[PLAN_
 {
     const struct node_core *core = sim->nodes[node].core;
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
-        if (wanted[e] == 0) {
+        if (wanted[e] == 0 || core_is_deleted(core, sim->plan.experiments[e].id)) {
             continue;
         }
         const struct view_experiment *experiment = view_find_experiment(&core->view, sim->plan.experiments[e].id);
@@ -563,47 +572,56 @@ void checkers_on_boot(struct sim *sim, int node)
 
 /* ---- 3: promises ---------------------------------------------------------------------------------------------------- */
 
-static bool disk_holds(struct sim *sim, int node, uint32_t experiment, bool cancel)
+static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact_kind kind)
 {
     struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
     for (uint32_t writer = 0; writer < sim->plan.node_count; writer++) {
-        uint16_t kind = cancel ? FACT_CONTROL : FACT_EXPERIMENT;
         const struct disk_entry *entry =
-            disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[writer].id, kind, key.bytes, key.count));
+            disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[writer].id, (uint16_t)kind, key.bytes, key.count));
         struct record record;
         struct fact_control control;
         if (entry == NULL || !entry->is_stored || record_decode(entry->bytes, entry->byte_count, &record) != 0) {
             continue;
         }
-        if (!cancel || (fact_control_read(&record, &control) == 0 && control.cancelled)) {
+        if (kind != FACT_CONTROL || (fact_control_read(&record, &control) == 0 && control.cancelled)) {
             return true;
         }
     }
     return false;
 }
 
-uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, bool cancel)
+uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, enum fact_kind kind)
 {
     uint32_t disks = 0;
     for (uint32_t node = 0; node < sim->plan.node_count; node++) {
-        disks |= disk_holds(sim, (int)node, experiment, cancel) ? 1u << node : 0;
+        disks |= disk_holds(sim, (int)node, experiment, kind) ? 1u << node : 0;
     }
     return disks;
 }
 
-void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel)
+static const char *promise_name(enum fact_kind kind)
 {
-    if (promise->stored_on >= 2) {
-        met(sim, cancel ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
+    return kind == FACT_EXPERIMENT ? "submit" : kind == FACT_CONTROL ? "cancel" : "delete";
+}
+
+void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
+                         enum fact_kind kind)
+{
+    if (kind != FACT_TOMBSTONE && checkers_disks_with(sim, experiment, FACT_TOMBSTONE) != 0) {
+        return; /* deleted meanwhile: the tombstone speaks for it */
+    }
+    if (promise->stored_on >= 2 && kind != FACT_TOMBSTONE) {
+        met(sim, kind == FACT_CONTROL ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
     }
     uint32_t disks = (uint32_t)__builtin_popcount(promise->disks);
     if (promise->stored_on < 1 || disks < promise->stored_on) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
-                 cancel ? "cancel" : "submit", experiment, promise->stored_on, disks);
+                 promise_name(kind), experiment, promise->stored_on, disks);
     }
 }
 
-static void check_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel)
+static void check_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
+                          enum fact_kind kind)
 {
     if (!promise->is_acknowledged || (promise->disks & sim->plan.core) == 0) {
         return;
@@ -613,9 +631,61 @@ static void check_promise(struct sim *sim, int node, uint32_t experiment, const 
     if ((promise->disks & ~sim->plan.core) != 0) {
         met(sim, PREMISE_3_LOST_ONE);
     }
-    if (seen == NULL || (cancel ? !view_experiment_cancelled(seen) : !seen->known)) {
+    bool is_kept = core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id) ||
+                   (kind == FACT_EXPERIMENT && seen != NULL && seen->known) ||
+                   (kind == FACT_CONTROL && seen != NULL && view_experiment_cancelled(seen));
+    if (!is_kept) {
         sim_fail(sim, 3, "n%d does not know of the %s of experiment %u, acknowledged as stored on %u nodes", node,
-                 cancel ? "cancel" : "submit", experiment, promise->stored_on);
+                 promise_name(kind), experiment, promise->stored_on);
+    }
+}
+
+/* ---- 10: deletion ---------------------------------------------------------------------------------------------------- */
+
+struct remains {
+    experiment_id experiment;
+    uint32_t count;
+};
+
+static bool count_remains(void *context, const struct records_entry *entry)
+{
+    struct remains *remains = context;
+    experiment_id about;
+    remains->count +=
+        fact_is_of_experiment(&entry->record, &about) && experiment_id_equal(about, remains->experiment);
+    return true;
+}
+
+/* Nothing of what it knows to be deleted runs, or is held in memory or on the disk. */
+static void check_deleted(struct sim *sim, int node, uint32_t experiment)
+{
+    const struct sim_node *self = &sim->nodes[node];
+    struct remains remains = {sim->plan.experiments[experiment].id, 0};
+    if (!core_is_deleted(self->core, remains.experiment)) {
+        return;
+    }
+    met(sim, PREMISE_10_DELETED);
+    if ((sim->checkers->ran[node] >> experiment & 1) != 0) {
+        met(sim, PREMISE_10_RAN);
+    }
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        const struct worker_process *process = &self->processes[slot];
+        if (process->is_alive && experiment_id_equal(process->attempt.experiment, remains.experiment)) {
+            sim_fail(sim, 10, "n%d still runs trial %u of experiment %u, which is deleted", node, process->attempt.trial,
+                     experiment);
+            return;
+        }
+    }
+    records_each(&self->core->records, count_remains, &remains);
+    for (uint32_t i = 0; i < self->disk.capacity; i++) {
+        struct record record;
+        const struct disk_entry *entry = &self->disk.entries[i];
+        if (entry->is_stored && !entry->is_fence && record_decode(entry->bytes, entry->byte_count, &record) == 0) {
+            (void)count_remains(&remains, &(struct records_entry){.record = record});
+        }
+    }
+    if (remains.count > 0 || view_find_experiment(&self->core->view, remains.experiment) != NULL) {
+        sim_fail(sim, 10, "n%d still has %u records of experiment %u, which is deleted", node, remains.count, experiment);
     }
 }
 
@@ -862,8 +932,10 @@ void checkers_end(struct sim *sim)
         check_state(sim, node, false);
         check_results(sim, node, results, "another node has its result");
         for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
-            check_promise(sim, node, e, &sim->users->experiments[e].submitted, false);
-            check_promise(sim, node, e, &sim->users->experiments[e].cancelled, true);
+            check_promise(sim, node, e, &sim->users->experiments[e].submitted, FACT_EXPERIMENT);
+            check_promise(sim, node, e, &sim->users->experiments[e].cancelled, FACT_CONTROL);
+            check_promise(sim, node, e, &sim->users->experiments[e].deleted, FACT_TOMBSTONE);
+            check_deleted(sim, node, e);
             check_finished(sim, node, e);
         }
     }

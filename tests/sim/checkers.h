@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_H
 #define TESTS_SIM_CHECKERS_H
 /* The invariants of DESIGN 13 that hold from the start: 1, 2, 3, 4, 5, 7, 8, 9 and 12, and the part of 11 that a
- * checkpoint called durable is where the record says. Some are checked where an effect could break them, the others once
+ * checkpoint called durable is where the record says; 10 for deletion. Some are checked where an effect could break them, the others once
  * a virtual second, or at the end. Each counts how often it had something to check: a run of many seeds in which a
  * premise never occurred has shown nothing, and fails. */
 
@@ -33,6 +33,8 @@ enum checkers_premise {
     PREMISE_8_ALONE,              /* ... on a core of one node */
     PREMISE_9_ONCE,               /* an attempt that nothing but a verdict may repeat */
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
+    PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
+    PREMISE_10_RAN,               /* ... and had run some of it */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */
     PREMISE_12_ONE_COORDINATOR,   /* stable for long enough with a live experiment */
@@ -60,7 +62,8 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
 void checkers_on_down(struct sim *sim, int node);
 void checkers_on_adopted(struct sim *sim, int node); /* before START */
 void checkers_on_boot(struct sim *sim, int node);    /* after it */
-void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise, bool cancel);
+void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
+                         enum fact_kind kind);
 void checkers_on_heal(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */
@@ -69,7 +72,7 @@ void checkers_tokens(struct sim *sim, int node);
 void checkers_second(struct sim *sim);
 void checkers_end(struct sim *sim);
 
-/* The disks, bits, that hold the experiment's record, or one that cancels it. */
-uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, bool cancel);
+/* The disks, bits, that hold the experiment's record, one that cancels it (FACT_CONTROL) or its tombstone. */
+uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, enum fact_kind kind);
 
 #endif

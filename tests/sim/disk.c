@@ -77,6 +77,17 @@ static void store(struct sim *sim, struct disk *disk, bool is_fence, record_iden
     entry->kind = record.kind;
 }
 
+static void forget(struct sim *sim, struct disk *disk, record_ident ident)
+{
+    struct disk_entry *entry = disk_find(disk, ident);
+    if (entry != NULL && entry->is_stored) {
+        arena_give(&sim->arena, entry->bytes, entry->byte_count);
+        entry->bytes = NULL;
+        entry->is_stored = false;
+        entry->version = (struct record_version){0};
+    }
+}
+
 void disk_preload(struct sim *sim, int node, const uint8_t *envelope, uint32_t count)
 {
     struct record record;
@@ -109,17 +120,22 @@ void disk_write(struct sim *sim, int node, const struct node_effect *effect)
     struct disk_write *write = arena_take(&sim->arena, sizeof *write + effect->byte_count);
     CHECK(write != NULL);
     write->ticket = effect->u.persist.ticket;
-    write->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE;
+    write->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE || effect->kind == NODE_EFFECT_FORGET_FENCE;
+    write->is_forget = effect->kind == NODE_EFFECT_FORGET_RECORD || effect->kind == NODE_EFFECT_FORGET_FENCE;
     write->ident = ident;
     write->byte_count = effect->byte_count;
-    memcpy(write->bytes, effect->bytes, effect->byte_count);
+    if (effect->byte_count > 0) {
+        memcpy(write->bytes, effect->bytes, effect->byte_count);
+    }
     if (disk->waiting_last != NULL) {
         disk->waiting_last->next = write;
     } else {
         disk->waiting_first = write;
     }
     disk->waiting_last = write;
-    if (!write->is_fence) {
+    if (write->is_forget) {
+        take_entry(sim, disk, ident)->seen = (struct record_version){0};
+    } else if (!write->is_fence) {
         struct record record;
         CHECK(record_decode(effect->bytes, effect->byte_count, &record) == 0);
         struct disk_entry *entry = take_entry(sim, disk, ident);
@@ -144,7 +160,9 @@ static void store_all(struct sim *sim, int node, const struct disk_write *write)
 {
     struct disk *disk = &sim->nodes[node].disk;
     for (; write != NULL; write = write->next) {
-        if (write->is_fence || !disk->is_full) {
+        if (write->is_forget) {
+            forget(sim, disk, write->ident);
+        } else if (write->is_fence || !disk->is_full) {
             store(sim, disk, write->is_fence, write->ident, write->bytes, write->byte_count);
         }
     }

@@ -27,7 +27,7 @@ struct disk_entry {
 struct disk_write {
     struct disk_write *next;
     uint64_t ticket;
-    bool is_fence;
+    bool is_fence, is_forget;
     record_ident ident;
     uint32_t byte_count;
     uint8_t bytes[];
@@ -41,7 +41,7 @@ struct disk {
     bool is_full;
 };
 
-/* NODE_EFFECT_PERSIST_RECORD and _FENCE. */
+/* NODE_EFFECT_PERSIST_RECORD and _FENCE, NODE_EFFECT_FORGET_RECORD and _FENCE. */
 void disk_write(struct sim *sim, int node, const struct node_effect *effect);
 void disk_commit_done(struct sim *sim, struct sim_event *event);
 void disk_crash(struct sim *sim, int node);

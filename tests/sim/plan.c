@@ -98,6 +98,8 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
         .seed = random_below(random, 1000),
         .preemption_timeout_s = (uint32_t)sim_between(random, 1, 60),
         .checkpoint_replicas = (uint32_t)sim_between(random, 1, 3),
+        .save_trial_best = 1,
+        .save_trial_latest = 1,
         .on_partition = experiment->pauses_minority ? CONFIG_PARTITION_PAUSE_MINORITY : CONFIG_PARTITION_CONTINUE,
         .environment = no_environment,
         .environment_bytes = sizeof no_environment,
@@ -213,4 +215,10 @@ void plan_draw(struct plan *plan, struct random *random, uint64_t minutes)
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        struct plan_experiment *experiment = &plan->experiments[i];
+        if (sim_chance(random, 150)) {
+            experiment->delete_ms = experiment->submit_ms + sim_log_between(random, 100, plan->heal_ms);
+        }
+    }
 }

@@ -51,7 +51,7 @@ struct plan_experiment {
     bool fails_at_once;
     bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
     bool pauses_minority;
-    uint64_t submit_ms, cancel_ms, pause_ms, resume_ms; /* 0: never */
+    uint64_t submit_ms, cancel_ms, pause_ms, resume_ms, delete_ms; /* 0: never */
 };
 
 struct plan {

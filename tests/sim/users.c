@@ -25,6 +25,9 @@ void users_init(struct sim *sim)
             push_act(sim, experiment->pause_ms, i, NODE_REQUEST_PAUSE);
             push_act(sim, experiment->resume_ms, i, NODE_REQUEST_RESUME);
         }
+        if (experiment->delete_ms != 0) {
+            push_act(sim, experiment->delete_ms, i, NODE_REQUEST_DELETE);
+        }
     }
 }
 
@@ -51,6 +54,9 @@ static int pick_node(struct sim *sim)
 
 static bool is_over(const struct sim *sim, int node, uint32_t experiment)
 {
+    if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id)) {
+        return true;
+    }
     const struct view_experiment *seen =
         view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
     return seen != NULL && seen->known && !view_experiment_live(seen);
@@ -85,7 +91,7 @@ void users_act(struct sim *sim, struct sim_event *event)
         push_act(sim, sim->now_ms + 2000, index, kind);
         return;
     }
-    if (kind != NODE_REQUEST_SUBMIT && is_over(sim, node, index)) {
+    if (kind != NODE_REQUEST_SUBMIT && kind != NODE_REQUEST_DELETE && is_over(sim, node, index)) {
         return;
     }
     if (kind == NODE_REQUEST_RESUME && sim->healed && !is_paused(sim, node, index)) {
@@ -139,14 +145,18 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
         push_act(sim, sim->now_ms + 3000, request->experiment, kind);
         return;
     }
-    if (kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_CANCEL) {
-        struct users_promise *promise =
-            kind == NODE_REQUEST_SUBMIT ? &experiment->submitted : &experiment->cancelled;
+    if (kind == NODE_REQUEST_SUBMIT || kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_DELETE) {
+        struct users_promise *promise = kind == NODE_REQUEST_SUBMIT   ? &experiment->submitted
+                                        : kind == NODE_REQUEST_CANCEL ? &experiment->cancelled
+                                                                      : &experiment->deleted;
+        enum fact_kind record = kind == NODE_REQUEST_SUBMIT   ? FACT_EXPERIMENT
+                                : kind == NODE_REQUEST_CANCEL ? FACT_CONTROL
+                                                              : FACT_TOMBSTONE;
         promise->is_acknowledged = true;
         promise->at_ms = sim->now_ms;
         promise->stored_on = effect->u.reply.stored_on;
-        promise->disks = checkers_disks_with(sim, request->experiment, kind == NODE_REQUEST_CANCEL);
-        checkers_on_promise(sim, node, request->experiment, promise, kind == NODE_REQUEST_CANCEL);
+        promise->disks = checkers_disks_with(sim, request->experiment, record);
+        checkers_on_promise(sim, node, request->experiment, promise, record);
     } else {
         experiment->is_paused = kind == NODE_REQUEST_PAUSE;
         if (kind == NODE_REQUEST_RESUME && sim->healed) {

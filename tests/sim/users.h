@@ -1,6 +1,6 @@
 #ifndef TESTS_SIM_USERS_H
 #define TESTS_SIM_USERS_H
-/* People who submit, cancel, pause and resume at whatever node is up, and try again until somebody says that it is done;
+/* People who submit, cancel, pause, resume and delete at whatever node is up, and try again until somebody says that it is done;
  * and the oracle, which remembers what was acknowledged and on whose disks it was then. */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct users_promise {
 };
 
 struct users_experiment {
-    struct users_promise submitted, cancelled;
+    struct users_promise submitted, cancelled, deleted;
     bool is_paused; /* a pause was acknowledged and no resume since */
 };
 

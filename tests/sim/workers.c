@@ -517,6 +517,7 @@ void workers_push(struct sim *sim, int node, const struct node_effect *effect)
     push->step = effect->u.push.step;
     push->to = (uint8_t)to;
     push->life = sim->nodes[node].life;
+    push->is_question = effect->kind == NODE_EFFECT_CONFIRM;
 }
 
 static void pushed(struct sim *sim, struct sim_event *event)
@@ -527,17 +528,18 @@ static void pushed(struct sim *sim, struct sim_event *event)
         return;
     }
     bool is_there = sim_runs(sim, to) && network_both_ways(sim, node, to) && sim->nodes[to].admit[node];
-    bool is_refused = !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
+    bool is_refused = push->is_question ? !holds(sim, push->blob, to)
+                                        : !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
     if (!is_there && !push->is_failed) {
         push->is_failed = true; /* told after the connection's patience */
         sim_again(sim, event, sim->now_ms + 3000);
         return;
     }
     bool ok = is_there && !is_refused && !push->is_failed;
-    if (ok) {
+    if (ok && !push->is_question) {
         workers_blob(sim, push->blob)->holders |= 1u << to;
     }
-    struct node_event core_event = {.kind = NODE_EVENT_PUSHED};
+    struct node_event core_event = {.kind = push->is_question ? NODE_EVENT_CONFIRMED : NODE_EVENT_PUSHED};
     core_event.u.blob.attempt = push->attempt;
     core_event.u.blob.step = push->step;
     core_event.u.blob.blob = push->blob;

@@ -95,6 +95,7 @@ struct workers_save {
 };
 
 struct workers_push {
+    bool is_question; /* NODE_EFFECT_CONFIRM */
     attempt_id attempt;
     hash256 blob;
     uint64_t step;
@@ -109,7 +110,7 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect);
 void workers_kill(struct sim *sim, int node, const struct node_effect *effect);
 void workers_stop(struct sim *sim, int node, const struct node_effect *effect);
 void workers_group(struct sim *sim, int node, const struct node_effect *effect);
-void workers_push(struct sim *sim, int node, const struct node_effect *effect);
+void workers_push(struct sim *sim, int node, const struct node_effect *effect); /* and NODE_EFFECT_CONFIRM */
 
 /* Every event of the queue that is about processes, groups or blobs. */
 void workers_event(struct sim *sim, struct sim_event *event);

@@ -269,6 +269,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
         disk_write(sim, node, effect);
         return false;
     case NODE_EFFECT_PEER:
@@ -308,6 +310,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_GROUP:
         workers_group(sim, node, effect);
         return false;
+    case NODE_EFFECT_COLLECT:
+        return false; /* disks are large enough here */
+    case NODE_EFFECT_CONFIRM:
     case NODE_EFFECT_PUSH:
         workers_push(sim, node, effect);
         return false;

@@ -575,6 +575,110 @@ static void series_batches_span_transactions(void **state)
     free(bytes);
 }
 
+#define COUNT_BYTES (3u << 20)
+
+/* Two blobs of three chunks each, the first two of which they share. */
+static void put_two(struct place *place, hash256 *a, hash256 *b)
+{
+    uint8_t *bytes = random_bytes(11, COUNT_BYTES);
+    int fd = memfd_of(bytes, COUNT_BYTES);
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, COUNT_BYTES, 1u << 20, a, place->error, ERROR_BYTES), 0);
+    close(fd);
+    bytes[COUNT_BYTES - 1] ^= 1;
+    fd = memfd_of(bytes, COUNT_BYTES);
+    assert_int_equal(chunks_put_blob_from_fd(place->chunks, fd, COUNT_BYTES, 1u << 20, b, place->error, ERROR_BYTES), 0);
+    close(fd);
+    free(bytes);
+}
+
+static uint32_t count_chunks(struct place *place)
+{
+    uint32_t count = 0;
+    hash256 at = {{0}};
+    size_t bytes;
+    while (chunks_next(place->chunks, at, &at, &bytes) == 0) {
+        count++;
+    }
+    return count;
+}
+
+static void collection_takes_what_no_kept_blob_needs(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    hash256 blobs[3] = {{{0}}, {{0}}, {{99}}}; /* the last one is not here (yet) */
+    place_open(place);
+    put_two(place, &blobs[0], &blobs[1]);
+    assert_int_equal(count_chunks(place), 4 + 2);
+    assert_int_equal(chunks_collect(place->chunks, blobs, 3, 0, &collected), 0);
+    assert_int_equal(collected.chunks, 0);
+    assert_int_equal(chunks_collect(place->chunks, blobs + 1, 2, 0, &collected), 0);
+    assert_int_equal(collected.chunks, 2); /* its last chunk, its manifest */
+    assert_int_equal(count_chunks(place), 4);
+    assert_int_equal(chunks_verify_blob(place->chunks, blobs[1], NULL, place->error, ERROR_BYTES), 0);
+    assert_false(chunks_has(place->chunks, blobs[0]));
+    assert_int_equal(chunks_collect(place->chunks, NULL, 0, 0, &collected), 0);
+    assert_int_equal(count_chunks(place), 0);
+    put_two(place, &blobs[0], &blobs[1]); /* what was collected can come again */
+    assert_int_equal(chunks_verify_blob(place->chunks, blobs[0], NULL, place->error, ERROR_BYTES), 0);
+}
+
+static void what_was_touched_lately_is_not_collected(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    hash256 a, b;
+    place_open(place);
+    put_two(place, &a, &b);
+    assert_int_equal(chunks_collect(place->chunks, NULL, 0, 3600, &collected), 0);
+    assert_int_equal(count_chunks(place), 6);
+    chunks_close(&place->chunks);
+    place_open(place); /* nobody knows when an earlier life touched it */
+    assert_int_equal(chunks_collect(place->chunks, NULL, 0, 3600, &collected), 0);
+    assert_int_equal(count_chunks(place), 6);
+}
+
+static void nothing_is_collected_while_a_kept_manifest_is_damaged(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    hash256 a, b;
+    place_open(place);
+    put_two(place, &a, &b);
+    damage(place, b, 5);
+    assert_int_equal(chunks_collect(place->chunks, &b, 1, 0, &collected), ERR_CORRUPT);
+    assert_int_equal(collected.chunks, 0);
+    assert_int_equal(count_chunks(place), 6);
+}
+
+static bool begins_with_x(void *context, const uint8_t *prefix, size_t prefix_bytes)
+{
+    (*(uint32_t *)context)++;
+    return prefix_bytes > 1 && prefix[1] == 'x';
+}
+
+static void dead_series_are_collected(void **state)
+{
+    struct place *place = *state;
+    place_open(place);
+    static const char *const prefixes[] = {"mxa", "mxb", "mya", "lxa", "m"};
+    for (uint64_t i = 0; i < 5; i++) {
+        for (uint64_t sequence = 0; sequence < 3; sequence++) {
+            assert_int_equal(series_append(place->chunks, prefixes[i], strlen(prefixes[i]),
+                                           sequence == 2 ? UINT64_MAX : sequence, "entry", 5),
+                             0);
+        }
+    }
+    uint32_t asked = 0;
+    assert_int_equal(series_collect(place->chunks, begins_with_x, &asked), 0);
+    assert_int_equal(asked, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        uint64_t last;
+        bool is_dead = prefixes[i][1] == 'x';
+        assert_int_equal(series_last(place->chunks, prefixes[i], strlen(prefixes[i]), &last), is_dead ? ERR_NOT_FOUND : 0);
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_make, place_remove)
 
 int main(void)
@@ -590,6 +694,10 @@ int main(void)
         TEST(readers_see_whole_chunks_while_a_blob_is_stored),
         TEST(series_are_ordered_and_apart),
         TEST(series_batches_span_transactions),
+        TEST(collection_takes_what_no_kept_blob_needs),
+        TEST(what_was_touched_lately_is_not_collected),
+        TEST(nothing_is_collected_while_a_kept_manifest_is_damaged),
+        TEST(dead_series_are_collected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@
 
 static char root[64]; /* a directory of this test */
 static char *out_text, *err_text_written;
-static const char *typed; /* on the terminal; NULL: there is none */
+static const char *typed; /* on a terminal; NULL: there is none */
 
 #define RUN(...) run_words((char *[]){"shoal", __VA_ARGS__, NULL})
 
@@ -49,24 +49,20 @@ static int run_words(char **words)
     while (words[count] != NULL) {
         count++;
     }
-    struct cli cli = {.out = open_memstream(&out_text, &out_bytes),
+    char *input = strdup(typed != NULL ? typed : "");
+    struct cli cli = {.in = fmemopen(input, strlen(input), "r"),
+                      .in_is_terminal = typed != NULL,
+                      .out = open_memstream(&out_text, &out_bytes),
                       .err = open_memstream(&err_text_written, &err_bytes),
                       .shoal_dir = root};
-    char keys[64] = "";
-    if (typed != NULL) {
-        (void)bytes_copy_text(keys, sizeof keys, typed);
-        cli.in = fmemopen(keys, strlen(keys) + 1, "r");
-        cli.in_is_terminal = cli.err_is_terminal = true;
-        assert_non_null(cli.in);
-    }
+    assert_non_null(cli.in);
     assert_non_null(cli.out);
     assert_non_null(cli.err);
     int code = cli_run(&cli, count, words);
+    (void)fclose(cli.in);
+    free(input);
     (void)fclose(cli.out);
     (void)fclose(cli.err);
-    if (cli.in != NULL) {
-        (void)fclose(cli.in);
-    }
     return code;
 }
 
@@ -571,6 +567,45 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     assert_int_equal(RUN("resume", "mlp"), CLI_REFUSED); /* a code that DESIGN does not know */
     fake_stop();
     assert_string_equal(fake.ops, "ls cancel ls ls ls ls pause ls resume ");
+}
+
+static void delete_asks_on_a_terminal(void **state)
+{
+    (void)state;
+#define DELETED(more) \
+    "\"ok\":true,\"end\":true,\"experiment\":\"a1b2c3d4e5f60718\",\"stored_on\":2,\"nodes_alive\":3" more
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL}, {"delete", {DELETED("")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    typed = "n\n";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_REFUSED);
+    assert_has(err_text_written, "Delete a1b2c3d4e5f60718 for ever, with trials, results and checkpoints? [y/N] ");
+    typed = "";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_REFUSED); /* the end of the input is no yes */
+    typed = "y\n";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
+    assert_string_equal(out_text, "a1b2c3d4e5f60718 deleted, stored on 2 nodes\n");
+    typed = "n\n";
+    assert_int_equal(RUN("delete", "A1B2C", "--yes"), CLI_DONE);
+    typed = NULL; /* no terminal */
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
+    fake_stop();
+    assert_string_equal(fake.ops, "ls ls ls delete ls delete ls delete ");
+}
+
+static void delete_takes_several(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL},
+                                            {"delete", {DELETED(",\"already\":true")}, NULL},
+                                            {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("delete", "A1B2C", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_string_equal(out_text, "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n"
+                                  "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n");
+    assert_int_equal(RUN("delete", "A1B2C", "nobody"), CLI_NO_SUCH_THING); /* found all, or none is deleted */
+    fake_stop();
+    assert_string_equal(fake.ops, "ls delete delete ls ls ");
 }
 
 static void wait_returns_the_end_as_its_code(void **state)
@@ -1414,6 +1449,8 @@ int main(void)
         cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
+        cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),
+        cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),
         cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
         cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
         cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),

@@ -96,6 +96,9 @@ static const char whole_file[] =
     "  slot_kind: cuda\n"
     "checkpoint:\n"
     "  replicas: 3\n"
+    "  save_experiment_best: 4\n"
+    "  save_trial_best: 0\n"
+    "  save_trial_latest: 2\n"
     "max_restarts: 0\n"
     "seed: 9223372036854775807\n"
     "preemption_timeout: 30\n"
@@ -121,6 +124,9 @@ static void every_option_is_read(void **state)
     assert_int_equal(c.priority, 10);
     assert_int_equal(c.slot_kind, CONFIG_SLOT_CUDA);
     assert_int_equal(c.checkpoint_replicas, 3);
+    assert_int_equal(c.save_experiment_best, 4);
+    assert_int_equal(c.save_trial_best, 0);
+    assert_int_equal(c.save_trial_latest, 2);
     assert_int_equal(c.max_restarts, 0);
     assert_true(c.seed == INT64_MAX);
     assert_int_equal(c.preemption_timeout_s, 30);
@@ -154,6 +160,9 @@ static void defaults_fill_the_rest(void **state)
     assert_int_equal(c.max_restarts, 5);
     assert_int_equal(c.preemption_timeout_s, 60);
     assert_int_equal(c.checkpoint_replicas, 2);
+    assert_int_equal(c.save_experiment_best, 0);
+    assert_int_equal(c.save_trial_best, 1);
+    assert_int_equal(c.save_trial_latest, 1);
     assert_int_equal(c.on_partition, CONFIG_PARTITION_CONTINUE);
     assert_string_equal(json(c.labels, c.labels_bytes), "[]");
     assert_string_equal(json(c.environment, c.environment_bytes), "{}");
@@ -444,7 +453,7 @@ static void every_option_is_described(void **state)
     (void)state;
     struct seen seen = {0, 0, false};
     config_describe(see_row, &seen);
-    assert_int_equal(seen.rows, 21);
+    assert_int_equal(seen.rows, 24);
     assert_int_equal(seen.required, 1);
     assert_true(seen.has_slots);
 }

@@ -117,6 +117,8 @@ void make_config(struct config *out, uint32_t trials, uint32_t max_restarts)
         .seed = 7,
         .preemption_timeout_s = 60,
         .checkpoint_replicas = 2,
+        .save_trial_best = 1,
+        .save_trial_latest = 1,
         .environment = empty_map,
         .environment_bytes = sizeof empty_map,
         .labels = empty_array,
@@ -195,6 +197,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
         break;
     case FACT_QUARANTINE:
         fact_quarantine_pack(writer, fact);
+        break;
+    case FACT_TOMBSTONE:
+        fact_tombstone_pack(writer); /* there is no fact */
         break;
     }
 }

@@ -16,7 +16,7 @@
 
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
-                                       FACT_MANIFEST, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE};
+                                       FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -140,6 +140,8 @@ static struct fact_key random_manifest(struct random *random, const attempt_id *
     out->holder_count = below(random, FACT_HOLDERS_MAX + 1);
     random_bytes(random, out->holders, out->holder_count * sizeof out->holders[0]);
     out->durable = below(random, 2) == 1;
+    out->has_metric = below(random, 2) == 1;
+    out->metric = out->has_metric ? below(random, 1000) / 8.0 : 0;
     return fact_key_manifest(id, random_number(random));
 }
 
@@ -228,6 +230,8 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->quarantine.minutes = below(random, 61);
         random_text(random, out->quarantine.why, sizeof out->quarantine.why);
         return fact_key_empty();
+    case FACT_TOMBSTONE:
+        return fact_key_experiment(id.experiment);
     }
     abort();
 }
@@ -265,6 +269,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_death_read(record, &out->death);
     case FACT_QUARANTINE:
         return fact_quarantine_read(record, &out->quarantine);
+    case FACT_TOMBSTONE:
+        return fact_tombstone_read(record);
     }
     abort();
 }
@@ -332,7 +338,7 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return same_verdict(&a->verdict, &b->verdict);
     case FACT_MANIFEST:
         return SAME(manifest.blob) && SAME(manifest.bytes) && SAME(manifest.holder_count) && SAME(manifest.holders) &&
-               SAME(manifest.durable);
+               SAME(manifest.durable) && SAME(manifest.has_metric) && SAME(manifest.metric);
     case FACT_EVICTION:
         return SAME(eviction.standing_count) &&
                memcmp(a->eviction.standing, b->eviction.standing,
@@ -343,6 +349,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(death.node) && SAME(death.boot) && SAME(death.lived_ms) && SAME(death.suspects);
     case FACT_QUARANTINE:
         return SAME(quarantine.is_active) && SAME(quarantine.level) && SAME(quarantine.minutes) && SAME(quarantine.why);
+    case FACT_TOMBSTONE:
+        return true;
     }
     abort();
 }
@@ -441,6 +449,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_INVITE:
     case FACT_CONTROL:
     case FACT_CLAIM:
+    case FACT_TOMBSTONE:
         break;
     }
 }
@@ -498,6 +507,22 @@ static void every_kind_reads_back_what_was_packed(void **state)
             exact_free(&exact);
         }
     }
+}
+
+/* Manifests as they were written first had no metric. */
+static void a_manifest_without_a_metric_is_read(void **state)
+{
+    (void)state;
+    uint8_t bytes[64] = {0x94, 0xc4, 32};
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes + 35, sizeof bytes - 35);
+    pack_u64(&writer, 7);
+    pack_array(&writer, 0);
+    pack_bool(&writer, true);
+    struct record record = {.kind = FACT_MANIFEST, .body = bytes, .body_bytes = (uint16_t)(35 + writer.used_bytes)};
+    struct fact_manifest fact;
+    assert_int_equal(fact_manifest_read(&record, &fact), 0);
+    assert_true(fact.durable && !fact.has_metric);
 }
 
 static void keys_read_back_what_was_written(void **state)
@@ -697,6 +722,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_reads_back_what_was_packed),
+        cmocka_unit_test(a_manifest_without_a_metric_is_read),
         cmocka_unit_test(keys_read_back_what_was_written),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(mutations_never_leave_their_bounds),

@@ -363,6 +363,48 @@ static void test_each_stops_when_told(void **state)
     table_close(&table);
 }
 
+static void test_what_is_forgotten_was_never_there(void **state)
+{
+    (void)state;
+    struct table table, never;
+    table_open(&table, 1 << 20);
+    table_open(&never, 1 << 20);
+    struct random random;
+    random_init(&random, 5);
+    bool held[600] = {false};
+    for (uint32_t i = 0; i < 600; i++) {
+        struct envelope e;
+        envelope_make(&e, i, 1, 1, (uint16_t)(i % 50), 'a');
+        assert_int_equal(records_put(&table.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
+        held[i] = random_u64(&random) % 3 == 0;
+        if (held[i]) {
+            assert_int_equal(records_put(&never.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
+        }
+    }
+    for (uint32_t i = 0; i < 600; i++) {
+        struct envelope e;
+        envelope_make(&e, i, 1, 1, 0, 'a');
+        if (!held[i]) {
+            assert_int_equal(records_forget(&table.records, e.ident), 0);
+            assert_int_equal(records_forget(&table.records, e.ident), ERR_NOT_FOUND);
+        }
+        if (i % 100 == 0) {
+            assert_digests_hold(&table);
+        }
+    }
+    assert_digests_hold(&table);
+    assert_int_equal(table.records.count, never.records.count);
+    assert_true(records_hash_equal(table.records.hash, never.records.hash));
+    for (uint32_t i = 0; i < 600; i++) {
+        struct envelope e;
+        envelope_make(&e, i, 1, 1, 0, 'a');
+        assert_int_equal(records_find(&table.records, e.ident) != NULL, held[i]);
+    }
+    assert_int_equal(put(&table, 1, 1, 1, 5, 'b'), held[1] ? ERR_CORRUPT : 0); /* it may come again */
+    table_close(&table);
+    table_close(&never);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_full_refuses_and_keeps),
         cmocka_unit_test(test_no_memory_at_init),
         cmocka_unit_test(test_many_entries_are_found),
+        cmocka_unit_test(test_what_is_forgotten_was_never_there),
         cmocka_unit_test(test_each_stops_when_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

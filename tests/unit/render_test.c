@@ -497,7 +497,8 @@ static void status_adds_what_the_core_refused(void **state)
     struct fact_drain drain = {.lamport = 1, .drained = true};
     load(f, &f->b, FACT_DRAIN, fact_key_node_id(f->core->options.self), &drain);
     struct render_status_extra extra = {.mesh_name = "lab", .version = "0.1.0", .address = "a.host:7400", .uptime_s = 5,
-                                        .memory_bytes = 123, .handshakes = 2, .strangers = 1};
+                                        .memory_bytes = 123, .handshakes = 2, .strangers = 1, .scrub_bytes = 9,
+                                        .scrub_passes = 3, .scrub_damaged = 2, .scrub_restored = 1};
     struct pack_writer writer;
     open_map(&writer, RENDER_STATUS_PAIRS);
     render_status(f->core, &extra, &writer);
@@ -508,6 +509,7 @@ static void status_adds_what_the_core_refused(void **state)
                      "\"experiments_live\":1,");
     assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"refused\":{\"handshakes\":2,"
                      "\"strangers\":2,\"oversized\":0,");
+    assert_has(text, "\"scrub\":{\"checked_bytes\":9,\"passes\":3,\"damaged\":2,\"restored\":1}");
 }
 
 int main(void)

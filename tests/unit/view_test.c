@@ -213,6 +213,9 @@ static void make_set(struct set *set, uint64_t seed)
                                         1 + below(&random, 2), people[below(&random, 3)].id);
         add_attempt(set, &random, people, id);
     }
+    for (uint32_t i = 0; seed % 3 == 0 && i < 2; i++) { /* by two of them */
+        add(set, people[below(&random, PEOPLE)].id, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(1)), NULL);
+    }
 }
 
 static uint32_t render_all(const struct mesh *mesh, uint8_t *out, uint32_t size)
@@ -768,6 +771,30 @@ static void a_repeated_submit_is_folded_alike_everywhere(void **state)
     mesh_close(&newer);
 }
 
+static void a_tombstone_takes_all_of_its_experiment_and_nothing_else(void **state)
+{
+    struct mesh *mesh = *state;
+    admit(mesh, 0, 0);
+    (void)submit(mesh, 0, 2, 5, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    judge(mesh, 1, &id, FACT_FAILED, 0.5);
+    size_t before_bytes = mesh->core->arena.used_bytes;
+    uint32_t before = render_all(mesh, reference, sizeof reference);
+    say(mesh, 3, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(1)), NULL); /* of one that nobody knows here */
+    assert_int_equal(mesh->core->view.experiment_count, 1);
+    mesh->core->records.count--; /* the number of records is part of the status document */
+    assert_int_equal(render_all(mesh, document, sizeof document), before);
+    mesh->core->records.count++;
+    assert_memory_equal(document, reference, before);
+    say(mesh, 3, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
+    assert_int_equal(mesh->core->view.experiment_count, 0);
+    assert_true(mesh->core->arena.used_bytes < before_bytes);
+    judge(mesh, 2, &id, FACT_COMPLETED, 0.5);
+    say(mesh, 3, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
+    assert_int_equal(mesh->core->view.experiment_count, 0);
+    assert_int_equal(mesh->core->view.tombstone_count, 2);
+}
+
 static void malformed_bodies_change_nothing_and_are_counted(void **state)
 {
     struct mesh *mesh = *state;
@@ -842,6 +869,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_best_trial_is_the_first_of_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_repeated_submit_is_folded_alike_everywhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_tombstone_takes_all_of_its_experiment_and_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_bodies_change_nothing_and_are_counted, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

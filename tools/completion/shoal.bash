@@ -11,7 +11,7 @@ _shoal_nodes() {
 
 _shoal() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume metrics logs
+    local commands="init invite join status nodes slots submit ls show wait watch cancel pause resume delete metrics logs
         checkpoint events withhold drain undrain leave evict help"
     local common="--dir --json --help --version" options="" command="" i
     local -a dir=()
@@ -38,6 +38,7 @@ _shoal() {
     evict) options="--with-vouched --yes" ;;
     submit) options="--context --set --follow --help-config" ;;
     wait) options="--timeout" ;;
+    delete) options="--yes" ;;
     logs) options="--rank --follow" ;;
     events) options="--follow --from" ;;
     withhold) options="--for --return" ;;
@@ -62,7 +63,7 @@ _shoal() {
     drain | undrain)
         mapfile -t COMPREPLY < <(compgen -W "$(_shoal_nodes)" -- "$current")
         ;;
-    show | wait | watch | cancel | pause | resume | metrics | logs)
+    show | wait | watch | cancel | pause | resume | delete | metrics | logs)
         mapfile -t COMPREPLY < <(compgen -W "$(_shoal_experiments)" -- "$current")
         ;;
     esac

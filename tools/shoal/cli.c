@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
 static const struct option_rule init_options[] = {
@@ -60,6 +61,12 @@ static const struct option_rule drain_options[] = {
 
 static const char node_details[] =
     "NODE is an id, the beginning of one (at least 4 digits) or a name, if only one fits; default: this node.\n";
+
+static const struct option_rule delete_options[] = {
+    {"yes", NULL, "do not ask"},
+    {NULL, NULL, NULL},
+};
+
 static const char experiment_details[] =
     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n";
 
@@ -90,6 +97,10 @@ const struct command cli_commands[] = {
     {"cancel", "EXP", "end it for good", experiment_details, no_options, 1, 1, command_cancel},
     {"pause", "EXP", "let its trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
     {"resume", "EXP", "let a paused one go on", experiment_details, no_options, 1, 1, command_resume},
+    {"delete", "EXP [EXP...]", "end it, and forget everything about it",
+     "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. Asks first on a terminal.\n"
+     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n",
+     delete_options, 1, OPERANDS_MAX, command_delete},
     {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1,
      command_metrics},
     {"logs", "EXP/TRIAL", "what a trial's workers wrote", experiment_details, logs_options, 1, 1, command_logs},
@@ -124,6 +135,18 @@ static void write_sentence(struct cli *cli, const char *format, va_list values)
     (void)vfprintf(cli->err, format, values);
     (void)fputc('\n', cli->err);
     (void)fflush(cli->err);
+}
+
+bool cli_hears_yes(struct cli *cli)
+{
+    char line[16] = "";
+    (void)fflush(cli->out);
+    (void)fflush(cli->err);
+    if (fgets(line, sizeof line, cli->in) == NULL) {
+        (void)fputc('\n', cli->err);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return strcasecmp(line, "yes") == 0 || strcasecmp(line, "y") == 0;
 }
 
 int cli_fail(struct cli *cli, int code, const char *format, ...)

@@ -19,7 +19,7 @@ enum cli_exit {
 
 struct cli {
     FILE *out, *err;
-    FILE *in; /* answers to questions, asked only if both it and `err` are a terminal */
+    FILE *in; /* answers to questions, which are asked on `err` and only if this is a terminal */
     bool in_is_terminal, out_is_terminal, err_is_terminal;
     bool colours;          /* on `out` */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
@@ -38,6 +38,9 @@ int cli_fail(struct cli *cli, int code, const char *format, ...) __attribute__((
 
 /* The same without an end: the program goes on. */
 void cli_warn(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* After a question on standard error: reads one line; true if it says yes. */
+bool cli_hears_yes(struct cli *cli);
 
 /* The commands, by file. */
 int command_init(struct cli *cli, const struct arguments *arguments); /* command_mesh.c */
@@ -59,6 +62,7 @@ int command_wait(struct cli *cli, const struct arguments *arguments);
 int command_cancel(struct cli *cli, const struct arguments *arguments);
 int command_pause(struct cli *cli, const struct arguments *arguments);
 int command_resume(struct cli *cli, const struct arguments *arguments);
+int command_delete(struct cli *cli, const struct arguments *arguments);
 int command_watch(struct cli *cli, const struct arguments *arguments);   /* command_watch.c */
 int command_metrics(struct cli *cli, const struct arguments *arguments); /* command_trial.c */
 int command_logs(struct cli *cli, const struct arguments *arguments);

@@ -1,6 +1,5 @@
 /* evict: shuts a key out of the mesh for ever. */
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/id.h"
@@ -91,16 +90,7 @@ static bool is_confirmed(struct cli *cli, const struct pack_reader *document, co
         (void)fprintf(cli->err, ". They %s.\n", with_vouched ? "go too, unless others vouch for them" : "stay");
     }
     (void)fputs("Type yes to go on: ", cli->err);
-    (void)fflush(cli->err);
-    char line[16] = "";
-    if (fgets(line, sizeof line, cli->in) == NULL) {
-        (void)fputc('\n', cli->err);
-    }
-    line[strcspn(line, "\n")] = '\0';
-    for (char *at = line; *at != '\0'; at++) {
-        *at = (char)tolower((unsigned char)*at);
-    }
-    return strcmp(line, "yes") == 0 || strcmp(line, "y") == 0;
+    return cli_hears_yes(cli);
 }
 
 static void render_evicted(struct cli *cli, const struct pack_reader *document)
@@ -139,7 +129,7 @@ int command_evict(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE) {
         code = find_node(cli, &reply.document, arguments->operands[0], &node);
     }
-    bool asks = cli->in_is_terminal && cli->err_is_terminal && !options_has(arguments, "yes");
+    bool asks = cli->in_is_terminal && !options_has(arguments, "yes");
     if (code == CLI_DONE && asks && !is_confirmed(cli, &reply.document, &node, with_vouched)) {
         code = cli_fail(cli, CLI_REFUSED, "nothing was done");
     }

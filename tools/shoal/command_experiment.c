@@ -1,4 +1,4 @@
-/* ls, show, wait, cancel, pause, resume. */
+/* ls, show, wait, cancel, pause, resume, delete. */
 
 #include <string.h>
 #include <time.h>
@@ -200,4 +200,61 @@ int command_pause(struct cli *cli, const struct arguments *arguments)
 int command_resume(struct cli *cli, const struct arguments *arguments)
 {
     return control(cli, arguments, "resume", "resumed");
+}
+
+/* True if the answer, one line, says yes. */
+static bool confirm(struct cli *cli, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
+{
+    (void)fflush(cli->out);
+    (void)fputs("Delete", cli->err);
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(cli->err, "%s %s", i == 0 ? "" : ",", ids[i]);
+    }
+    (void)fputs(" for ever, with trials, results and checkpoints? [y/N] ", cli->err);
+    return cli_hears_yes(cli);
+}
+
+static int delete_one(struct client *client, const char *id)
+{
+    struct cli *cli = client->cli;
+    struct reply reply;
+    client_begin(client, "delete", 1);
+    pack_text(&client->request, "experiment");
+    pack_text(&client->request, id);
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code == CLI_DONE && cli->json) {
+        (void)document_write_reply_json(cli->out, &reply.document);
+    } else if (code == CLI_DONE) {
+        unsigned long long stored_on = document_number(&reply.document, "stored_on");
+        (void)fprintf(cli->out, "%s %s, stored on %llu node%s\n", id,
+                      document_true(&reply.document, "already") ? "had been deleted already" : "deleted", stored_on,
+                      stored_on == 1 ? "" : "s");
+    }
+    return code;
+}
+
+/* All are found before the first is deleted; one that is refused does not keep the others. */
+int command_delete(struct cli *cli, const struct arguments *arguments)
+{
+    struct client client;
+    char ids[OPERANDS_MAX][CLIENT_EXPERIMENT_TEXT_BYTES];
+    int code = client_open(cli, &client);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    for (size_t i = 0; code == CLI_DONE && i < arguments->operand_count; i++) {
+        code = client_find_experiment(&client, arguments->operands[i], ids[i]);
+    }
+    if (code == CLI_DONE && cli->in_is_terminal && !options_has(arguments, "yes") &&
+        !confirm(cli, (const char(*)[CLIENT_EXPERIMENT_TEXT_BYTES])ids, arguments->operand_count)) {
+        code = cli_fail(cli, CLI_REFUSED, "nothing was deleted");
+    }
+    int worst = code;
+    for (size_t i = 0; code == CLI_DONE && i < arguments->operand_count; i++) {
+        int result = delete_one(&client, ids[i]);
+        worst = result > worst ? result : worst;
+        code = result == CLI_NO_DAEMON || result == CLI_TIMED_OUT ? result : CLI_DONE;
+    }
+    client_close(&client);
+    return worst;
 }

@@ -62,6 +62,12 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
         render_text(out, cli->colours, RENDER_RED,
                     "member       NO: this node is out of the mesh; end its daemon, and join with a new invite and data directory\n");
     }
+    struct pack_reader scrub = pack_find(document, "scrub");
+    if (document_number(&scrub, "damaged") > 0) {
+        (void)fprintf(out, "scrub        %llu damaged chunks found, %llu blobs restored\n",
+                      (unsigned long long)document_number(&scrub, "damaged"),
+                      (unsigned long long)document_number(&scrub, "restored"));
+    }
     if (document_true(document, "syncing")) {
         render_text(out, cli->colours, RENDER_YELLOW,
                     "syncing      not all records are here yet: this node grants no slots\n");

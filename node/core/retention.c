@@ -1,0 +1,183 @@
+#include "node/core/retention.h"
+
+/* A checkpoint with a metric, and where it stands among all: by value, trial, then as the trial's list has it. */
+struct candidate {
+    struct view_manifest *row; /* the first of its rows; NULL: none */
+    double metric;
+    uint32_t trial;
+    uint32_t position;
+};
+
+static bool is_before(const struct view_experiment *experiment, const struct candidate *a, const struct candidate *b)
+{
+    if (a->metric != b->metric) {
+        return experiment->config->smaller_is_better ? a->metric < b->metric : a->metric > b->metric;
+    }
+    return a->trial != b->trial ? a->trial < b->trial : a->position < b->position;
+}
+
+/* As view_manifest_unite, for rows that may be changed. */
+static struct view_manifest *unite(struct view_manifest *first, struct view_manifest *out)
+{
+    const struct view_manifest *end = view_manifest_unite(first, out);
+    struct view_manifest *row = first;
+    while (row != end) {
+        row = row->next;
+    }
+    return row;
+}
+
+static void keep(struct view_manifest *first)
+{
+    struct view_manifest united;
+    struct view_manifest *end = unite(first, &united);
+    for (struct view_manifest *row = first; row != end; row = row->next) {
+        row->is_kept = true;
+    }
+}
+
+/* The best of the trial behind `last` (NULL: of all), if it is before `best`. */
+static void find_best(const struct view_experiment *experiment, struct view_trial *trial, const struct candidate *last,
+                      struct candidate *best)
+{
+    uint32_t position = 0;
+    for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next, position++) {
+        struct view_manifest united;
+        next = unite(row, &united);
+        struct candidate candidate = {row, united.metric, trial->index, position};
+        if (united.holder_count > 0 && united.has_metric &&
+            (last == NULL || is_before(experiment, last, &candidate)) &&
+            (best->row == NULL || is_before(experiment, &candidate, best))) {
+            *best = candidate;
+        }
+    }
+}
+
+/* Keeps the best `count` of the trial, or of all trials (NULL). */
+static void keep_best(struct view_experiment *experiment, struct view_trial *trial, uint32_t count)
+{
+    struct candidate last = {NULL, 0, 0, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        struct candidate best = {NULL, 0, 0, 0};
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+            struct view_trial *looked_at = trial != NULL ? trial : experiment->trials[t];
+            if (looked_at != NULL) {
+                find_best(experiment, looked_at, last.row != NULL ? &last : NULL, &best);
+            }
+            if (trial != NULL) {
+                break;
+            }
+        }
+        if (best.row == NULL) {
+            return;
+        }
+        keep(best.row);
+        last = best;
+    }
+}
+
+static bool trial_lives(const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    enum view_trial_state state = view_trial_state(experiment, trial->index);
+    return state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING;
+}
+
+static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, blob)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void mark_trial(struct view_experiment *experiment, struct view_trial *trial, bool is_over)
+{
+    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        row->is_kept = false;
+    }
+    bool lives = !is_over && trial_lives(experiment, trial), has_newest = false, has_durable = false;
+    uint32_t count = 0;
+    for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
+        struct view_manifest united;
+        next = unite(row, &united);
+        if (united.holder_count == 0) {
+            continue;
+        }
+        bool is_needed = lives && (!has_newest || (!has_durable && united.durable));
+        if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
+            keep(row);
+        }
+        has_newest = true;
+        has_durable |= united.durable;
+        count++;
+    }
+    keep_best(experiment, trial, experiment->config->save_trial_best);
+}
+
+void retention_mark(struct view_experiment *experiment)
+{
+    bool is_over = view_experiment_over(experiment);
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        if (experiment->trials[t] != NULL) {
+            mark_trial(experiment, experiment->trials[t], is_over);
+        }
+    }
+    keep_best(experiment, NULL, experiment->config->save_experiment_best);
+}
+
+/* How many safe checkpoints of the trial are newer than the candidate (if it is of this trial), and how many better. */
+static void count_safe(const struct view_experiment *experiment, const struct view_trial *trial,
+                       const struct candidate *candidate, uint32_t *newer, uint32_t *better)
+{
+    uint32_t position = 0;
+    for (const struct view_manifest *row = trial->manifests; row != NULL; position++) {
+        struct view_manifest united;
+        bool is_safe = row->is_safe;
+        row = view_manifest_unite(row, &united);
+        if (!is_safe || united.holder_count == 0) {
+            continue;
+        }
+        struct candidate safe = {NULL, united.metric, trial->index, position};
+        *newer += trial->index == candidate->trial && position < candidate->position;
+        *better += united.has_metric && is_before(experiment, &safe, candidate);
+    }
+}
+
+static struct candidate candidate_of(const struct view_trial *trial, const struct view_manifest *wanted,
+                                     struct view_manifest *united)
+{
+    struct candidate candidate = {NULL, 0, trial->index, 0};
+    for (const struct view_manifest *row = trial->manifests; row != NULL; candidate.position++) {
+        row = view_manifest_unite(row, united);
+        if (united->step == wanted->step && attempt_id_equal(&united->attempt, &wanted->attempt) &&
+            hash256_equal(united->blob, wanted->blob)) {
+            break;
+        }
+    }
+    candidate.metric = united->metric;
+    return candidate;
+}
+
+bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
+                      const struct view_manifest *row)
+{
+    struct view_manifest united;
+    const struct candidate candidate = candidate_of(trial, row, &united);
+    if (row->is_kept) {
+        return false;
+    }
+    uint32_t newer = 0, better = 0, ignored = 0, best_of_all = 0;
+    count_safe(experiment, trial, &candidate, &newer, &better);
+    for (uint32_t t = 0; t < experiment->trial_slots && experiment->config->save_experiment_best > 0; t++) {
+        if (experiment->trials[t] != NULL) {
+            count_safe(experiment, experiment->trials[t], &candidate, &ignored, &best_of_all);
+        }
+    }
+    bool lives = !view_experiment_over(experiment) && trial_lives(experiment, trial);
+    uint32_t latest = experiment->config->save_trial_latest;
+    latest = latest == 0 && lives ? 1 : latest;
+    return newer >= latest && (!united.has_metric || (better >= experiment->config->save_trial_best &&
+                                                      best_of_all >= experiment->config->save_experiment_best));
+}

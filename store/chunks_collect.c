@@ -1,0 +1,156 @@
+/* Garbage collection of the chunk store: mark, by reading the manifests of what is kept, and sweep.
+ *
+ * A blob that is on its way here is in no list of kept ones yet, and may share chunks with one that goes. So whoever
+ * stores a chunk, or is told that one is here, touches it first, and what was touched lately stays. A deletion takes the
+ * writer's place first and looks at the touch then: a writer who came before has touched before, one who comes later finds
+ * the chunk gone and stores it again. Who only asks is kept out by a mutex for that moment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "store/chunks_env.h"
+
+#define BATCH_CHUNKS 64u
+
+struct hashes {
+    hash256 *items;
+    size_t count, capacity;
+};
+
+static int hashes_add(struct hashes *hashes, hash256 hash)
+{
+    if (hashes->count == hashes->capacity) {
+        size_t wanted = hashes->capacity == 0 ? 1024 : hashes->capacity * 2;
+        hash256 *bigger = realloc(hashes->items, wanted * sizeof *bigger);
+        if (bigger == NULL) {
+            return ERR_MEMORY;
+        }
+        hashes->items = bigger;
+        hashes->capacity = wanted;
+    }
+    hashes->items[hashes->count++] = hash;
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return memcmp(a, b, HASH_BYTES);
+}
+
+static int mark(struct chunks *chunks, const hash256 *kept, size_t kept_count, struct hashes *needed)
+{
+    int rc = 0;
+    for (size_t i = 0; i < kept_count && rc == 0; i++) {
+        struct blob_manifest manifest;
+        rc = chunks_manifest_get(chunks, kept[i], &manifest);
+        if (rc == ERR_NOT_FOUND) {
+            rc = hashes_add(needed, kept[i]); /* it may be on its way */
+            continue;
+        }
+        if (rc != 0) {
+            return rc;
+        }
+        rc = hashes_add(needed, kept[i]);
+        for (uint32_t c = 0; c < manifest.chunk_count && rc == 0; c++) {
+            rc = hashes_add(needed, manifest.chunks[c].hash);
+        }
+        chunks_manifest_free(&manifest);
+    }
+    if (rc == 0 && needed->count > 0) {
+        qsort(needed->items, needed->count, sizeof needed->items[0], compare);
+    }
+    return rc;
+}
+
+struct sweep {
+    struct chunks *chunks;
+    const struct hashes *needed;
+    struct hashes garbage;
+    uint32_t idle_s;
+};
+
+static int look(void *context, hash256 hash, size_t count)
+{
+    (void)count;
+    struct sweep *sweep = context;
+    bool is_needed = sweep->needed->count > 0 && bsearch(&hash, sweep->needed->items, sweep->needed->count,
+                                                         sizeof hash, compare) != NULL;
+    return is_needed || chunks_idle_s(sweep->chunks, hash) < sweep->idle_s ? 0 : hashes_add(&sweep->garbage, hash);
+}
+
+/* One transaction; the mutex is held. */
+static int delete_batch(struct chunks *chunks, const hash256 *hashes, size_t count, uint32_t idle_s,
+                        struct chunks_collected *out)
+{
+    struct chunks_collected deleted = {0, 0};
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(chunks->env, NULL, 0, &txn);
+    if (rc != 0) {
+        return lmdb_error(chunks->env, rc);
+    }
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        MDB_val key = {.mv_size = HASH_BYTES, .mv_data = (void *)(uintptr_t)hashes[i].bytes};
+        MDB_val value;
+        if (chunks_idle_s(chunks, hashes[i]) < idle_s || mdb_get(txn, chunks->chunk_table, &key, &value) != 0) {
+            continue;
+        }
+        deleted.chunks++;
+        deleted.bytes += value.mv_size;
+        rc = mdb_del(txn, chunks->chunk_table, &key, NULL);
+    }
+    if (rc != 0) {
+        mdb_txn_abort(txn);
+        return lmdb_error(chunks->env, rc);
+    }
+    rc = mdb_txn_commit(txn);
+    if (rc == 0) {
+        out->chunks += deleted.chunks;
+        out->bytes += deleted.bytes;
+    }
+    return lmdb_error(chunks->env, rc);
+}
+
+int chunks_collect(struct chunks *chunks, const hash256 *kept, size_t kept_count, uint32_t idle_s,
+                   struct chunks_collected *out)
+{
+    *out = (struct chunks_collected){0, 0};
+    struct hashes needed = {0};
+    struct sweep sweep = {.chunks = chunks, .needed = &needed, .idle_s = idle_s};
+    int rc = mark(chunks, kept, kept_count, &needed);
+    rc = rc == 0 ? chunks_each(chunks, look, &sweep) : rc;
+    for (size_t at = 0; at < sweep.garbage.count && rc == 0; at += BATCH_CHUNKS) {
+        size_t left = sweep.garbage.count - at;
+        (void)pthread_mutex_lock(&chunks->answer_mutex);
+        rc = delete_batch(chunks, sweep.garbage.items + at, left < BATCH_CHUNKS ? left : BATCH_CHUNKS, idle_s, out);
+        (void)pthread_mutex_unlock(&chunks->answer_mutex);
+    }
+    free(needed.items);
+    free(sweep.garbage.items);
+    return rc;
+}
+
+int chunks_next(struct chunks *chunks, hash256 after, hash256 *next, size_t *count)
+{
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &txn);
+    if (rc != 0) {
+        return lmdb_error(chunks->env, rc);
+    }
+    rc = mdb_cursor_open(txn, chunks->chunk_table, &cursor);
+    if (rc == 0) {
+        MDB_val key = {.mv_size = HASH_BYTES, .mv_data = after.bytes};
+        MDB_val value;
+        rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+        if (rc == 0 && key.mv_size == HASH_BYTES && memcmp(key.mv_data, after.bytes, HASH_BYTES) == 0) {
+            rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+        }
+        if (rc == 0) {
+            memcpy(next->bytes, key.mv_data, HASH_BYTES);
+            *count = value.mv_size;
+        }
+        mdb_cursor_close(cursor);
+    }
+    mdb_txn_abort(txn);
+    return lmdb_error(chunks->env, rc);
+}

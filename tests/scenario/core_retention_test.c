@@ -1,0 +1,239 @@
+/* Checkpoints that are kept no longer: when they are let go, and when not. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario/core_story.h"
+
+#define RETENTION_MS (2 * CORE_RETENTION_MS)
+
+static hash256 blob_of(uint64_t step)
+{
+    hash256 blob = {{0}};
+    bytes_put_u64(blob.bytes, step);
+    return blob;
+}
+
+/* The one worker saves; a metric below 0: none. */
+static void save(struct world *world, uint64_t step, double metric)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        const struct world_worker *worker = &world->nodes[i].workers[0];
+        if (!world->nodes[i].is_up || !worker->runs) {
+            continue;
+        }
+        uint8_t metrics[FACT_METRICS_BYTES_MAX];
+        struct node_event event = {.kind = NODE_EVENT_CHECKPOINT, .bytes = metrics};
+        event.byte_count = metric >= 0 ? make_metrics(metrics, metric) : 0;
+        event.u.blob.attempt = worker->attempt;
+        event.u.blob.step = step;
+        event.u.blob.bytes = 1000;
+        event.u.blob.blob = blob_of(step);
+        world_step(world, i, &event);
+        world_run(world, 100);
+        return;
+    }
+    fail_msg("no worker runs");
+}
+
+/* Three nodes, one worker: which saves at 10, 20 and 30, the best at 20. */
+static void begin(struct world *world)
+{
+    struct config config;
+    make_config(&config, 1, 5);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    save(world, 10, 0.1);
+    save(world, 20, 0.9);
+    save(world, 30, 0.5);
+}
+
+/* The steps of the checkpoints that this node would list, newest first. */
+static void assert_listed(const struct world *world, uint32_t node, const char *expected)
+{
+    char text[128] = "";
+    struct view_manifest found;
+    const struct view_trial *trial = view_find_trial(world_experiment(world, node), 0);
+    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &found);) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)found.step);
+    }
+    assert_string_equal(text, expected);
+}
+
+static bool is_named(const struct world *world, uint32_t node, hash256 blob)
+{
+    for (uint32_t i = 0; i < world->nodes[node].named_count; i++) {
+        if (hash256_equal(world->nodes[node].named[i], blob)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void what_is_neither_newest_nor_best_is_let_go(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    assert_listed(world, 1, "30 20 10");
+    world_run(world, RETENTION_MS);
+    assert_true(world_find(world, 0, "exp trial 0: the checkpoint of step 10 is kept no longer") != SIZE_MAX);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_listed(world, i, "30 20");
+    }
+    uint32_t asked = world_count(world, "> confirm");
+    assert_true(asked >= 4); /* two copies of each that is kept */
+    world_run(world, 300000);
+    assert_int_equal(world_count(world, "> confirm"), asked); /* nothing more to let go, nothing more to ask */
+    save(world, 40, 0.2);
+    world_run(world, RETENTION_MS);
+    assert_listed(world, 2, "40 20");
+    world_run(world, CORE_COLLECT_MS + RETENTION_MS);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(is_named(world, i, blob_of(40)) && is_named(world, i, blob_of(20)));
+        assert_true(is_named(world, i, world_experiment(world, i)->code));
+        assert_true(is_named(world, i, world_experiment(world, i)->config_text));
+        assert_false(is_named(world, i, blob_of(10)) || is_named(world, i, blob_of(30)));
+    }
+    world_free(world);
+}
+
+static void nothing_is_let_go_while_a_copy_of_what_is_kept_is_bad(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].has_bad_copies = true;
+    }
+    begin(world);
+    world_run(world, 120000);
+    assert_listed(world, 0, "30 20 10");
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].has_bad_copies = false;
+    }
+    world_run(world, 120000);
+    assert_listed(world, 0, "30 20");
+    world_free(world);
+}
+
+static void nothing_is_let_go_or_collected_while_a_member_is_away(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    uint32_t idle = 0; /* neither the worker's nor the coordinator's */
+    while (world->nodes[idle].workers[0].runs || (int)idle == world_coordinator(world)) {
+        idle++;
+    }
+    world_crash(world, idle);
+    world_run(world, 10000);
+    save(world, 10, 0.1);
+    save(world, 20, 0.9);
+    save(world, 30, 0.5);
+    uint32_t other = (idle + 1) % 3;
+    world_run(world, CORE_COLLECT_MS + 60000);
+    assert_listed(world, other, "30 20 10");
+    assert_true(world_find(world, 0, "> collect") == SIZE_MAX);
+    world_restart(world, idle, false);
+    world_run(world, 60000);
+    assert_listed(world, other, "30 20");
+    assert_true(world_find(world, 0, "> collect") != SIZE_MAX);
+    world_free(world);
+}
+
+static void a_full_disk_does_not_wait_for_who_is_away(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    uint32_t idle = 0;
+    while (world->nodes[idle].workers[0].runs) {
+        idle++;
+    }
+    uint32_t busy = 0;
+    while (!world->nodes[busy].workers[0].runs) {
+        busy++;
+    }
+    world_crash(world, idle);
+    world_run(world, 10000);
+    save(world, 10, 0.1);
+    save(world, 20, 0.9);
+    save(world, 30, 0.5);
+    struct node_event full = {.kind = NODE_EVENT_DISK};
+    full.u.disk.full = true;
+    world_step(world, busy, &full);
+    world_run(world, CORE_COLLECT_FULL_MS + RETENTION_MS);
+    assert_listed(world, busy, "30 20");
+    assert_true(world->nodes[busy].named_count > 0);
+    assert_false(is_named(world, busy, blob_of(10)));
+    world_free(world);
+}
+
+/* Saving goes on faster than copies can be confirmed. */
+static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    for (uint64_t step = 40; step < 400; step += 10) {
+        save(world, step, (double)step / 1000);
+        world_run(world, 1500);
+    }
+    const struct view_trial *trial = view_find_trial(world_experiment(world, 1), 0);
+    uint32_t count = 0;
+    struct view_manifest found;
+    bool has_best = false;
+    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &found); count++) {
+        has_best |= found.step == 20;
+    }
+    assert_in_range(count, 2, 12); /* of 39; what a look finds goes at the next one */
+    assert_true(has_best);
+    world_free(world);
+}
+
+/* A deleted experiment's blobs are named no more; nor is a checkpoint of one that is completed and keeps none. */
+static void what_is_deleted_is_not_named(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    begin(world);
+    world_run(world, CORE_COLLECT_MS + RETENTION_MS);
+    assert_true(is_named(world, 0, blob_of(30)) && is_named(world, 1, blob_of(30)));
+    world_request(world, 0, NODE_REQUEST_DELETE);
+    world_run(world, CORE_COLLECT_MS + RETENTION_MS);
+    assert_int_equal(world->nodes[0].named_count, 0);
+    assert_int_equal(world->nodes[1].named_count, 0);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_neither_newest_nor_best_is_let_go),
+        cmocka_unit_test(nothing_is_let_go_while_a_copy_of_what_is_kept_is_bad),
+        cmocka_unit_test(nothing_is_let_go_or_collected_while_a_member_is_away),
+        cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),
+        cmocka_unit_test(a_trial_that_saves_all_the_time_lets_go_too),
+        cmocka_unit_test(what_is_deleted_is_not_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
