@@ -212,8 +212,9 @@ static bool admit_by(void *context, const struct records_entry *entry)
     return true;
 }
 
-static int apply_member(struct view *view, const struct record *record)
+static int apply_member(struct view *view, const struct records_entry *entry)
 {
+    const struct record *record = &entry->record;
     struct fact_member fact;
     if (fact_member_read(record, &fact) != 0) {
         return ERR_MALFORMED;
@@ -221,13 +222,17 @@ static int apply_member(struct view *view, const struct record *record)
     node_id id;
     memcpy(id.bytes, record->key, NODE_ID_BYTES);
     struct view_member *member = member_row(view, id);
-    if (member == NULL || member_row(view, record->writer) == NULL) {
+    struct view_member *voucher = member_row(view, record->writer);
+    if (member == NULL || voucher == NULL) {
         return ERR_FULL;
     }
     member->vouched = true;
-    /* Vouchers form chains whose links come in any order: go round until nobody new is admitted. Rosters are small and
-     * change rarely. */
-    struct vouches vouches = {view, true};
+    voucher->vouches = true;
+    /* Vouchers form chains whose links come in any order: whoever is admitted may have vouched for others before, so go
+     * round until nobody new is admitted. Most have vouched for nobody, and a large roster loads in linear time. */
+    struct vouches vouches = {view, false};
+    (void)admit_by(&vouches, entry);
+    vouches.changed &= member->vouches;
     while (vouches.changed) {
         vouches.changed = false;
         records_each(view->records, admit_by, &vouches);
@@ -236,12 +241,28 @@ static int apply_member(struct view *view, const struct record *record)
     return 0;
 }
 
-static struct view_slot *member_slots(struct view *view, struct view_member *member)
+/* Room for at least `wanted` slots; false if memory is full. */
+static bool member_slots(struct view *view, struct view_member *member, uint32_t wanted)
 {
-    if (member->slots == NULL) {
-        member->slots = arena_take(view->arena, FACT_SLOTS_MAX * sizeof *member->slots);
+    uint32_t room = member->slot_room == 0 ? 1 : member->slot_room;
+    while (room < wanted) {
+        room *= 2;
     }
-    return member->slots;
+    if (room == member->slot_room) {
+        return true;
+    }
+    void *bigger = arena_grow(view->arena, member->slots, member->slot_room * sizeof *member->slots,
+                              room * sizeof *member->slots);
+    if (bigger != NULL) {
+        member->slots = bigger;
+        member->slot_room = room;
+    }
+    return bigger != NULL;
+}
+
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot)
+{
+    return slot < member->slot_room ? &member->slots[slot] : NULL;
 }
 
 static int apply_node(struct view *view, const struct record *record)
@@ -251,7 +272,7 @@ static int apply_node(struct view *view, const struct record *record)
         return ERR_MALFORMED;
     }
     struct view_member *member = member_row(view, record->writer);
-    if (member == NULL || member_slots(view, member) == NULL) {
+    if (member == NULL || !member_slots(view, member, fact.slot_count)) {
         return ERR_FULL;
     }
     member->has_node = true;
@@ -278,7 +299,7 @@ static int apply_slot(struct view *view, const struct record *record)
         return ERR_MALFORMED;
     }
     struct view_member *member = member_row(view, record->writer);
-    if (member == NULL || member_slots(view, member) == NULL) {
+    if (member == NULL || !member_slots(view, member, index + 1)) {
         return ERR_FULL;
     }
     member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank};
@@ -576,7 +597,7 @@ int view_apply(struct view *view, const struct records_entry *entry)
     int error = 0;
     switch (record->kind) {
     case FACT_MEMBER:
-        error = apply_member(view, record);
+        error = apply_member(view, entry);
         break;
     case FACT_NODE:
         error = apply_node(view, record);

@@ -23,6 +23,7 @@ struct view_member {
     node_id id;
     bool vouched;   /* a record of some member names this key */
     bool admitted;  /* vouched for by a chain that ends at the founder */
+    bool vouches;   /* has named somebody itself */
     node_id voucher; /* the smallest admitted one */
     uint8_t public_key[PUBLIC_KEY_BYTES];
     char name[FACT_NAME_BYTES];
@@ -34,7 +35,8 @@ struct view_member {
     uint32_t bulk_port;
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
-    struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
+    uint32_t slot_room;
+    struct view_slot *slots; /* slot_room, at least slot_count: most nodes have few; see view_member_slot */
 };
 
 struct view_worker {
@@ -152,6 +154,9 @@ void view_init(struct view *view, struct arena *arena, const struct records *rec
 int view_apply(struct view *view, const struct records_entry *entry);
 
 struct view_member *view_find_member(const struct view *view, node_id id);
+
+/* What is known of a slot, or NULL. Of a slot below slot_count something is always known. */
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);

@@ -206,7 +206,8 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
     }
     struct view_slot unknown;
     memset(&unknown, 0, sizeof unknown);
-    return member->slots != NULL ? member->slots[slot] : unknown;
+    const struct view_slot *known = view_member_slot(member, slot);
+    return known != NULL ? *known : unknown;
 }
 
 static const char *slot_state_name(uint32_t state)
