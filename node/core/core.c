@@ -174,7 +174,11 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
     entry->on_disk = true;
     if (!entry->published &&
         records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
-        outbox_add(core, entry);
+        if (core_members_fans_out(core)) {
+            core_members_relay(core, entry);
+        } else {
+            outbox_add(core, entry);
+        }
     }
 }
 
@@ -460,6 +464,9 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
     entry->on_disk = from_disk;
     if (!from_disk) {
         (void)persist(core, entry);
+        if (core_members_fans_out(core) && !core->syncing) { /* what a newcomer has to catch up with is news to it alone */
+            core_members_relay(core, entry);
+        }
         if (stored_to != NULL) {
             send_stored(core, *stored_to, entry->ident, entry->record.version);
         }
@@ -486,6 +493,7 @@ struct node_core *node_core_init(const struct node_options *options)
     core->housekeep_ms = options->now_ms;
     random_init(&core->random, options->seed);
     core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
+    fanout_init(&core->fanout);
     struct swim_options swim = {
         .self = options->self,
         .seed = random_u64(&core->random),
@@ -566,7 +574,7 @@ static void settle(struct node_core *core)
 {
     for (int round = 0; round < 16; round++) {
         bool busy = false;
-        if (core->view.roster_changed || core->view.nodes_changed) {
+        if ((core->view.roster_changed || core->view.nodes_changed) && core_has_room(core, CORE_ROSTER_ROOM + 8, 0)) {
             core->view.roster_changed = false;
             core->view.nodes_changed = false;
             core_members_update_roster(core);
@@ -701,8 +709,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    uint64_t next_ms = core->waiting_left ? core->now_ms : core->housekeep_ms;
-    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease)};
+    uint64_t next_ms = core->waiting_left || core->roster_is_cut_short ? core->now_ms : core->housekeep_ms;
+    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease), fanout_next_ms(&core->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }
