@@ -568,6 +568,16 @@ static void receive(struct node_core *core, node_id from, const struct message *
     swim_heard(&core->swim, core->now_ms, from);
 }
 
+/* In a mesh of a thousand somebody is suspected or refutes all the time: who may be elected is looked up only while there
+ * is something to coordinate. */
+static void refresh_elections(struct node_core *core)
+{
+    if (core->elections_are_stale && core->view.experiment_count > 0) {
+        core->elections_are_stale = false;
+        core_members_update_elections(core);
+    }
+}
+
 /* Everything that follows from what an event changed, until nothing does any more. Own records change the view too; the
  * bound only guards against a rule that undoes another. */
 static void settle(struct node_core *core)
@@ -582,7 +592,8 @@ static void settle(struct node_core *core)
         }
         if (core->members_changed) {
             core->members_changed = false;
-            core_members_update_elections(core);
+            core->elections_are_stale = true;
+            refresh_elections(core);
             for (uint32_t i = 0; i < core->view.experiment_count; i++) {
                 core->view.experiments[i]->changed = true;
             }
@@ -700,6 +711,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     step(core, event);
     if (core->started) {
         core->lease.granting = !core->syncing && !core->leaving && !core->disk_full;
+        refresh_elections(core); /* the first experiment may just have come */
         tick(core);
         settle(core);
         outbox_flush(core);

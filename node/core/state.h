@@ -252,6 +252,7 @@ struct node_core {
     struct core_peer **peers; /* by id */
     bool members_changed;
     bool roster_is_cut_short; /* the rest of a large roster is admitted in the next step */
+    bool elections_are_stale;
     struct election_member *election_members; /* peers and self, by id; rebuilt when members change */
     uint32_t election_member_count;
     uint32_t election_member_slots;
