@@ -22,7 +22,14 @@
 /* A link on which something sent is not acknowledged for this long is dead (TCP_USER_TIMEOUT). libzmq's own heartbeats
  * are not used: see docs/dependencies.md. */
 #define UNACKNOWLEDGED_MS 3000
-#define KEEPALIVE_IDLE_S 20 /* the side that only receives learns from these that the other end is gone */
+/* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
+ * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
+ * So beyond KEEPALIVE_NEAR peers they are rare, and so are those of the side that only receives, to whom a dead
+ * connection means no more than a descriptor. */
+#define KEEPALIVE_NEAR 64
+#define KEEPALIVE_NEAR_S 20
+#define KEEPALIVE_FAR_S 600
+#define KEEPALIVE_RECEIVER_S 300
 #define KEEPALIVE_PROBE_S 5
 #define KEEPALIVE_PROBES 3
 #define CONNECT_MS 1000
@@ -222,13 +229,13 @@ static bool set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-/* What the ROUTER and all DEALERs share. Keepalives cost nothing where membership's probes pass anyway. */
-static bool set_common(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32])
+/* What the ROUTER and all DEALERs share. */
+static bool set_common(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32], int keepalive_s)
 {
     int64_t frame_bytes_max = FRAME_BYTES_MAX;
     return set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDHWM, CONTROL_QUEUE) &&
            set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) && set_int(socket, ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE, 1) && set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
+           set_int(socket, ZMQ_TCP_KEEPALIVE, 1) && set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, keepalive_s) &&
            set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_S) &&
            set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max) == 0 &&
@@ -246,8 +253,8 @@ static bool set_router(void *socket, const struct keys *keys)
 {
     static const char domain[] = ZAP_DOMAIN_CONTROL;
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);
-    return set_common(socket, keys->curve_public, keys->curve_secret) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+    return set_common(socket, keys->curve_public, keys->curve_secret, KEEPALIVE_RECEIVER_S) &&
+           set_int(socket, ZMQ_CURVE_SERVER, 1) && set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
            set_int(socket, ZMQ_BACKLOG, 256) && zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
 }
 
@@ -264,11 +271,11 @@ static bool set_dealer(void *socket, const char *address, const uint8_t server_p
 }
 
 static void *dealer_open(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
-                         const char *address, const uint8_t server_public[32])
+                         const char *address, const uint8_t server_public[32], int keepalive_s)
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
     if (socket != NULL &&
-        !(set_common(socket, curve_public, curve_secret) && set_dealer(socket, address, server_public))) {
+        !(set_common(socket, curve_public, curve_secret, keepalive_s) && set_dealer(socket, address, server_public))) {
         (void)set_int(socket, ZMQ_LINGER, 0);
         (void)zmq_close(socket);
         return NULL;
@@ -663,10 +670,15 @@ static struct peer *peer_slot(struct control *control, node_id node)
     return &control->peers[at];
 }
 
+static void *peer_open(struct control *control, const char *address, const uint8_t curve_public[32])
+{
+    int keepalive_s = control->peer_count < KEEPALIVE_NEAR ? KEEPALIVE_NEAR_S : KEEPALIVE_FAR_S;
+    return dealer_open(control->context, control->curve_public, control->curve_secret, address, curve_public, keepalive_s);
+}
+
 static void peer_renew(struct control *control, struct peer *peer)
 {
-    void *socket =
-        dealer_open(control->context, control->curve_public, control->curve_secret, peer->address, peer->curve_public);
+    void *socket = peer_open(control, peer->address, peer->curve_public);
     if (socket != NULL) {
         (void)zmq_close(peer->socket);
         peer->socket = socket;
@@ -745,7 +757,7 @@ int control_peer(struct control *control, node_id node, const uint8_t sign_publi
     if (peer->socket == NULL && control->peer_count == CONTROL_PEERS_MAX) {
         return ERR_FULL;
     }
-    void *socket = dealer_open(control->context, control->curve_public, control->curve_secret, address, curve_public);
+    void *socket = peer_open(control, address, curve_public);
     if (socket == NULL) {
         return ERR_IO;
     }
@@ -883,7 +895,7 @@ static void joining_open(struct joining *joining, void *context, const struct to
             const char *address = member->addresses[a];
             void *socket = control_address_check(address) != 0
                                ? NULL
-                               : dealer_open(context, invite_key, token->secret, address, server);
+                               : dealer_open(context, invite_key, token->secret, address, server, KEEPALIVE_NEAR_S);
             if (socket != NULL) {
                 joining->doors[joining->count++] = (struct door){.socket = socket, .address = address};
             }

@@ -292,7 +292,7 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
             continue;
         }
         const struct view_member *node = view_find_member(&core->view, member->node);
-        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
+        const struct view_slot *slot = node != NULL ? view_member_slot(node, member->slot) : NULL;
         bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
         const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
         if (peer != NULL && worker != NULL && peer->boot > worker->boot) {

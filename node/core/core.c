@@ -181,7 +181,11 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
     }
     if (!entry->published &&
         records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
-        outbox_add(core, entry);
+        if (core_members_fans_out(core)) {
+            core_members_relay(core, entry);
+        } else {
+            outbox_add(core, entry);
+        }
     }
 }
 
@@ -511,6 +515,9 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
     entry->on_disk = from_disk;
     if (!from_disk) {
         (void)persist(core, entry);
+        if (core_members_fans_out(core) && !core->syncing) { /* what a newcomer has to catch up with is news to it alone */
+            core_members_relay(core, entry);
+        }
         if (stored_to != NULL) {
             send_stored(core, *stored_to, entry->ident, entry->record.version);
         }
@@ -538,6 +545,7 @@ struct node_core *node_core_init(const struct node_options *options)
     core->sweep_bucket = RECORDS_BUCKETS;
     random_init(&core->random, options->seed);
     core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
+    fanout_init(&core->fanout);
     struct swim_options swim = {
         .self = options->self,
         .seed = random_u64(&core->random),
@@ -616,13 +624,23 @@ static void receive(struct node_core *core, node_id from, const struct message *
     swim_heard(&core->swim, core->now_ms, from);
 }
 
+/* In a mesh of a thousand somebody is suspected or refutes all the time: who may be elected is looked up only while there
+ * is something to coordinate. */
+static void refresh_elections(struct node_core *core)
+{
+    if (core->elections_are_stale && core->view.experiment_count > 0) {
+        core->elections_are_stale = false;
+        core_members_update_elections(core);
+    }
+}
+
 /* Everything that follows from what an event changed, until nothing does any more. Own records change the view too; the
  * bound only guards against a rule that undoes another. */
 static void settle(struct node_core *core)
 {
     for (int round = 0; round < 16; round++) {
         bool busy = false;
-        if (core->view.roster_changed || core->view.nodes_changed) {
+        if ((core->view.roster_changed || core->view.nodes_changed) && core_has_room(core, CORE_ROSTER_ROOM + 8, 0)) {
             core->view.roster_changed = false;
             core->view.nodes_changed = false;
             core_members_update_roster(core);
@@ -631,7 +649,8 @@ static void settle(struct node_core *core)
         core_members_heed(core);
         if (core->members_changed) {
             core->members_changed = false;
-            core_members_update_elections(core);
+            core->elections_are_stale = true;
+            refresh_elections(core);
             for (uint32_t i = 0; i < core->view.experiment_count; i++) {
                 core->view.experiments[i]->changed = true;
             }
@@ -759,6 +778,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     if (core->started) {
         core->lease.granting = !core->syncing && !core->leaving && !core->disk_full && !core->is_out &&
                                !core_node_drained(core, core->options.self);
+        refresh_elections(core); /* the first experiment may just have come */
         tick(core);
         settle(core);
         outbox_flush(core);
@@ -768,8 +788,9 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    uint64_t next_ms = core->waiting_left || core->sweep_bucket < RECORDS_BUCKETS ? core->now_ms : core->housekeep_ms;
-    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease)};
+    bool is_busy = core->waiting_left || core->roster_is_cut_short || core->sweep_bucket < RECORDS_BUCKETS;
+    uint64_t next_ms = is_busy ? core->now_ms : core->housekeep_ms;
+    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease), fanout_next_ms(&core->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }

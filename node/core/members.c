@@ -243,6 +243,7 @@ void core_members_heed(struct node_core *core)
 
 void core_members_update_roster(struct node_core *core)
 {
+    core->roster_is_cut_short = false;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         if (node_id_equal(member->id, core->options.self)) {
@@ -269,8 +270,9 @@ void core_members_update_roster(struct node_core *core)
             TRACE(&core->options.trace, "%s is on the roster", member->name);
             core->members_changed = true;
         }
-        if (!core_has_room(core, 8, 0)) {
+        if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
             core->view.roster_changed = true;
+            core->roster_is_cut_short = true;
             return;
         }
         if (!peer->admitted) {
@@ -301,7 +303,7 @@ void core_members_update_elections(struct node_core *core)
         core->election_members = bigger;
         core->election_member_slots = slots;
     }
-    uint32_t count = 0;
+    uint32_t count = 0, row = 0;
     bool self_done = false;
     for (uint32_t i = 0; i <= core->peer_count; i++) {
         bool self_is_next = !self_done && (i == core->peer_count ||
@@ -316,7 +318,13 @@ void core_members_update_elections(struct node_core *core)
         }
         if (i < core->peer_count) {
             const struct core_peer *peer = core->peers[i];
-            const struct view_member *member = view_find_member(&core->view, peer->id);
+            while (row < core->view.member_count && node_id_compare(core->view.members[row]->id, peer->id) < 0) {
+                row++; /* both are sorted by id */
+            }
+            const struct view_member *member =
+                row < core->view.member_count && node_id_equal(core->view.members[row]->id, peer->id)
+                    ? core->view.members[row]
+                    : NULL;
             bool left = member != NULL && member->left;
             core->election_members[count++] = (struct election_member){
                 .node = peer->id,
@@ -476,12 +484,23 @@ static void perform_swim(struct node_core *core)
     core->swim_effects.count = 0;
 }
 
+/* Up to CORE_DIRECT_NODES, and while it catches up, a node sends a digest to every peer that differs. In a larger mesh a
+ * change on its way makes most nodes differ from most others for a moment: there one digest in CORE_SYNC_PEER_MS has to
+ * do, and who has just heard some news waits for that long once, since the others are about to hear it too. */
+static bool digest_may_go(const struct node_core *core)
+{
+    return core->syncing || !core_members_fans_out(core) || core->digest_ms == 0 ||
+           core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS;
+}
+
 void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message)
 {
     struct core_peer *peer = core_find_peer(core, from);
-    const struct view_member *member = view_find_member(&core->view, from);
-    if (message->address[0] != '\0' && member != NULL && peer->state != SWIM_ALIVE) {
-        peer_address(core, peer, member->public_key, message->address);
+    if (message->address[0] != '\0' && peer->state != SWIM_ALIVE) {
+        const struct view_member *member = view_find_member(&core->view, from);
+        if (member != NULL) {
+            peer_address(core, peer, member->public_key, message->address);
+        }
     }
     if (swim_receive(&core->swim, core->now_ms, from, &message->u.swim, &core->swim_effects) != 0) {
         core->counters.malformed++;
@@ -496,9 +515,12 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
         return;
     }
 #endif
+    core->digest_is_put_off &= !same;
     if (!same && (peer->digest_ms == 0 || core->now_ms - peer->digest_ms >= CORE_SYNC_PEER_MS) &&
-        core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
+        digest_may_go(core) && core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
         peer->digest_ms = core->now_ms;
+        core->digest_ms = core->now_ms;
+        core->digest_is_put_off = false;
         uint8_t buckets[EXCHANGE_BUCKETS_BYTES];
         exchange_buckets(&core->records, buckets);
         struct message digest = {.kind = MESSAGE_BUCKETS};
@@ -508,8 +530,66 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
     }
 }
 
+/* ---- fan-out -------------------------------------------------------------------------------------------------------------- */
+
+bool core_members_fans_out(const struct node_core *core)
+{
+    return swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1 >
+           CORE_DIRECT_NODES;
+}
+
+void core_members_relay(struct node_core *core, const struct records_entry *entry)
+{
+    size_t alive = swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1;
+    fanout_add(&core->fanout, entry->ident, fanout_rounds((uint32_t)alive));
+    if (!core->digest_is_put_off && core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS) {
+        core->digest_is_put_off = true;
+        core->digest_ms = core->now_ms;
+    }
+}
+
+/* Different peers that live, by chance. Few if few live. */
+static uint32_t pick_peers(struct node_core *core, const struct core_peer *picked[FANOUT_PEERS])
+{
+    uint32_t count = 0;
+    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && core->peer_count > 0; tries++) {
+        const struct core_peer *peer = core->peers[random_below(&core->random, core->peer_count)];
+        bool fits = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
+        for (uint32_t i = 0; i < count; i++) {
+            fits &= peer != picked[i];
+        }
+        if (fits) {
+            picked[count++] = peer;
+        }
+    }
+    return count;
+}
+
+static void relay_round(struct node_core *core)
+{
+    if (core->now_ms < fanout_next_ms(&core->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
+        return;
+    }
+    uint8_t out[FANOUT_BYTES_MAX];
+    uint32_t count = fanout_round(&core->fanout, core->now_ms, &core->records, out, sizeof out);
+    if (count == 0) {
+        return;
+    }
+    const struct core_peer *picked[FANOUT_PEERS];
+    uint32_t picked_count = pick_peers(core, picked);
+    struct message message = {.kind = MESSAGE_RECORDS};
+    message.bytes = core_effect_bytes(core, out, count);
+    message.byte_count = count;
+    for (uint32_t i = 0; i < picked_count; i++) {
+        core_send(core, picked[i]->id, &message);
+    }
+}
+
+/* ---- time ----------------------------------------------------------------------------------------------------------------- */
+
 void core_members_tick(struct node_core *core)
 {
+    relay_round(core);
     if (core->now_ms < swim_next_ms(&core->swim)) {
         return;
     }
@@ -582,9 +662,8 @@ void core_members_housekeep(struct node_core *core)
 void core_members_start(struct node_core *core)
 {
     core->syncing = true;
-    core->view.roster_changed = true;
     core_members_update_roster(core);
-    core->view.roster_changed = false;
+    core->view.roster_changed = core->roster_is_cut_short;
     sync_progress(core);
 }
 

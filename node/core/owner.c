@@ -555,7 +555,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
 static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    return self != NULL && self->slots != NULL ? &self->slots[slot] : NULL;
+    return self != NULL ? view_member_slot(self, slot) : NULL;
 }
 
 void core_owner_adopt(struct node_core *core, const struct node_event *event)

@@ -15,12 +15,15 @@
 
 #include "base/random.h"
 #include "gossip/exchange.h"
+#include "gossip/fanout.h"
 #include "node/core/core.h"
 #include "node/core/view.h"
 
 /* All times in one place; membership has its own (gossip/swim.h), from the same probe interval. */
 #define CORE_HOUSEKEEP_MS 500
-#define CORE_SYNC_PEER_MS 1000      /* between digests to one peer */
+#define CORE_ROSTER_ROOM 600        /* effects left over for the rest of a step that admits a large roster */
+#define CORE_DIRECT_NODES 64        /* up to so many living nodes every change goes straight to every peer */
+#define CORE_SYNC_PEER_MS 1000      /* between digests to one peer; in a larger mesh between any two */
 #define CORE_SYNC_ALONE_MS 30000    /* a node on an old disk that hears nobody waits this long (DESIGN 5) */
 #define CORE_SYNC_PATIENCE_MS 10000 /* peers live, but their digests never agree: go on */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
@@ -304,6 +307,8 @@ struct node_core {
     struct core_outcast *outcasts;
     bool is_out; /* this node was evicted, or nobody's word for it stands any more: it does nothing but wait */
     bool members_changed;
+    bool roster_is_cut_short; /* the rest of a large roster is admitted in the next step */
+    bool elections_are_stale;
     struct election_member *election_members; /* peers and self, by id; rebuilt when members change */
     uint32_t election_member_count;
     uint32_t election_member_slots;
@@ -333,6 +338,9 @@ struct node_core {
 
     uint8_t *outbox; /* published in this step, envelopes end to end; sent to everybody at its end */
     uint32_t outbox_bytes;
+    struct fanout fanout;  /* above CORE_DIRECT_NODES instead: what was heard of lately, passed on to a few at a time */
+    uint64_t digest_ms;    /* above CORE_DIRECT_NODES: when a digest was last sent, or put off for news under way */
+    bool digest_is_put_off;
 
     struct {
         uint64_t malformed, strangers, equivocations, stale_refused, full;
@@ -390,6 +398,12 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message);
 void core_members_heed(struct node_core *core); /* whether this node is a member itself */
 void core_members_tick(struct node_core *core);
+
+/* True while the mesh is too large for telling every peer of every change. */
+bool core_members_fans_out(const struct node_core *core);
+
+/* A record that is new here, our own or another's, shall reach everybody by fan-out. */
+void core_members_relay(struct node_core *core, const struct records_entry *entry);
 void core_members_housekeep(struct node_core *core);
 void core_members_link(struct node_core *core, node_id peer, bool refused, bool open);
 void core_members_start(struct node_core *core);

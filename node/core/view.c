@@ -327,12 +327,28 @@ static int apply_drain(struct view *view, const struct record *record)
     return 0;
 }
 
-static struct view_slot *member_slots(struct view *view, struct view_member *member)
+/* Room for at least `wanted` slots; false if memory is full. */
+static bool member_slots(struct view *view, struct view_member *member, uint32_t wanted)
 {
-    if (member->slots == NULL) {
-        member->slots = arena_take(view->arena, FACT_SLOTS_MAX * sizeof *member->slots);
+    uint32_t room = member->slot_room == 0 ? 1 : member->slot_room;
+    while (room < wanted) {
+        room *= 2;
     }
-    return member->slots;
+    if (room == member->slot_room) {
+        return true;
+    }
+    void *bigger = arena_grow(view->arena, member->slots, member->slot_room * sizeof *member->slots,
+                              room * sizeof *member->slots);
+    if (bigger != NULL) {
+        member->slots = bigger;
+        member->slot_room = room;
+    }
+    return bigger != NULL;
+}
+
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot)
+{
+    return slot < member->slot_room ? &member->slots[slot] : NULL;
 }
 
 static int apply_node(struct view *view, const struct record *record)
@@ -342,7 +358,7 @@ static int apply_node(struct view *view, const struct record *record)
         return ERR_MALFORMED;
     }
     struct view_member *member = view_member_row(view, record->writer);
-    if (member == NULL || member_slots(view, member) == NULL) {
+    if (member == NULL || !member_slots(view, member, fact.slot_count)) {
         return ERR_FULL;
     }
     member->has_node = true;
@@ -369,7 +385,7 @@ static int apply_slot(struct view *view, const struct record *record)
         return ERR_MALFORMED;
     }
     struct view_member *member = view_member_row(view, record->writer);
-    if (member == NULL || member_slots(view, member) == NULL) {
+    if (member == NULL || !member_slots(view, member, index + 1)) {
         return ERR_FULL;
     }
     member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s};

@@ -48,7 +48,8 @@ struct view_member {
     uint32_t bulk_port;
     uint32_t slot_count;
     enum fact_slot_kind slot_kinds[FACT_SLOTS_MAX];
-    struct view_slot *slots; /* FACT_SLOTS_MAX, NULL until known */
+    uint32_t slot_room;
+    struct view_slot *slots; /* slot_room, at least slot_count: most nodes have few; see view_member_slot */
     struct view_drain *drains;
     struct fact_quarantine quarantine; /* its own word */
 };
@@ -222,6 +223,9 @@ void view_init(struct view *view, struct arena *arena, const struct records *rec
 int view_apply(struct view *view, const struct records_entry *entry);
 
 struct view_member *view_find_member(const struct view *view, node_id id);
+
+/* What is known of a slot, or NULL. Of a slot below slot_count something is always known. */
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot);
 
 /* It was a member and is none any more: evicted, or nobody's word for it stands. */
 bool view_member_is_out(const struct view_member *member);

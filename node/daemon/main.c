@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "node/daemon/run.h"
+
+#define DESCRIPTORS 8192
 
 static const char help[] =
     "usage: shoald [options]\n"
@@ -66,6 +69,18 @@ static bool read_number(const char *text, unsigned long long max, unsigned long 
     }
     *out = value;
     return true;
+}
+
+/* A mesh of a thousand takes three descriptors for each peer: our connection to it, libzmq's mailbox of that, and its
+ * connection to us. The usual limit is 1,024, and libzmq ends the process that runs out. Where no more is allowed the mesh
+ * has to stay as small as that. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
+        limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 int main(int argc, char **argv)
@@ -150,6 +165,7 @@ int main(int argc, char **argv)
         return usage("no data directory: set --dir, $SHOAL_DIR or ", "$HOME");
     }
     options.dir = dir;
+    allow_descriptors();
     (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: one arena each would only cost memory */
     int code = daemon_run(&options, error);
     if (code != 0) {

@@ -345,7 +345,8 @@ static struct view_slot slot_now(const struct node_core *core, const struct view
     }
     struct view_slot unknown;
     memset(&unknown, 0, sizeof unknown);
-    return member->slots != NULL ? member->slots[slot] : unknown;
+    const struct view_slot *known = view_member_slot(member, slot);
+    return known != NULL ? *known : unknown;
 }
 
 /* A slot that its owner takes back under a worker is on its way out, though the lease lives until the worker has saved. */

@@ -104,12 +104,62 @@ static void strangers_are_counted_and_ignored(void **state)
     world_free(world);
 }
 
+static void load(struct node_core *core, struct node_effects *effects, const struct made *made)
+{
+    struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .now_ms = 1000, .bytes = made->bytes, .byte_count = made->count};
+    node_core_step(core, &event, effects);
+}
+
+/* A thousand members and all slots of this node are more than one step may say. */
+static void a_large_roster_is_admitted_in_several_steps(void **state)
+{
+    (void)state;
+    enum { MEMBERS = 1000, BYTES = 64 << 20 };
+    struct node_effects effects = {.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items),
+                                   .bytes = malloc(NODE_EFFECT_BYTES_MAX)};
+    void *memory = aligned_alloc(16, BYTES);
+    struct person self = make_person(0);
+    struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1,
+                                   .now_ms = 1000, .node = make_node(&self, FACT_SLOTS_MAX), .memory = memory,
+                                   .memory_bytes = BYTES};
+    memcpy(options.public_key, self.public_key, sizeof options.public_key);
+    struct node_core *core = node_core_init(&options);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct person person = make_person(i);
+        struct fact_member member = make_member(&person);
+        struct fact_node node = make_node(&person, 1);
+        struct made made;
+        make_record(&made, self.id, 1, i + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
+        load(core, &effects, &made);
+        make_record(&made, person.id, 1, 1, FACT_NODE, fact_key_empty(), &node);
+        load(core, &effects, &made);
+    }
+    uint32_t admitted = 0, connected = 0, steps = 0;
+    struct node_event event = {.kind = NODE_EVENT_START, .now_ms = 1000};
+    do {
+        effects.count = effects.used_bytes = 0;
+        node_core_step(core, &event, &effects);
+        for (uint32_t i = 0; i < effects.count; i++) {
+            admitted += effects.items[i].kind == NODE_EFFECT_ADMIT;
+            connected += effects.items[i].kind == NODE_EFFECT_PEER;
+        }
+        event = (struct node_event){.kind = NODE_EVENT_TICK, .now_ms = node_core_next_ms(core)};
+    } while (++steps < 10 && event.now_ms == 1000);
+    assert_in_range(steps, 2, 5);
+    assert_int_equal(admitted, MEMBERS - 1);
+    assert_int_equal(connected, MEMBERS - 1);
+    free(memory);
+    free(effects.items);
+    free(effects.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_holds_an_invite_is_vouched_for),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(strangers_are_counted_and_ignored),
+        cmocka_unit_test(a_large_roster_is_admitted_in_several_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

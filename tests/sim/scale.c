@@ -1,0 +1,181 @@
+/* scale [--nodes N] [--minutes M] [--loss PERCENT] [--model datagram|stream] [--slots S] [--changes C] [--deaths D]
+ *       [--seed S]
+ *
+ * What a mesh of N whole node cores costs and how fast it is, in a simulated network (tests/sim/scale_world.h): idle for
+ * half a minute; then C changes, one after the other; then M minutes in which nobody dies, but the network loses what it
+ * loses; then D hosts that fall silent, one after the other. One line of JSON. Exits 1 if a change did not reach all or a
+ * death was not found. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/sim/scale_world.h"
+
+#define SAMPLES_MAX 1000
+#define SETTLE_MS 120000 /* the rumours of the start are told for so long: a few with each probe */
+#define IDLE_MS 30000
+#define PATIENCE_MS 120000
+
+struct samples {
+    uint32_t count, missed;
+    uint64_t values[SAMPLES_MAX];
+};
+
+static void sample_add(struct samples *samples, uint64_t value)
+{
+    uint32_t at = samples->count++;
+    for (; at > 0 && samples->values[at - 1] > value; at--) {
+        samples->values[at] = samples->values[at - 1];
+    }
+    samples->values[at] = value;
+}
+
+static void print_samples(const char *name, const struct samples *samples)
+{
+    if (samples->count == 0) {
+        printf(", \"%s_median\": null, \"%s_worst\": null, \"%s_missed\": %u", name, name, name, samples->missed);
+        return;
+    }
+    printf(", \"%s_median\": %llu, \"%s_worst\": %llu, \"%s_missed\": %u", name,
+           (unsigned long long)samples->values[samples->count / 2], name,
+           (unsigned long long)samples->values[samples->count - 1], name, samples->missed);
+}
+
+struct idle {
+    double bytes_s, bytes_s_most, messages_s;
+};
+
+static struct idle run_idle(struct scale_world *world)
+{
+    for (uint32_t i = 0; i < world->options.nodes; i++) {
+        world->nodes[i].sent_bytes = world->nodes[i].sent_messages = 0;
+    }
+    world->counts_bytes = true;
+    scale_run(world, IDLE_MS);
+    world->counts_bytes = false;
+    struct idle idle = {0};
+    for (uint32_t i = 0; i < world->options.nodes; i++) {
+        double bytes_s = (double)world->nodes[i].sent_bytes * 1000 / IDLE_MS;
+        idle.bytes_s += bytes_s / world->options.nodes;
+        idle.messages_s += (double)world->nodes[i].sent_messages * 1000 / IDLE_MS / world->options.nodes;
+        idle.bytes_s_most = bytes_s > idle.bytes_s_most ? bytes_s : idle.bytes_s_most;
+    }
+    return idle;
+}
+
+static uint32_t any_node(struct scale_world *world)
+{
+    return (uint32_t)random_below(&world->random, world->options.nodes);
+}
+
+static bool run(const struct scale_options *options, double minutes, uint32_t changes, uint32_t deaths)
+{
+    static struct samples change, first, all;
+    struct timespec begin, end;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    struct scale_world *world = scale_new(options);
+    bool was_alive = scale_run_until_alive(world, 30000);
+    uint64_t warm_ms = world->now_ms;
+    scale_run(world, SETTLE_MS);
+    world->suspicions = world->false_deaths = world->false_observers = 0;
+    uint64_t calm_from_ms = world->now_ms;
+    struct idle idle = run_idle(world);
+    uint64_t relays = 0, relays_most = 0;
+    for (uint32_t i = 0; i < changes; i++) {
+        uint64_t ms = scale_change(world, any_node(world), PATIENCE_MS);
+        if (ms == UINT64_MAX) {
+            change.missed++;
+        } else {
+            sample_add(&change, ms);
+        }
+        scale_run(world, 3000); /* the last relays */
+        for (uint32_t j = 0; j < options->nodes; j++) {
+            relays += world->nodes[j].sent_records;
+            relays_most = world->nodes[j].sent_records > relays_most ? world->nodes[j].sent_records : relays_most;
+        }
+    }
+    scale_run(world, (uint64_t)(minutes * 60000));
+    double node_hours = (double)(world->now_ms - calm_from_ms) * options->nodes / 3600000;
+    uint64_t false_deaths = world->false_deaths, false_observers = world->false_observers, suspicions = world->suspicions;
+    size_t memory = 0;
+    for (uint32_t i = 0; i < options->nodes; i++) {
+        size_t used = world->nodes[i].core->arena.fresh_bytes;
+        memory = used > memory ? used : memory;
+    }
+    for (uint32_t i = 0; i < deaths; i++) {
+        uint64_t first_ms, all_ms;
+        uint32_t victim = any_node(world);
+        if (scale_death(world, victim, PATIENCE_MS, &first_ms, &all_ms)) {
+            sample_add(&first, first_ms);
+            sample_add(&all, all_ms);
+        } else {
+            all.missed++;
+        }
+        scale_run(world, 5000);
+        scale_revive(world, victim);
+        (void)scale_run_until_alive(world, 60000);
+        scale_run(world, 5000);
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("{\"nodes\": %u, \"model\": \"%s\", \"loss_percent\": %.1f, \"seed\": %llu, \"warm_ms\": %llu", options->nodes,
+           options->model == SCALE_STREAM ? "stream" : "datagram", options->loss_permille / 10.0,
+           (unsigned long long)options->seed, (unsigned long long)warm_ms);
+    printf(", \"idle_bytes_s\": %.1f, \"idle_bytes_s_most\": %.1f, \"idle_messages_s\": %.2f", idle.bytes_s,
+           idle.bytes_s_most, idle.messages_s);
+    print_samples("change_ms", &change);
+    printf(", \"relays_mean\": %.2f, \"relays_most\": %llu",
+           changes == 0 ? 0 : (double)relays / options->nodes / changes, (unsigned long long)relays_most);
+    print_samples("first_ms", &first);
+    print_samples("all_ms", &all);
+    printf(", \"node_hours\": %.1f, \"false_deaths\": %llu, \"false_declarations\": %llu, \"suspicions\": %llu", node_hours,
+           (unsigned long long)false_deaths, (unsigned long long)false_observers, (unsigned long long)suspicions);
+    printf(", \"memory_bytes\": %zu, \"steps\": %llu, \"took_s\": %.1f}\n", memory, (unsigned long long)world->steps,
+           (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+    scale_free(world);
+    return (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "scale: %s is not understood; the options are at the top of tests/sim/scale.c.\n", what);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct scale_options options = {.nodes = 64, .slots = 1, .seed = 1};
+    double minutes = 1;
+    uint32_t changes = 20, deaths = 5;
+    for (int i = 1; i < argc; i += 2) {
+        const char *name = argv[i];
+        if (i + 1 == argc) {
+            return usage(name);
+        }
+        const char *value = argv[i + 1];
+        double number = strtod(value, NULL);
+        if (strcmp(name, "--nodes") == 0 && number >= 2 && number <= SCALE_NODES_MAX) {
+            options.nodes = (uint32_t)number;
+        } else if (strcmp(name, "--minutes") == 0 && number >= 0 && number <= 60000) {
+            minutes = number;
+        } else if (strcmp(name, "--loss") == 0 && number >= 0 && number <= 90) {
+            options.loss_permille = (uint32_t)(number * 10);
+        } else if (strcmp(name, "--model") == 0 && strcmp(value, "stream") == 0) {
+            options.model = SCALE_STREAM;
+        } else if (strcmp(name, "--model") == 0 && strcmp(value, "datagram") == 0) {
+            options.model = SCALE_DATAGRAM;
+        } else if (strcmp(name, "--slots") == 0 && number >= 0 && number <= FACT_SLOTS_MAX) {
+            options.slots = (uint32_t)number;
+        } else if (strcmp(name, "--changes") == 0 && number >= 0 && number <= SAMPLES_MAX) {
+            changes = (uint32_t)number;
+        } else if (strcmp(name, "--deaths") == 0 && number >= 0 && number <= SAMPLES_MAX) {
+            deaths = (uint32_t)number;
+        } else if (strcmp(name, "--seed") == 0) {
+            options.seed = strtoull(value, NULL, 10);
+        } else {
+            return usage(name);
+        }
+    }
+    return run(&options, minutes, changes, deaths) ? 0 : 1;
+}
