@@ -90,7 +90,7 @@ class Node:
 
     def kill_machine(self):
         """As if the power went: the daemon, its workers and whatever watches over them, at once."""
-        for process in sorted({self.daemon.pid, *processes_naming(self.dir)}):
+        for process in (self.daemon.pid, *processes_naming(self.dir)):  # the daemon first: it must not see the others die
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
