@@ -40,6 +40,7 @@
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
+#define CORE_CHECKS_MAX 16          /* checkpoints sent once more to a node that began anew, in one look */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
 
@@ -58,6 +59,10 @@ struct core_peer {
     uint64_t digest_ms;        /* last BUCKETS sent to it */
     bool synced;               /* its digest once equalled ours in this boot, or it had nothing for us */
     bool admitted;             /* NODE_EFFECT_ADMIT was said */
+    uint64_t copies_boot;      /* its copies of checkpoints are looked after in this boot of it ... */
+    experiment_id copies_experiment; /* ... up to this trial */
+    uint32_t copies_trial;
+    bool copies_done;
     char address[FACT_ADDRESS_BYTES];
 };
 
@@ -199,6 +204,7 @@ struct core_push {
     uint64_t bytes;
     uint32_t wanted; /* copies */
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
+    bool is_check;   /* to a node that should hold it; nothing is recorded */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     uint32_t asked_count; /* of the candidates in rendezvous order */
