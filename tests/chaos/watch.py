@@ -56,6 +56,7 @@ class Watch:
         self.base = str(base) + "/"
         self.slots = {}  # token -> lock file of the slot that it was first seen on
         self.problems = []
+        self.said = set()
         self.forbidden = set()
         self.looks = 0
         self.seen = set()  # tokens
@@ -91,7 +92,7 @@ class Watch:
                     self.slots[token] = slot
             self.seen.add(token)
             if environment["SHOAL_EXPERIMENT"] in self.forbidden:
-                self.say(f"experiment {environment['SHOAL_EXPERIMENT']} is over, but process {pid} of it runs, {where(environment)}")
+                self.say(token, f"experiment {environment['SHOAL_EXPERIMENT']} is over, but process {pid} of it runs, {where(environment)}")
             slot = self.slots.get(token)
             if slot is not None:
                 on_slot.setdefault(slot, {})[token] = pid
@@ -99,12 +100,14 @@ class Watch:
             # They were read one after the other: only those that are still there were there together.
             still = {t: pid for t, pid in tokens.items() if worker_environment(pid).get("SHOAL_TOKEN") == t}
             if len(still) > 1:
-                self.say(f"{slot} has {len(still)} live workers: " + "; ".join(
+                self.say((slot, *sorted(still)), f"{slot} has {len(still)} live workers: " + "; ".join(
                     f"process {pid} {where(worker_environment(pid))}" for pid in still.values()))
         self.looks += 1
 
-    def say(self, text):
-        if text not in self.problems:
+    def say(self, key, text):
+        """Once for each key."""
+        if key not in self.said:
+            self.said.add(key)
             self.problems.append(text)
 
     def end(self):

@@ -33,6 +33,7 @@ class Experiment:
         self.stored_on = stored_on  # so many nodes, as it was acknowledged
         self.node = node            # the index of the one that acknowledged it
         self.cancelled_on = 0       # so many nodes, as the cancellation was acknowledged; 0: it was not
+        self.cancel_node = None
         self.cancel_tried = False
         self.cancel_at = None
         self.excused = ""           # why it need not be there
@@ -149,7 +150,7 @@ class Workload:
             "entrypoint": f"exec {self.worker}",
             "hyperparameters": {"nonce": stream.randrange(1 << 40), "steps": stream.randrange(60, 300), "step_ms": 40,
                                 "checkpoint_every": stream.choice([10, 25, 60]),
-                                "checkpoint_words": stream.choice([512, 8192, 65536])},
+                                "checkpoint_words": stream.choice([512, 4096, 16384])},
             "searcher": {"name": "single" if trials == 1 else "random", "metric": "digest"}
                         | ({} if trials == 1 else {"max_trials": trials}),
             "resources": {"slots_per_trial": stream.choice([1, 1, 2, 3])},
