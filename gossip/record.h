@@ -22,7 +22,7 @@
 #define RECORD_ENVELOPE_BYTES_MAX \
     (RECORD_HEAD_BYTES + RECORD_KEY_BYTES_MAX + 2 + RECORD_BODY_BYTES_MAX + RECORD_SIGNATURE_BYTES)
 
-/* boot = (counter of the node's starts << 32) | 32 random bits; seq counts within a boot. Newer = larger. */
+/* boot = (number of the node's start << 32) | 32 random bits; seq counts within a boot. Newer = larger. */
 struct record_version {
     uint64_t boot;
     uint64_t seq;

@@ -41,7 +41,7 @@ enum list_name { LIVE, SUSPECTS, ABSENT, URGENT };
 static uint64_t suspect_min_ms(const struct swim *self)
 {
     /* Up to 64 members a refutation reaches all in well under a period; beyond that give it one per doubling. */
-    uint64_t periods = 5;
+    uint64_t periods = 4;
     for (uint32_t n = 64; n < self->member_count + 1u; n *= 2) {
         periods++;
     }
@@ -53,9 +53,10 @@ static uint64_t suspect_max_ms(const struct swim *self)
     return suspect_min_ms(self) * 8 / 5;
 }
 
+/* Ten pings in the shortest suspicion. */
 static uint64_t verify_gap_ms(const struct swim *self)
 {
-    return self->period_ms / 2;
+    return self->period_ms * 2 / 5;
 }
 
 static uint64_t burst_gap_ms(const struct swim *self)

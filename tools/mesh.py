@@ -90,17 +90,16 @@ class Node:
 
     def kill_machine(self):
         """As if the power went: the daemon, its workers and whatever watches over them, at once."""
-        for process in sorted({self.daemon.pid, *processes_naming(self.dir)}):
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.daemon.wait(timeout=20)
-        for process in processes_naming(self.dir):
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        deadline = time.monotonic() + 20
+        left = [self.daemon.pid, *processes_naming(self.dir)]  # the daemon first: it must not see the others die
+        while left and time.monotonic() < deadline:
+            for process in left:
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.daemon.wait(timeout=20)
+            left = processes_naming(self.dir)  # what was just forked, and what is still on its way out
 
     def is_running(self):
         return self.daemon is not None and self.daemon.poll() is None

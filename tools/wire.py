@@ -1,5 +1,6 @@
 """Nodes in network namespaces on one bridge, which stands in a namespace of its own: the machine's own network is left
-alone. Needs root. What a node sends can be counted and captured there as on real cables."""
+alone. Needs root. What a node sends can be counted and captured there as on real cables, and cables can be pulled, be lossy
+(nftables) or slow (a token bucket)."""
 
 import itertools
 import json
@@ -13,8 +14,8 @@ class NoNamespaces(Exception):
     """This machine or this user cannot make network namespaces; the text says why."""
 
 
-def _run(*arguments):
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=20)
+def _run(*arguments, text=None):
+    done = subprocess.run(arguments, input=text, capture_output=True, text=True, timeout=20)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
@@ -29,6 +30,8 @@ class Wire:
         self.tag = f"shw{os.getpid() % 100000}-{next(_serial)}"
         self.hub = f"{self.tag}-hub"
         self.names = []
+        self.count = len(nodes)
+        self.loss = {}  # (from, to) -> percent of the packets that are lost on this way
         probe = subprocess.run(["ip", "netns", "add", self.hub], capture_output=True, text=True)
         if probe.returncode != 0:
             raise NoNamespaces(f"network namespaces cannot be made here: {probe.stderr.strip()}")
@@ -49,16 +52,57 @@ class Wire:
             # No IPv6: its neighbour discovery would be counted among what the node sends.
             self.inside(name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
             _run("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", far, "netns", self.hub)
-            _run("ip", "-n", name, "address", "add", f"10.77.42.{index + 1}/24", "broadcast", "+", "dev", "eth0")
+            _run("ip", "-n", name, "address", "add", f"{self.address(index)}/24", "broadcast", "+", "dev", "eth0")
             for link in ("lo", "eth0"):
                 _run("ip", "-n", name, "link", "set", link, "up")
             self.inside(self.hub, "ip", "link", "set", far, "master", "bridge0", "up")
             node.wrap = ["ip", "netns", "exec", name]
-            node.listen = f"10.77.42.{index + 1}:0"
+            node.listen = f"{self.address(index)}:0"
 
     @staticmethod
-    def inside(name, *arguments):
-        return _run("ip", "netns", "exec", name, *arguments)
+    def inside(name, *arguments, text=None):
+        return _run("ip", "netns", "exec", name, *arguments, text=text)
+
+    @staticmethod
+    def address(index):
+        return f"10.77.42.{index + 1}"
+
+    def cut(self, index):
+        """Pulls the node's cable at the bridge's end: its own link stays up, and nobody sends a reset."""
+        self.inside(self.hub, "ip", "link", "set", f"far{index}", "nomaster")
+
+    def join(self, index):
+        """Plugs it in again."""
+        self.inside(self.hub, "ip", "link", "set", f"far{index}", "master", "bridge0")
+
+    def lose(self, source, target, percent):
+        """From now on so many of 100 packets from one node to another are lost; 100: all, silently; 0: none."""
+        self.loss[source, target] = percent
+        # The receiver's kernel drops them, so that the sender's cannot notice.
+        rules = ["table ip shoal {}", "delete table ip shoal", "table ip shoal {", "chain in {",
+                 "type filter hook input priority 0;"]
+        for (a, b), share in sorted(self.loss.items()):
+            if b == target and share > 0:
+                chance = "" if share >= 100 else f"numgen random mod 100 < {share} "
+                rules.append(f"ip saddr {self.address(a)} {chance}drop")
+        self.inside(self.names[target + 1], "nft", "-f", "-", text="\n".join([*rules, "}", "}", ""]))
+
+    def slow(self, index, kbit_s):
+        """From now on the node's link carries so much each way; None: what it can. Up to 400 ms of packets wait for it."""
+        for name, link in ((self.names[index + 1], "eth0"), (self.hub, f"far{index}")):
+            if kbit_s is None:
+                subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "delete", "dev", link, "root"], capture_output=True)
+            else:
+                self.inside(name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", f"{kbit_s}kbit",
+                            "burst", "16kb", "latency", "400ms")
+
+    def clear(self):
+        """All cables are plugged in, lossless and fast."""
+        for source, target in [pair for pair, share in self.loss.items() if share > 0]:
+            self.lose(source, target, 0)
+        for index in range(self.count):
+            self.slow(index, None)
+            self.join(index)
 
     def sent_bytes(self, index):
         """What node `index` has sent so far at IP level: Ethernet heads of 14 bytes taken off."""

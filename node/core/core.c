@@ -528,6 +528,14 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
 
 /* ---- the machine ---------------------------------------------------------------------------------------------------------- */
 
+uint64_t node_boot_next(uint32_t last, uint64_t wall_s, uint32_t noise)
+{
+    uint64_t start = last + (uint64_t)1;
+    start = wall_s > start && wall_s <= UINT32_MAX ? wall_s : start;
+    start = start > UINT32_MAX ? UINT32_MAX : start;
+    return start << 32 | noise;
+}
+
 struct node_core *node_core_init(const struct node_options *options)
 {
     struct arena arena;
@@ -550,7 +558,7 @@ struct node_core *node_core_init(const struct node_options *options)
         .self = options->self,
         .seed = random_u64(&core->random),
         .now_ms = options->now_ms,
-        .incarnation = (options->boot >> 32) << 24, /* above all of earlier boots, for 16 million refutations each */
+        .incarnation = (options->boot >> 32) << 16, /* above all of earlier boots, for 65,536 refutations each */
     };
     if (core->outbox == NULL || records_init(&core->records, &core->arena) != 0 ||
         swim_init(&core->swim, &swim, &core->arena) != 0) {

@@ -286,6 +286,10 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             continue;
         }
         push->waiting_count--;
+        if (push->is_check) {
+            push_drop(core, push);
+            return;
+        }
         bool is_kept = event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX;
         if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
@@ -374,6 +378,75 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     }
 }
 
+/* A node that begins anew may have an old or an empty disk. Each trial's newest checkpoint that it should hold is sent to
+ * it once more by the other living holder with the smallest id; if it has it, it says so at once. */
+static bool check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    if (newest == NULL) {
+        return false;
+    }
+    struct view_manifest united;
+    (void)view_manifest_unite(newest, &united);
+    bool is_mine = list_has(united.holders, united.holder_count, core->options.self) &&
+                   list_has(united.holders, united.holder_count, peer->id);
+    for (uint32_t i = 0; i < united.holder_count; i++) {
+        bool is_other = node_id_equal(united.holders[i], peer->id) || !core_node_alive(core, united.holders[i]);
+        is_mine &= is_other || node_id_compare(core->options.self, united.holders[i]) <= 0;
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        is_mine &= !hash256_equal(push->blob, newest->blob);
+    }
+    struct core_push *push = is_mine ? arena_take(&core->arena, sizeof *push) : NULL;
+    if (push == NULL) {
+        return false;
+    }
+    push->attempt = newest->attempt;
+    push->step = newest->step;
+    push->blob = newest->blob;
+    push->bytes = newest->bytes;
+    push->is_check = true;
+    push->waiting_count = 1;
+    push->next = core->pushes;
+    core->pushes = push;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
+    effect->u.push.blob = push->blob;
+    effect->u.push.to = peer->id;
+    effect->u.push.attempt = push->attempt;
+    effect->u.push.step = push->step;
+    return true;
+}
+
+static void check_copies(struct node_core *core, struct core_peer *peer)
+{
+    if (!core_node_trusted(core, peer->id) || peer->boot == 0 || (peer->copies_done && peer->copies_boot == peer->boot)) {
+        return;
+    }
+    if (peer->copies_boot != peer->boot) {
+        peer->copies_boot = peer->boot;
+        memset(&peer->copies_experiment, 0, sizeof peer->copies_experiment);
+        peer->copies_trial = 0;
+    }
+    peer->copies_done = false;
+    uint32_t sent = 0;
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        int order = experiment_id_compare(experiment->id, peer->copies_experiment);
+        if (order < 0) {
+            continue; /* looked at in an earlier pass */
+        }
+        for (uint32_t t = order > 0 ? 0 : peer->copies_trial; t < experiment->trial_slots; t++) {
+            if (sent == CORE_CHECKS_MAX || !core_has_room(core, 64, 1u << 16)) {
+                peer->copies_experiment = experiment->id;
+                peer->copies_trial = t;
+                return;
+            }
+            sent += experiment->trials[t] != NULL && check_copy(core, peer, experiment->trials[t]);
+        }
+    }
+    peer->copies_done = true;
+}
+
 void core_replicas_housekeep(struct node_core *core)
 {
     if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
@@ -396,4 +469,7 @@ void core_replicas_housekeep(struct node_core *core)
         }
     }
     drop_codes(core);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        check_copies(core, core->peers[i]);
+    }
 }

@@ -60,6 +60,7 @@
 #define CORE_CONFIRM_RETRY_MS 60000
 #define CORE_CONFIRMS_MAX 8         /* asked at a time: each reads a whole checkpoint */
 #define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
+#define CORE_CHECKS_MAX 16          /* checkpoints sent once more to a node that began anew, in one look */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_FAREWELL_MS 5000       /* between two words to one who is out and may not have heard */
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
@@ -84,6 +85,10 @@ struct core_peer {
     uint64_t digest_ms;        /* last BUCKETS sent to it */
     bool synced;               /* its digest once equalled ours in this boot, or it had nothing for us */
     bool admitted;             /* NODE_EFFECT_ADMIT was said */
+    uint64_t copies_boot;      /* its copies of checkpoints are looked after in this boot of it ... */
+    experiment_id copies_experiment; /* ... up to this trial */
+    uint32_t copies_trial;
+    bool copies_done;
     char address[FACT_ADDRESS_BYTES];
 };
 
@@ -244,6 +249,7 @@ struct core_push {
     uint64_t bytes;
     uint32_t wanted; /* copies */
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
+    bool is_check;   /* to a node that should hold it; nothing is recorded */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;

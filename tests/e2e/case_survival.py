@@ -6,10 +6,9 @@ import functools
 import os
 import signal
 import statistics
-import subprocess
 import time
 
-from lab import Skip, case, command, expect, over, read_steps, show, step_log, trial_states, wait_over, wait_until
+from lab import case, expect, over, read_steps, show, step_log, trial_states, wait_over, wait_until
 from look import workers_of
 
 EPOCHS = 9
@@ -77,11 +76,13 @@ def undisturbed(lab, mesh, slots):
 class Run:
     """One experiment on a mesh whose nodes are killed, and the judgement over it."""
 
-    def __init__(self, lab, names, slots=2, place=None):
+    def __init__(self, lab, names, slots=2, wired=False):
         self.lab = lab
-        self.mesh = lab.mesh(list(names), start=False)
-        if place is not None:
-            place(self.mesh)
+        self.wire = None
+        if wired:
+            self.mesh, self.wire = lab.wired(list(names))
+        else:
+            self.mesh = lab.mesh(list(names), start=False)
         self.mesh.start()
         self.duration, self.progress, self.expected = undisturbed(lab, self.mesh, slots)
         self.log = lab.dir / "steps"
@@ -244,69 +245,17 @@ def kill_all_but_one(lab):
 # ---- silence ---------------------------------------------------------------------------------------------------------
 
 
-class Wire:
-    """Nodes in network namespaces on one bridge, which stands in a namespace of its own: the machine's own network is left
-    alone. A node that is cut off has its cable pulled at the bridge's end: its link stays up, and nobody sends a reset."""
-
-    def __init__(self, lab, count):
-        if os.geteuid() != 0:
-            raise Skip("network namespaces need root")
-        self.tag = f"sh{os.getpid() % 100000}"
-        self.hub = f"{self.tag}-hub"
-        probe = subprocess.run(["ip", "netns", "add", self.hub], capture_output=True, text=True)
-        if probe.returncode != 0:
-            raise Skip(f"network namespaces cannot be made here: {probe.stderr.strip()}")
-        self.names = [self.hub]
-        lab.at_end.append(self.end)
-        self.inside(self.hub, "ip", "link", "add", "bridge0", "type", "bridge")
-        self.inside(self.hub, "ip", "link", "set", "bridge0", "up")
-        for index in range(count):
-            name, far = f"{self.tag}-{index}", f"far{index}"
-            command("ip", "netns", "add", name)
-            self.names.append(name)
-            command("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", far, "netns", self.hub)
-            command("ip", "-n", name, "address", "add", f"{self.address(index)}/24", "dev", "eth0")
-            for link in ("lo", "eth0"):
-                command("ip", "-n", name, "link", "set", link, "up")
-            self.inside(self.hub, "ip", "link", "set", far, "master", "bridge0", "up")
-
-    @staticmethod
-    def inside(name, *arguments):
-        return command("ip", "netns", "exec", name, *arguments)
-
-    @staticmethod
-    def address(index):
-        return f"10.77.41.{index + 1}"
-
-    def cut(self, index):
-        self.inside(self.hub, "ip", "link", "set", f"far{index}", "nomaster")
-
-    def heal(self, index):
-        self.inside(self.hub, "ip", "link", "set", f"far{index}", "master", "bridge0")
-
-    def end(self):
-        for name in reversed(self.names):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
-
-
-def place(wire, mesh):
-    for index, node in enumerate(mesh.nodes):
-        node.wrap = ["ip", "netns", "exec", f"{wire.tag}-{index}"]
-        node.listen = f"{wire.address(index)}:0"
-
-
 def cut_off(lab, slots):
     """No reset, no refused connection: the others hear nothing any more. Afterwards the cable is plugged in again."""
-    wire = Wire(lab, 3)
-    run = Run(lab, THREE, slots, place=lambda mesh: place(wire, mesh))
+    run = Run(lab, THREE, slots, wired=True)
     wait_step(run.log, run.identity, 1)
     time.sleep(lab.random.uniform(0, run.duration / 3))
     gone = lab.random.choice([run.host, run.coordinator])()
     index = run.mesh.nodes.index(gone)
-    run.lose(gone, lambda: wire.cut(index))
+    run.lose(gone, lambda: run.wire.cut(index))
     rest = [node for node in run.mesh.nodes if node is not gone]
     said = run.judge(viewer=rest[0])
-    wire.heal(index)
+    run.wire.join(index)
     last = wait_until(lambda: same_everywhere(run), 30, "all nodes to show the same after the cut is healed")
     expect(last["state"] == "completed", f"after the heal the experiment is {last['state']}")
     return said

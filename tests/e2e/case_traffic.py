@@ -9,18 +9,6 @@ import time
 from idle_cost import LIMITS, idle_costs, over_limits, run_search, table
 from lab import Skip, case, expect, wait_over, wait_until
 from look import is_sanitized
-from wire import NoNamespaces, Wire
-
-
-def wired(lab, names, **options):
-    """A mesh, not started yet, whose nodes stand in network namespaces of their own."""
-    mesh = lab.mesh(names, start=False, **options)
-    try:
-        wire = Wire(mesh.nodes)
-    except NoNamespaces as error:
-        raise Skip(str(error)) from None
-    lab.at_end.append(wire.end)
-    return mesh, wire
 
 
 # ---- secrecy -------------------------------------------------------------------------------------------------------------
@@ -76,7 +64,7 @@ class Capture:
 @case(limit_s=90)
 def nothing_readable_travels_between_nodes(lab):
     """A marker is in the code, in its data, in names and in a metric's name, and gradients and checkpoints are known."""
-    mesh, wire = wired(lab, ["alder", "birch", "cedar"], slots="cpu:1")
+    mesh, wire = lab.wired(["alder", "birch", "cedar"], slots="cpu:1")
     alder = mesh.nodes[0]
     marker = "marker-" + "".join(lab.random.choices("abcdefghijklmnopqrstuvwxyz", k=24))
     pattern = struct.pack("<16f", *(lab.random.uniform(1, 2) for _ in range(16)))
@@ -119,7 +107,7 @@ def nothing_readable_travels_between_nodes(lab):
 @case(limit_s=240)
 def an_idle_node_costs_next_to_nothing(lab):
     """The limits of tools/bench/idle, in less time; the processor has twice the room, since other tests run beside."""
-    mesh, wire = wired(lab, 5, options=["--beacon", "7411"])
+    mesh, wire = lab.wired(5, options=["--beacon", "7411"])
     mesh.start()
     if is_sanitized(mesh.nodes[0].daemon.pid):
         raise Skip("a sanitizer's memory and processor time are not the daemon's")

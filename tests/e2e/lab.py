@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from mesh import Mesh, Node, Refused, processes_naming, wait_until  # noqa: E402, F401
+from wire import NoNamespaces, Wire  # noqa: E402
 
 CASES = []
 
@@ -71,6 +72,16 @@ class Lab:
         mesh = Mesh(self.dir / f"mesh{len(self.meshes)}", names, build=self.build, **options)
         self.meshes.append(mesh)
         return mesh.start() if start else mesh
+
+    def wired(self, names, **options):
+        """A mesh, not started yet, whose nodes stand in network namespaces of their own, and its Wire."""
+        mesh = self.mesh(names, start=False, **options)
+        try:
+            wire = Wire(mesh.nodes)
+        except NoNamespaces as error:
+            raise Skip(str(error)) from None
+        self.at_end.append(wire.end)
+        return mesh, wire
 
     def submit(self, node, config, files=None):
         """Submits `config` (a dict: JSON is YAML) with `files` (name to text) from a context that is gone afterwards."""

@@ -501,6 +501,55 @@ static void code_is_copied_again_when_its_holder_dies(void **state)
     world_free(world);
 }
 
+static void a_boot_on_an_old_disk_is_newer_than_all_before(void **state)
+{
+    (void)state;
+    uint64_t first = node_boot_next(0, 1700000000, 0xffffffff);
+    uint64_t second = node_boot_next((uint32_t)(first >> 32), 1700000000, 0); /* within the same second */
+    assert_true(second > first);
+    uint64_t third = node_boot_next((uint32_t)(first >> 32), 1700000020, 0); /* the disk of the first life */
+    assert_true(third > second);
+    assert_true(node_boot_next((uint32_t)(third >> 32), 0, 0) > third); /* the clock is lost */
+    assert_true(node_boot_next(7, (uint64_t)1 << 40, 0) >> 32 == 8);      /* or says nonsense */
+    assert_true(node_boot_next(UINT32_MAX, 0, 0) >> 32 == UINT32_MAX);
+}
+
+/* A node that begins anew may have an old disk: whoever else holds a checkpoint sends it once more, and no more often. */
+static void a_holder_that_begins_anew_is_sent_its_checkpoints_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)begin(world, 1, 5);
+    world_request(world, 0, NODE_REQUEST_PAUSE); /* its worker saves and leaves */
+    world_run(world, 10000);
+    const struct view_trial *trial = world_experiment(world, 0)->trials[0];
+    assert_non_null(trial->manifests);
+    struct view_manifest united;
+    (void)view_manifest_unite(trial->manifests, &united);
+    assert_int_equal(united.holder_count, 2);
+    uint32_t holder[2] = {3, 3};
+    for (uint32_t n = 0; n < 3; n++) {
+        for (uint32_t h = 0; h < 2; h++) {
+            holder[h] = node_id_equal(united.holders[h], world->nodes[n].person.id) ? n : holder[h];
+        }
+    }
+    uint32_t gone = holder[0], other = holder[1];
+    char line[64];
+    snprintf(line, sizeof line, "%s> push checkpoint %s", world->nodes[other].person.name, world->nodes[gone].person.name);
+    size_t before = world->log_bytes;
+    world_run(world, 30000); /* nothing is sent twice while nothing changes */
+    assert_true(world_find(world, before, "> push checkpoint") == SIZE_MAX);
+
+    world_crash(world, gone);
+    world_run(world, 1000); /* so short that nobody makes another copy */
+    world_restart(world, gone, true);
+    assert_true(world_run_until(world, 20000, before, line));
+    before = world->log_bytes;
+    world_run(world, 30000);
+    assert_true(world_find(world, before, line) == SIZE_MAX);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +570,8 @@ int main(void)
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
         cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
+        cmocka_unit_test(a_boot_on_an_old_disk_is_newer_than_all_before),
+        cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,9 +266,11 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
     event.u.blob.step = effect->u.push.step;
     event.u.blob.blob = effect->u.push.blob;
     event.u.blob.node = effect->u.push.to;
-    if (to != UINT32_MAX && effect->u.push.blob.bytes[0] == WORLD_CODE_BYTE) {
+    bool is_code = effect->u.push.blob.bytes[0] == WORLD_CODE_BYTE;
+    bool is_checkpoint = !experiment_id_is_none(effect->u.push.attempt.experiment);
+    if (to != UINT32_MAX && (is_code || is_checkpoint)) {
         char line[64];
-        snprintf(line, sizeof line, "push code %s", world->nodes[to].person.name);
+        snprintf(line, sizeof line, "push %s %s", is_code ? "code" : "checkpoint", world->nodes[to].person.name);
         say(world, number, '>', line);
     }
     event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !is_apart(world, number, to);

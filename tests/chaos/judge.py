@@ -1,0 +1,182 @@
+"""After a storm: what users see, from outside. Every wait is bounded, by much more than a slow machine needs."""
+
+import json
+import shutil
+import subprocess
+import time
+
+from mesh import wait_until
+
+ALIVE_S = 90      # until all nodes see each other again: links, syncing
+OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
+FREE_S = 90       # until all slots are free: a lease, and the grace of what it ends
+VERIFIED_S = 120  # until lost copies of checkpoints are made again
+
+
+class Broken(Exception):
+    """A promise that was not kept."""
+
+
+def wait(condition, timeout, what):
+    """As wait_until. `condition` returns what is still missing: a text, or "" when all is well."""
+    missing = [""]
+
+    def is_met():
+        missing[0] = condition()
+        return missing[0] == ""
+
+    try:
+        wait_until(is_met, timeout, what)
+    except TimeoutError as error:
+        raise Broken(f"{error}: {missing[0]}") from None
+
+
+class Judge:
+    def __init__(self, mesh, workload, watch, say, stream):
+        self.mesh = mesh
+        self.workload = workload
+        self.watch = watch
+        self.say = say
+        self.stream = stream
+        self.judged = set()  # identities
+        self.checkpoints = 0
+
+    def judge(self):
+        """Raises Broken."""
+        began = time.monotonic()
+        wait(self.not_together, ALIVE_S, "all nodes to see each other after the storm")
+        together = time.monotonic()
+        wait(self.not_over, OVER_S, "every experiment to be over and the same on all nodes")
+        over = time.monotonic()
+        self.check_presence()
+        wait(self.not_free, FREE_S, "all slots to be free")
+        for identity in sorted(self.all_over - self.judged):
+            self.check_experiment(identity)
+        checked = time.monotonic()
+        for identity in sorted(self.all_over - self.judged):
+            self.check_checkpoints(identity)
+        self.watch.forbidden |= self.all_over
+        self.judged |= self.all_over
+        if self.watch.problems:
+            raise Broken("; ".join(self.watch.problems))
+        self.say(f"healed: together after {together - began:.1f} s, all over and the same after {over - began:.1f} s, "
+                 f"checkpoints verified after {time.monotonic() - began:.1f} s, of it {time.monotonic() - checked:.1f} s for them")
+
+    def not_together(self):
+        count = len(self.mesh.nodes)
+        for node in self.mesh.nodes:
+            status = node.json("status", timeout=10)
+            if status["nodes_alive"] < count or status["syncing"] or status["disk_full"]:
+                return f"{node.name} sees {status['nodes_alive']}" + (", syncing" if status["syncing"] else "") + (
+                    ", disk full" if status["disk_full"] else "")
+        return ""
+
+    def not_over(self):
+        views = []
+        for node in self.mesh.nodes:
+            listed = node.json("ls", timeout=20)["experiments"]
+            running = [f"{e['name']} {e['state']}" for e in listed if e["state"] not in ("completed", "failed", "cancelled")]
+            if running:
+                return f"{node.name} shows {', '.join(running)}"
+            views.append({e["id"]: e["state"] for e in listed})
+        for node, view in zip(self.mesh.nodes, views):
+            if view != views[0]:
+                different = {i: (views[0].get(i), view.get(i)) for i in views[0].keys() | view.keys() if views[0].get(i) != view.get(i)}
+                return f"{self.mesh.nodes[0].name} and {node.name} show different states: {different}"
+        self.all_over = set(views[0])
+        for identity in sorted(self.all_over - self.judged):
+            shown = [self.stable(node.json("show", identity, timeout=20)["experiment"]) for node in self.mesh.nodes]
+            for node, document in zip(self.mesh.nodes, shown):
+                if document != shown[0]:
+                    return f"{self.mesh.nodes[0].name} and {node.name} show {identity} differently: {shown[0]} and {document}"
+        return ""
+
+    @staticmethod
+    def stable(experiment):
+        """What must be the same everywhere."""
+        trials = [{name: trial.get(name) for name in ("index", "state", "attempt", "step", "hyperparameters", "metrics", "restarts")}
+                  for trial in experiment["trials"]]
+        return {"state": experiment["state"], "name": experiment["name"], "trials": trials}
+
+    def not_free(self):
+        busy = [f"{environment['SHOAL_EXPERIMENT'][:8]} in process {pid}" for pid, environment in self.watch.workers()]
+        if busy:
+            return f"workers run: {', '.join(busy)}"
+        for node in self.mesh.nodes:
+            taken = [f"{s['node_name']}/{s['index']} {s['state']}" for s in node.json("slots", timeout=10)["slots"] if s["state"] != "free"]
+            if taken:
+                return f"{node.name} shows {', '.join(taken)}"
+        return ""
+
+    def check_experiment(self, identity):
+        """As it was asked for: completed with the values that follow from its configuration, or cancelled."""
+        experiment = self.workload.experiments.get(identity)
+        document = self.mesh.nodes[0].json("show", identity)["experiment"]
+        states = ", ".join(f"trial {t['index']} {t['state']} attempt {t['attempt']} step {t['step']} restarts {t['restarts']}"
+                           f" {t.get('reason') or ''}" for t in document["trials"])
+        told = f"{document['name']} ({identity}) is {document['state']}: {states}"
+        if experiment is None:  # its submit was not acknowledged: then it is there or not, but whole
+            if document["state"] not in ("completed", "cancelled"):
+                raise Broken(told)
+            return
+        allowed = {"completed", "cancelled"} if experiment.cancel_tried else {"completed"}
+        done = [t for t in document["trials"] if t["state"] == "completed"]
+        if document["state"] not in allowed:
+            raise Broken(told)
+        if experiment.cancelled_on > 0 and document["state"] != "cancelled" and len(done) < experiment.trials:
+            raise Broken(f"its cancellation was acknowledged on {experiment.cancelled_on} nodes, but {told}")
+        if document["state"] == "completed" and len(done) != experiment.trials:
+            raise Broken(f"not all {experiment.trials} trials are completed: {told}")
+        steps = experiment.values["steps"]
+        for trial in done:
+            wanted = {"digest": experiment.digest(trial["index"], steps) >> 40}
+            if trial["step"] != steps or trial["metrics"].get("training") != wanted:
+                raise Broken(f"trial {trial['index']} should be at step {steps} with {wanted}: {trial}")
+
+    def check_presence(self):
+        """Every acknowledged experiment is there."""
+        for identity, experiment in sorted(self.workload.experiments.items()):
+            if identity not in self.all_over and not experiment.excused:
+                raise Broken(f"{experiment.name} ({identity}) was acknowledged as stored on {experiment.stored_on} nodes and is gone")
+
+    def check_checkpoints(self, identity):
+        """The newest durable one of each trial has good copies only, and gives the bytes that follow from the configuration;
+        each older one has a good copy."""
+        listed = self.mesh.nodes[0].json("checkpoint", "ls", identity)["checkpoints"]
+        newest = {}
+        for checkpoint in listed:
+            if checkpoint["durable"]:
+                newest[checkpoint["trial"]] = max(checkpoint["step"], newest.get(checkpoint["trial"], 0))
+        experiment = self.workload.experiments.get(identity)
+        for trial, step in sorted(newest.items()):
+            wait(lambda: self.not_verified(identity, trial, step), VERIFIED_S,
+                 f"the copies of the checkpoint of {identity}/{trial} at step {step} to be good")
+            if experiment is not None:
+                self.read_checkpoint(experiment, trial, step)
+
+    def not_verified(self, identity, trial, newest):
+        node = self.stream.choice(self.mesh.nodes)
+        try:
+            document = json.loads(node.run("checkpoint", "verify", f"{identity}/{trial}", "--json", check=False, timeout=60))
+        except subprocess.TimeoutExpired:
+            return f"checkpoint verify at {node.name} did not answer within 60 s"
+        seen = False
+        for checkpoint in document["checkpoints"]:
+            states = [holder["state"] for holder in checkpoint["holders"]]
+            told = f"{node.name} shows the copies of step {checkpoint['step']} as " + ", ".join(
+                f"{holder['name']}: {holder['state']}" for holder in checkpoint["holders"])
+            seen |= checkpoint["step"] == newest
+            if checkpoint["durable"] and "ok" not in states or "corrupt" in states:
+                return told
+            if checkpoint["durable"] and checkpoint["step"] == newest and (len(states) < 2 or set(states) != {"ok"}):
+                return told
+        return "" if seen else f"{node.name} does not show step {newest}"
+
+    def read_checkpoint(self, experiment, trial, step):
+        node = self.stream.choice(self.mesh.nodes)
+        out = node.tree / f"checkpoint-{time.monotonic_ns()}"
+        node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
+        if (out / "checkpoint").read_bytes() != experiment.checkpoint(trial, step):
+            raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step}, read at {node.name}, has wrong bytes")
+        shutil.rmtree(out)
+        self.checkpoints += 1
