@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 /* ---- effects -------------------------------------------------------------------------------------------------------- */
@@ -118,10 +119,12 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if (core->ticket_done == core->ticket && core->refused_count == 0) {
+    if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
+        BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
         pending_run(core, &pending);
         return;
     }
+    MARK(answer_waits_for_disk);
     struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
     if (kept != NULL) {
         kept->node = to;
@@ -169,6 +172,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
 {
     struct records_entry *entry = records_find(&core->records, pending->ident);
     if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        MARK(older_version_on_disk);
         return; /* a newer version has its own ticket */
     }
     entry->on_disk = true;
@@ -181,6 +185,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
 static void refuse(struct node_core *core, struct core_pending *pending)
 {
     TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    MARK(disk_refused);
     core->refused_count += !pending->is_retry;
     pending->next = core->refused;
     core->refused = pending;
@@ -231,6 +236,9 @@ static void persisted(struct node_core *core, const struct node_event *event)
     if (pending != NULL && !event->u.persisted.ok) {
         refuse(core, pending);
     } else if (pending != NULL) {
+        if (pending->is_retry) {
+            MARK(retried_after_refusal);
+        }
         core->refused_count -= pending->is_retry;
         if (pending->is_record) {
             record_on_disk(core, pending, event->u.persisted.signature);
@@ -322,6 +330,9 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
         core->counters.malformed++;
         return;
     }
+    if (BUG(fence_forgotten, "an owner that restarts still knows the highest term that it obeyed")) {
+        return;
+    }
     fence->claim = claim;
 }
 
@@ -329,6 +340,10 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
 
 static void after_put(struct node_core *core, const struct records_entry *entry)
 {
+    if (entry->record.kind == FACT_CONTROL && !core->started &&
+        BUG(cancel_forgotten, "a cancel that is on the disk is still known after a restart")) {
+        return;
+    }
     int error = view_apply(&core->view, entry);
     if (error != 0) {
         TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
@@ -407,6 +422,7 @@ static void retry_refused(struct node_core *core)
         const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
         if (pending->is_record &&
             (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0)) {
+            MARK(refused_version_overtaken);
             core->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
@@ -436,6 +452,12 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
                      const node_id *stored_to)
 {
     struct records_entry *entry;
+    uint8_t altered[RECORD_ENVELOPE_BYTES_MAX];
+    if (BUG(relay_alters, "records are relayed byte for byte") && count < sizeof altered) {
+        memcpy(altered, envelope, count);
+        altered[count - 1] ^= 1;
+        envelope = altered;
+    }
     int error = records_put(&core->records, envelope, count, true, &entry);
     if (error == ERR_STALE && stored_to != NULL) {
         /* Held already. If it is not on the disk yet nothing is said: whoever waits asks again. */
@@ -458,6 +480,9 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         return error;
     }
     entry->on_disk = from_disk;
+    if (node_id_equal(entry->record.writer, core->options.self) && entry->record.version.boot > core->seen_boot) {
+        core->seen_boot = entry->record.version.boot;
+    }
     if (!from_disk) {
         (void)persist(core, entry);
         if (stored_to != NULL) {
@@ -510,8 +535,29 @@ static void put_node(struct node_core *core)
     (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
 }
 
+/* An old disk or none: the mesh holds records of a later boot of this node than its disk knew of. What they say is
+ * adopted; what this node says from now on is under a boot above them, or nobody would ever take it. */
+static bool raise_boot(struct node_core *core)
+{
+    if (core->seen_boot < core->options.boot || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+        return false;
+    }
+    MARK(boot_raised);
+    core->options.boot = ((core->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
+    core->seq = 0;
+    return true;
+}
+
+static void restate(struct node_core *core)
+{
+    TRACE(&core->options.trace, "this node's disk is older than what the others have of it: begins a new boot");
+    put_node(core);
+    core_owner_restate(core);
+}
+
 static void start(struct node_core *core)
 {
+    (void)raise_boot(core);
     core->started = true;
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
@@ -684,6 +730,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
             TRACE(&core->options.trace, "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
             swim_shift(&core->swim, gap_ms);
             lease_shift(&core->lease, gap_ms);
+            MARK(stalled);
         }
     }
     if (event->wall_s > 0) {
@@ -691,7 +738,13 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     }
     step(core, event);
     if (core->started) {
-        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full;
+        core->lease.granting = !core->leaving;
+        core->lease.granting &=
+            !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
+        core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
+        if (raise_boot(core)) {
+            restate(core);
+        }
         tick(core);
         settle(core);
         outbox_flush(core);
@@ -714,7 +767,8 @@ int node_core_find_token(const struct node_core *core, lease_token token)
 #ifdef SHOAL_BUGS
     uint8_t hash[16];
     (void)crypto_generichash(hash, sizeof hash, token.bytes, sizeof token.bytes, NULL, 0);
-    for (int i = 0; i < LEASE_SLOTS_MAX && (core->options.bugs & NODE_BUG_TOKEN_AFTER_RESTART) != 0; i++) {
+    for (int i = 0; i < LEASE_SLOTS_MAX && BUG(token_after_restart, "a token whose worker was not found after a restart is never valid again");
+         i++) {
         if (memcmp(core->bug_token_hashes[i], hash, sizeof hash) == 0) {
             return i;
         }

@@ -1,4 +1,5 @@
 #include "base/rendezvous.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
@@ -19,7 +20,8 @@ static void finish(struct node_core *core, const struct core_push *push)
     struct fact_manifest fact = {.blob = push->blob,
                                  .bytes = push->bytes,
                                  .holder_count = push->holder_count,
-                                 .durable = push->holder_count >= push->wanted};
+                                 .durable = push->holder_count >= push->wanted ||
+                                            BUG(durable_on_fewer, "a checkpoint is durable on as many disks as asked")};
     memcpy(fact.holders, push->holders, sizeof fact.holders);
     uint8_t bytes[FACT_HOLDERS_MAX * 32 + 128];
     struct pack_writer writer;
@@ -100,13 +102,23 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     push->step = event->u.blob.step;
     push->blob = event->u.blob.blob;
     push->bytes = event->u.blob.bytes;
-    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas : 2;
+    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
+                                                               : FACT_HOLDERS_MAX; /* who knows how many it asked for */
+    if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
+        push->wanted = 2;
+    }
     push->wanted = push->wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : push->wanted;
     push->holders[0] = core->options.self;
     push->holder_count = 1;
     push->next = core->pushes;
     core->pushes = push;
-    if (!advance(core, push)) {
+    bool is_over = !advance(core, push);
+    if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
+        memcpy(push->holders + 1, push->asked, push->waiting_count * sizeof push->asked[0]);
+        push->holder_count += push->waiting_count;
+        is_over = true;
+    }
+    if (is_over) {
         finish(core, push);
         push_drop(core, push);
     }
@@ -248,6 +260,9 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
         }
         push->waiting_count--;
         bool is_kept = event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX;
+        if (!event->u.blob.ok) {
+            MARK(copy_refused);
+        }
         if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
         }
@@ -307,6 +322,7 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     push->step = newest->step;
     push->blob = newest->blob;
     push->bytes = newest->bytes;
+    MARK(checkpoint_repaired);
     push->is_repair = true;
     push->wanted = wanted;
     push->holder_count = count;
