@@ -448,10 +448,38 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
     core_send_after_disk(core, to, &message);
 }
 
+/* A coordinator that comes back with an old disk may judge again what it has judged, and its new word replaces its old one.
+ * A completed result must not un-happen by that: whoever holds it says it too, and of all verdicts the best counts. */
+static bool undoes_result(const struct node_core *core, const uint8_t *envelope, uint32_t count, struct fact_key *key,
+                          struct pack_writer *kept)
+{
+    struct record record;
+    struct fact_verdict fact;
+    if (!core->started || record_decode(envelope, count, &record) != 0 || record.kind != FACT_VERDICT ||
+        fact_verdict_read(&record, &fact) != 0 || fact.reason == FACT_COMPLETED) {
+        return false;
+    }
+    const struct records_entry *held = records_find(
+        &core->records, record_ident_of(record.writer, record.kind, record.key, record.key_bytes));
+    if (held == NULL || fact_verdict_read(&held->record, &fact) != 0 || fact.reason != FACT_COMPLETED) {
+        return false;
+    }
+    key->count = record.key_bytes;
+    memcpy(key->bytes, record.key, record.key_bytes);
+    fact_verdict_pack(kept, &fact);
+    return !kept->failed;
+}
+
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to)
 {
     struct records_entry *entry;
+    struct fact_key key;
+    struct pack_writer kept;
+    uint8_t kept_bytes[FACT_METRICS_BYTES_MAX + 256];
+    pack_writer_init(&kept, kept_bytes, sizeof kept_bytes);
+    bool is_undone = undoes_result(core, envelope, count, &key, &kept) &&
+                     !BUG(result_undone, "a result that is known never un-happens");
     uint8_t altered[RECORD_ENVELOPE_BYTES_MAX];
     if (BUG(relay_alters, "records are relayed byte for byte") && count < sizeof altered) {
         memcpy(altered, envelope, count);
@@ -490,6 +518,10 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         }
     }
     after_put(core, entry);
+    if (is_undone) {
+        MARK(result_said_again);
+        (void)core_put(core, FACT_VERDICT, key, &kept);
+    }
     return 0;
 }
 

@@ -952,8 +952,6 @@ void checkers_on_other_disk(struct sim *sim, int node)
 {
     checkers_met(sim, PREMISE_3_OTHER_DISK);
     memset(sim->checkers->answered[node], 0, sizeof sim->checkers->answered[node]);
-    /* It may have written results that it does not know any more: only those that are learned from now on must stay. */
-    memset(sim->checkers->results, 0, sizeof sim->checkers->results);
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         struct users_experiment *promised = &sim->users->experiments[e];
         promised->submitted.disks &= disk_holds(sim, node, e, false) ? UINT32_MAX : ~(1u << node);
