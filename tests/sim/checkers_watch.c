@@ -77,6 +77,10 @@ bool checkers_in_minority(const struct sim *sim, int node)
     uint32_t alive = 1, total = 1;
     for (uint32_t i = 0; i < core->peer_count; i++) {
         const struct core_peer *peer = core->peers[i];
+        const struct view_member *member = view_find_member(&core->view, peer->id);
+        if (member != NULL && member->left) {
+            continue; /* it has left by its own word, and does not count */
+        }
         total += peer->state != SWIM_LEFT;
         alive += peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
     }
