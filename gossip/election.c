@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "base/rendezvous.h"
 
 int election_claim_compare(struct election_claim a, struct election_claim b)
@@ -45,11 +46,13 @@ int election_observe(struct election *election, struct election_claim claim, boo
         return 0;
     }
     if (election->state == ELECTION_LEADING) {
+        MARK(coordinator_yields);
         *action = ELECTION_YIELD;
     }
     /* A claim of ours that is on its way counts on if it is higher still: the other will yield to it. */
     struct election_claim ours = {.term = election->claiming_term, .node = self};
     if (election->claiming && election_claim_compare(claim, ours) > 0) {
+        MARK(claim_overtaken);
         election->claiming = false;
     }
     election->highest = claim;
@@ -139,7 +142,8 @@ static enum election_action claim(struct election *election)
 static enum election_action step_candidate(struct election *election, uint64_t now_ms, uint32_t others)
 {
     bool nobody_to_miss = node_id_is_none(election->highest.node) || election->highest_released;
-    if (nobody_to_miss || others == 0) {
+    if (nobody_to_miss || others == 0 ||
+        BUG(candidate_asks_nobody, "a candidate first asks whether anyone still hears the incumbent")) {
         return claim(election);
     }
     if (election->state == ELECTION_ASKING) {
@@ -159,12 +163,20 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
     if (election->claiming) {
         return ELECTION_NOTHING;
     }
+    uint32_t living = 0;
+    const struct election_member *usurper = member_find(members, member_count, self);
+    if (election->state != ELECTION_LEADING && usurper != NULL &&
+        BUG(incumbent_not_sticky, "the incumbent stays while it lives") &&
+        rank_of(election, now_ms, usurper, experiment, members, member_count, &living) == 0) {
+        return claim(election);
+    }
     if (incumbent_lives(election, self, members, member_count)) {
         if (election->state == ELECTION_LEADING) {
             CHECK(node_id_equal(election->highest.node, self));
             return ELECTION_NOTHING;
         }
         if (node_id_equal(election->highest.node, self)) {
+            MARK(restarted_coordinator_claims);
             return claim(election); /* we led in an earlier life: a restarted coordinator takes a new term */
         }
         follow(election);
@@ -186,6 +198,7 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
     uint32_t rank = rank_of(election, now_ms, mine, experiment, members, member_count, &others);
     uint64_t turn_ms = election->vacant_since_ms + (uint64_t)rank * ELECTION_TURN_MS;
     if (now_ms < turn_ms) {
+        MARK(candidate_waits_its_turn);
         election->state = ELECTION_FOLLOWING;
         election->until_ms = turn_ms;
         return ELECTION_NOTHING;
@@ -196,6 +209,7 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
 void election_answer(struct election *election, uint64_t now_ms, bool hears)
 {
     if (election->state == ELECTION_ASKING && hears) {
+        MARK(candidate_blocked);
         election->state = ELECTION_WAITING;
         election->until_ms = now_ms + ELECTION_RETRY_MS;
     }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 
 #define BITMAP_BYTES (RECORDS_BUCKETS / 8)
 
@@ -142,6 +143,7 @@ static void merge_bucket(const struct records_entry *mine, bool whole, const uin
                 answer_record(answer, mine);
             }
         } else if (order > 0) {
+            MARK(missing_record_pulled);
             answer_pull(answer, key);
         } else {
             struct record_version theirs = {bytes_get_u64(key + 16), bytes_get_u64(key + 24)};
@@ -149,6 +151,7 @@ static void merge_bucket(const struct records_entry *mine, bool whole, const uin
             if (newer > 0) {
                 answer_record(answer, mine);
             } else if (newer < 0) {
+                MARK(newer_version_pulled);
                 answer_pull(answer, key);
             }
         }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 
 #define STATES (LEASE_WITHHELD + 1)
 
@@ -42,6 +43,11 @@ static void slot_free(struct lease *lease, uint32_t slot, struct lease_changes *
 static void slot_end_lease(struct lease *lease, uint32_t slot, struct lease_changes *out)
 {
     const struct lease_slot *at = &lease->slots[slot];
+    if (BUG(free_too_soon, "a slot is free once its worker is surely gone")) {
+        slot_free(lease, slot, out);
+        out->items[out->count - 1].to = LEASE_RELEASING;
+        return;
+    }
     slot_move(lease, slot, (struct lease_slot){.state = LEASE_RELEASING, .attempt = at->attempt, .rank = at->rank},
               out);
 }
@@ -88,7 +94,11 @@ int lease_reserve(struct lease *lease, uint64_t now_ms, uint32_t slot, const att
     bool open = at->state == LEASE_FREE ||
                 (at->state == LEASE_RESERVED && (at->until_ms <= now_ms || slot_precedes(&asked, at)));
     if (!open) {
+        MARK(slot_taken);
         return ERR_AGAIN;
+    }
+    if (at->state == LEASE_RESERVED) {
+        MARK(reservation_taken_over);
     }
     slot_move(lease, slot, asked, out);
     return 0;
@@ -106,9 +116,11 @@ int lease_confirm(struct lease *lease, uint64_t now_ms, uint32_t slot, const att
     bool held = (at->state == LEASE_RESERVED || at->state == LEASE_LEASED) && at->until_ms > now_ms &&
                 attempt_id_equal(&at->attempt, attempt);
     if (!held) {
+        MARK(confirmed_too_late);
         return ERR_STALE;
     }
     if (at->state == LEASE_LEASED) {
+        MARK(confirmed_twice);
         return at->rank == rank ? 0 : ERR_STALE;
     }
     if (!lease->granting) {
@@ -259,9 +271,13 @@ void lease_tick(struct lease *lease, uint64_t now_ms, struct lease_changes *out)
     out->count = 0;
     for (uint32_t i = 0; i < lease->count; i++) {
         const struct lease_slot *at = &lease->slots[i];
-        if (at->state == LEASE_RESERVED && at->until_ms <= now_ms) {
+        if (at->state == LEASE_RESERVED && at->until_ms <= now_ms &&
+            !BUG(reservation_stays, "a reservation ends with its time")) {
+            MARK(reservation_lapsed);
             slot_free(lease, i, out);
-        } else if (at->state == LEASE_LEASED && at->until_ms <= now_ms) {
+        } else if (at->state == LEASE_LEASED && at->until_ms <= now_ms &&
+                   !BUG(lease_stays, "a lease that nobody renews ends")) {
+            MARK(lease_lapsed);
             slot_end_lease(lease, i, out);
         }
         if (hold_is_timed(&lease->holds[i]) && lease->holds[i].until_ms <= now_ms) {

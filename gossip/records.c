@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 
 /* Linear probing over a table of pointers that is at most three quarters full. Whoever forgets an entry closes the gap
  * (Knuth, The Art of Computer Programming 6.4, algorithm R), so a probe ends at the first empty slot. Idents are hashes
@@ -177,10 +178,11 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
         error = entry_add(records, ident, count, &entry);
     } else {
         int order = record_version_compare(record.version, entry->record.version);
-        if (order < 0) {
+        if (order < 0 && !BUG(older_taken, "an older version never replaces a newer one")) {
             return ERR_STALE;
         }
         if (order == 0) {
+            MARK(same_version_again);
             return signed_bytes_equal(entry, envelope, count) ? ERR_STALE : ERR_CORRUPT;
         }
         error = entry_resize(records, entry, count);
@@ -188,7 +190,7 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
     if (error != 0) {
         return error;
     }
-    if (entry->published) {
+    if (entry->published && !BUG(digest_keeps, "a version that is replaced leaves the digest")) {
         digests_remove(records, entry); /* of the older version: it uses the hash kept in the entry */
     }
     memcpy(entry->envelope, envelope, count);

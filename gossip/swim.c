@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 
 #define NONE UINT16_MAX
 #define SELF (UINT16_MAX - 1) /* among accusers */
@@ -429,6 +430,7 @@ static void verify_start(struct swim *self, uint16_t index)
 static void suspect_confirm(struct swim *self, uint16_t index, uint16_t accuser)
 {
     if (accuser != NONE && accuser_add(&self->members[index], accuser)) {
+        MARK(suspicion_confirmed);
         queue_put(self, index, sends_limit(self));
         burst_want(self);
     }
@@ -437,7 +439,9 @@ static void suspect_confirm(struct swim *self, uint16_t index, uint16_t accuser)
 static void suspect_first_hand(struct swim *self, uint16_t index, struct swim_effects *out)
 {
     struct swim_member *member = &self->members[index];
-    if (member->state == SWIM_ALIVE) {
+    if (member->state == SWIM_ALIVE && BUG(dead_at_once, "nobody is declared dead without a suspicion")) {
+        member_set(self, index, SWIM_DEAD, member->incarnation, out);
+    } else if (member->state == SWIM_ALIVE) {
         member_set(self, index, SWIM_SUSPECT, member->incarnation, out);
         verify_start(self, index);
     }
@@ -485,6 +489,11 @@ static void refute(struct swim *self, const struct swim_rumour *rumour)
         return;
     }
     self->incarnation = rumour->incarnation + 1;
+    if (BUG(refuted_in_silence, "who is accused raises its incarnation")) {
+        self->incarnation--;
+        return;
+    }
+    MARK(accusation_refuted);
     self->announce_left = ANNOUNCEMENTS;
     burst_want(self);
     if (rumour->state == SWIM_SUSPECT) {
@@ -512,6 +521,7 @@ static void apply_rumour(struct swim *self, const struct swim_rumour *rumour, st
     }
     if (rumour_is_stale(member, rumour)) {
         if (state_rank(rumour->state) != member->state) {
+            MARK(stale_rumour_answered);
             queue_put(self, index, 2);
         }
         return;
@@ -546,6 +556,7 @@ static void apply_sender(struct swim *self, uint16_t index, uint64_t incarnation
             member_set(self, index, SWIM_ALIVE, incarnation, out);
         }
     } else if (member->state == SWIM_DEAD) {
+        MARK(the_dead_speak);
         urgent_want(self, index);
     }
 }
@@ -664,6 +675,7 @@ static void receive_ack(struct swim *self, uint16_t from, const struct swim_mess
     for (size_t i = 0; i < SWIM_RELAYS_MAX; i++) {
         struct swim_relay *relay = &self->relays[i];
         if (relay->used && relay->own_sequence == message->sequence && relay->target == from) {
+            MARK(helper_relayed_an_ack);
             relay->used = false;
             send_message(self, relay->requester, SWIM_ACK, relay->sequence, relay->target, false, out);
             return;
@@ -731,7 +743,8 @@ static void tick_suspects(struct swim *self, struct swim_effects *out)
     for (size_t i = suspects->count; i-- > 0;) {
         uint16_t index = suspects->items[i];
         struct swim_member *member = &self->members[index];
-        if (self->now_ms >= suspect_deadline_ms(self, member)) {
+        if (self->now_ms >= suspect_deadline_ms(self, member) &&
+            !BUG(suspect_for_ever, "a suspicion that nobody refutes ends with death")) {
             if (expired < SWIM_EXPIRE_MAX) {
                 expired++;
                 member_set(self, index, SWIM_DEAD, member->incarnation, out);
@@ -757,6 +770,7 @@ static void tick_relays(struct swim *self, struct swim_effects *out)
     for (size_t i = 0; i < SWIM_RELAYS_MAX; i++) {
         struct swim_relay *relay = &self->relays[i];
         if (relay->used && !relay->nacked && self->now_ms >= relay->nack_ms) {
+            MARK(helper_got_no_answer);
             relay->nacked = true;
             send_message(self, relay->requester, SWIM_NACK, relay->sequence, relay->target, false, out);
         }
@@ -830,6 +844,7 @@ static void probe_end(struct swim *self, struct swim_effects *out)
     }
     /* Lifeguard: not even a helper said a word, so it may be us. */
     if (self->probe_helpers > 0 && self->probe_nacks == 0) {
+        MARK(no_helper_said_a_word);
         health_add(self, 1);
     }
     suspect_first_hand(self, self->probe_target, out);
@@ -950,6 +965,7 @@ void swim_tick(struct swim *self, uint64_t now_ms, struct swim_effects *out)
     CHECK(now_ms >= self->now_ms);
     out->count = 0;
     if (now_ms > self->expected_ms && now_ms - self->expected_ms > self->period_ms) {
+        MARK(own_stall_noticed);
         shift(self, now_ms - self->expected_ms, now_ms);
         health_add(self, 1);
     }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/state.h"
 
@@ -88,6 +89,9 @@ static void put_claim(struct node_core *core, struct core_coordination *coordina
         pending->attempt.experiment = coordination->experiment;
         pending->term = term;
         coordination->claiming = true;
+        if (BUG(leads_before_disk, "a coordinator asks for nothing before its claim is on its disk")) {
+            core_coordinator_led(core, coordination->experiment, term);
+        }
     }
 }
 
@@ -101,6 +105,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     }
     coordination->claiming = false;
     if (election_claim_compare(coordination->election.highest, claim) > 0) {
+        MARK(claim_overtaken_on_its_way);
         return; /* overtaken on the way to the disk */
     }
     election_led(&coordination->election, claim);
@@ -119,6 +124,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     /* What this owner has obeyed counts too: its record may never have come, or have been lost with a disk. */
     struct election_claim fence = core_fence_get(core, experiment->id);
     if (!node_id_is_none(fence.node) && election_claim_compare(fence, coordination->election.highest) > 0) {
+        MARK(fence_ahead_of_claims);
         observe(core, coordination, fence, false);
     }
     if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
@@ -282,7 +288,9 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
         }
         bool is_self = node_id_equal(member->node, core->options.self);
         if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
-            if (core_node_lost(core, member->node, UINT64_MAX)) {
+            bool is_suspect = swim_state_of(&core->swim, member->node) == SWIM_SUSPECT;
+            if (core_node_lost(core, member->node, UINT64_MAX) ||
+                (is_suspect && BUG(lost_while_suspect, "a node that is only suspect has lost nothing yet"))) {
                 sight.away++;
             } else {
                 patience = patience == 0 ? patience_ms(core, experiment) : patience;
@@ -296,6 +304,7 @@ static struct attempt_sight look(struct node_core *core, const struct view_exper
         bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
         const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
         if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
+            MARK(restarted_owner_awaited);
             sight.unsure++; /* it was restarted and has not said yet what became of its workers; */
             sight.idle += !is_leased; /* ... on an old disk it never will */
             continue;
@@ -368,6 +377,7 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
     if (sight.completed == attempt->member_count) {
         put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
     } else if (view_trial_completed(trial) != NULL) {
+        MARK(duplicate_stopped);
         put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
@@ -379,6 +389,7 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
         avoid_losers(core, attempt);
         put_verdict(core, attempt, FACT_LOST, "a worker was lost");
     } else if (sight.failed > 0 && sight.stopped > 0) {
+        MARK(stop_missed_by_one);
         put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop, and another missed it");
     } else if (sight.failed > 0 && sight.unsure == 0 &&
                (sight.heard_since_failure || ended == attempt->member_count ||
@@ -390,8 +401,10 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
                core->now_ms - watch->stopped_ms >= stop_ms(experiment) && sight.unsure == 0) {
         put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
     } else if (is_idle) {
+        MARK(idle_attempt_judged);
         put_verdict(core, attempt, FACT_LOST, "a slot is not leased to it");
     } else if (view_trial_highest(trial) != attempt) {
+        MARK(lower_attempt_judged);
         put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
     } else {
         return true;
@@ -402,6 +415,9 @@ static bool judge(struct node_core *core, struct core_coordination *coordination
 static void renew(struct node_core *core, const struct core_coordination *coordination,
                   const struct view_attempt *attempt)
 {
+    if (BUG(lease_not_renewed, "the coordinator renews the leases of what runs")) {
+        return;
+    }
     struct message message = {.kind = MESSAGE_RENEW};
     message.u.lease.attempt = attempt->id;
     /* Leases are renewed by whichever coordinator the owner obeys; the attempt keeps its own name. */
@@ -426,7 +442,8 @@ static bool has_left(const struct node_core *core, node_id node)
  * id. What runs there goes on. */
 static bool minority_pauses(const struct node_core *core, const struct view_experiment *experiment)
 {
-    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY) {
+    if (experiment->config->on_partition != CONFIG_PARTITION_PAUSE_MINORITY ||
+        BUG(minority_starts, "with pause_minority the smaller side starts nothing")) {
         return false;
     }
     uint32_t alive = 0, total = 0;
@@ -465,6 +482,9 @@ static struct core_gang *find_gang(struct core_coordination *coordination, const
 
 static void gang_release(struct node_core *core, const struct core_gang *gang)
 {
+    if (BUG(gang_keeps, "a gang that gives up returns what it has reserved")) {
+        return;
+    }
     struct message message;
     for (uint32_t rank = 0; rank < gang->member_count; rank++) {
         bool asked = rank > 0 && node_id_equal(gang->members[rank].node, gang->members[rank - 1].node);
@@ -489,6 +509,7 @@ static void gang_unlink(struct core_coordination *coordination, struct core_gang
 static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                        const char *why)
 {
+    MARK(gang_gives_up);
     gang_unlink(coordination, gang);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
     if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL) {
@@ -528,10 +549,25 @@ static void gang_record(struct node_core *core, const struct view_experiment *ex
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
+        BUG(lineages_mixed, "a trial starts from its own checkpoints")) {
+        newest = core_replicas_newest(core, view_find_trial(experiment, 0));
+    }
     if (newest != NULL) {
+        MARK(resumed_from_checkpoint);
         fact.start_step = newest->step;
         fact.checkpoint = newest->blob;
         fact.checkpoint_bytes = newest->bytes;
+    }
+    const struct view_manifest *oldest = newest;
+    while (oldest != NULL && oldest->next != NULL &&
+           BUG(stale_start_step, "a further attempt starts from the newest checkpoint that can be reached")) {
+        oldest = oldest->next;
+        fact.start_step = oldest->step;
+        fact.checkpoint = oldest->blob;
+    }
+    if (newest != NULL && BUG(start_step_invented, "an attempt starts at the step of its checkpoint")) {
+        fact.start_step++;
     }
     uint8_t bytes[FACT_MEMBERS_MAX * 32 + 128];
     struct pack_writer writer;
@@ -587,6 +623,9 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
                            const struct core_gang *gang)
 {
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    if (BUG(gang_never_unwanted, "a gang gives up when its trial is done or its experiment cancelled")) {
+        return true;
+    }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         (gang->state == CORE_GANG_RESERVING && minority_pauses(core, experiment)) ||
         (trial != NULL && view_trial_completed(trial) != NULL)) {
@@ -615,6 +654,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
     if (!gang_is_wanted(core, experiment, gang)) {
+        MARK(gang_not_wanted_any_more);
         gang_abort(core, coordination, gang, "it is not wanted any more");
         return;
     }
@@ -689,6 +729,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
             unreachable |= !core_node_alive(core, gang->members[i].node);
         }
         if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
+            MARK(gang_loses_sight);
             /* Its workers may have begun over there: no verdict now, judge() knows when one may be given. */
             gang_unlink(coordination, gang);
             arena_give(&core->arena, gang, sizeof *gang);
@@ -945,6 +986,7 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
         return false;
     }
     watch->seen_pass = coordination->pass;
+    MARK(waits_after_losses);
     watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
     uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2) : CORE_LOST_WAIT_MS;
     return core->now_ms - watch->ended_ms < wait_ms;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 /* ---- effects -------------------------------------------------------------------------------------------------------- */
@@ -122,10 +123,12 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if (core->ticket_done == core->ticket && core->refused_count == 0) {
+    if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
+        BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
         pending_run(core, &pending);
         return;
     }
+    MARK(answer_waits_for_disk);
     struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
     if (kept != NULL) {
         kept->node = to;
@@ -173,6 +176,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
 {
     struct records_entry *entry = records_find(&core->records, pending->ident);
     if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        MARK(older_version_on_disk);
         return; /* a newer version has its own ticket */
     }
     entry->on_disk = true;
@@ -192,6 +196,7 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
 static void refuse(struct node_core *core, struct core_pending *pending)
 {
     TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    MARK(disk_refused);
     core->refused_count += !pending->is_retry;
     pending->next = core->refused;
     core->refused = pending;
@@ -242,6 +247,9 @@ static void persisted(struct node_core *core, const struct node_event *event)
     if (pending != NULL && !event->u.persisted.ok) {
         refuse(core, pending);
     } else if (pending != NULL) {
+        if (pending->is_retry) {
+            MARK(retried_after_refusal);
+        }
         core->refused_count -= pending->is_retry;
         if (pending->is_record) {
             record_on_disk(core, pending, event->u.persisted.signature);
@@ -348,6 +356,9 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
         core->counters.malformed++;
         return;
     }
+    if (BUG(fence_forgotten, "an owner that restarts still knows the highest term that it obeyed")) {
+        return;
+    }
     fence->claim = claim;
 }
 
@@ -355,6 +366,10 @@ static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t co
 
 static void after_put(struct node_core *core, const struct records_entry *entry)
 {
+    if (entry->record.kind == FACT_CONTROL && !core->started &&
+        BUG(cancel_forgotten, "a cancel that is on the disk is still known after a restart")) {
+        return;
+    }
     const struct view_member *writer = view_find_member(&core->view, entry->record.writer);
     struct fact_quarantine before = {0};
     if (writer != NULL && entry->record.kind == FACT_QUARANTINE) {
@@ -456,6 +471,7 @@ static void retry_refused(struct node_core *core)
                            ? entry == NULL || record_version_compare(entry->record.version, pending->version) != 0
                            : node_id_is_none(core_fence_get(core, pending->fenced).node);
         if (is_gone) {
+            MARK(refused_version_overtaken);
             core->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
@@ -481,6 +497,28 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
     core_send_after_disk(core, to, &message);
 }
 
+/* A coordinator that comes back with an old disk may judge again what it has judged, and its new word replaces its old one.
+ * A completed result must not un-happen by that: whoever holds it says it too, and of all verdicts the best counts. */
+static bool undoes_result(const struct node_core *core, const uint8_t *envelope, uint32_t count, struct fact_key *key,
+                          struct pack_writer *kept)
+{
+    struct record record;
+    struct fact_verdict fact;
+    if (!core->started || record_decode(envelope, count, &record) != 0 || record.kind != FACT_VERDICT ||
+        fact_verdict_read(&record, &fact) != 0 || fact.reason == FACT_COMPLETED) {
+        return false;
+    }
+    const struct records_entry *held = records_find(
+        &core->records, record_ident_of(record.writer, record.kind, record.key, record.key_bytes));
+    if (held == NULL || fact_verdict_read(&held->record, &fact) != 0 || fact.reason != FACT_COMPLETED) {
+        return false;
+    }
+    key->count = record.key_bytes;
+    memcpy(key->bytes, record.key, record.key_bytes);
+    fact_verdict_pack(kept, &fact);
+    return !kept->failed;
+}
+
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to)
 {
@@ -491,6 +529,18 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         return ERR_REFUSED;
     }
     struct records_entry *entry;
+    struct fact_key key;
+    struct pack_writer kept;
+    uint8_t kept_bytes[FACT_METRICS_BYTES_MAX + 256];
+    pack_writer_init(&kept, kept_bytes, sizeof kept_bytes);
+    bool is_undone = undoes_result(core, envelope, count, &key, &kept) &&
+                     !BUG(result_undone, "a result that is known never un-happens");
+    uint8_t altered[RECORD_ENVELOPE_BYTES_MAX];
+    if (BUG(relay_alters, "records are relayed byte for byte") && count < sizeof altered) {
+        memcpy(altered, envelope, count);
+        altered[count - 1] ^= 1;
+        envelope = altered;
+    }
     int error = records_put(&core->records, envelope, count, true, &entry);
     if (error == ERR_STALE && stored_to != NULL) {
         /* Held already. If it is not on the disk yet nothing is said: whoever waits asks again. */
@@ -513,6 +563,9 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         return error;
     }
     entry->on_disk = from_disk;
+    if (node_id_equal(entry->record.writer, core->options.self) && entry->record.version.boot > core->seen_boot) {
+        core->seen_boot = entry->record.version.boot;
+    }
     if (!from_disk) {
         (void)persist(core, entry);
         if (core_members_fans_out(core) && !core->syncing) { /* what a newcomer has to catch up with is news to it alone */
@@ -523,6 +576,10 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         }
     }
     after_put(core, entry);
+    if (is_undone) {
+        MARK(result_said_again);
+        (void)core_put(core, FACT_VERDICT, key, &kept);
+    }
     return 0;
 }
 
@@ -578,8 +635,29 @@ static void put_node(struct node_core *core)
     (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
 }
 
+/* An old disk or none: the mesh holds records of a later boot of this node than its disk knew of. What they say is
+ * adopted; what this node says from now on is under a boot above them, or nobody would ever take it. */
+static bool raise_boot(struct node_core *core)
+{
+    if (core->seen_boot < core->options.boot || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+        return false;
+    }
+    MARK(boot_raised);
+    core->options.boot = ((core->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
+    core->seq = 0;
+    return true;
+}
+
+static void restate(struct node_core *core)
+{
+    TRACE(&core->options.trace, "this node's disk is older than what the others have of it: begins a new boot");
+    put_node(core);
+    core_owner_restate(core);
+}
+
 static void start(struct node_core *core)
 {
+    (void)raise_boot(core);
     core->started = true;
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
@@ -777,6 +855,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
             TRACE(&core->options.trace, "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
             swim_shift(&core->swim, gap_ms);
             lease_shift(&core->lease, gap_ms);
+            MARK(stalled);
         }
     }
     if (event->wall_s > 0) {
@@ -784,9 +863,14 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     }
     step(core, event);
     if (core->started) {
-        core->lease.granting = !core->syncing && !core->leaving && !core->disk_full && !core->is_out &&
-                               !core_node_drained(core, core->options.self);
+        core->lease.granting = !core->leaving && !core->is_out && !core_node_drained(core, core->options.self);
+        core->lease.granting &=
+            !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
+        core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
         refresh_elections(core); /* the first experiment may just have come */
+        if (raise_boot(core)) {
+            restate(core);
+        }
         tick(core);
         settle(core);
         outbox_flush(core);
@@ -810,7 +894,8 @@ int node_core_find_token(const struct node_core *core, lease_token token)
 #ifdef SHOAL_BUGS
     uint8_t hash[16];
     (void)crypto_generichash(hash, sizeof hash, token.bytes, sizeof token.bytes, NULL, 0);
-    for (int i = 0; i < LEASE_SLOTS_MAX && (core->options.bugs & NODE_BUG_TOKEN_AFTER_RESTART) != 0; i++) {
+    for (int i = 0; i < LEASE_SLOTS_MAX && BUG(token_after_restart, "a token whose worker was not found after a restart is never valid again");
+         i++) {
         if (memcmp(core->bug_token_hashes[i], hash, sizeof hash) == 0) {
             return i;
         }

@@ -35,14 +35,6 @@ struct node_options {
     struct trace trace;
     void *memory; /* aligned to 16; the core's arena, kept until the core is done */
     size_t memory_bytes;
-    uint32_t bugs; /* tests only: bits of enum node_bug, deliberately broken rules; always 0 in the product */
-};
-
-/* Deliberately broken rules for tests/sim, compiled in only with -DSHOAL_BUGS. */
-enum node_bug {
-    NODE_BUG_TOKEN_AFTER_RESTART = 1, /* a token from before a restart is accepted though its worker was not found */
-    NODE_BUG_EQUAL_TERM = 2,          /* an owner obeys an equal term of a lower id */
-    NODE_BUG_GAP_NEVER_PULLED = 4,    /* a digest that differs is ignored */
 };
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/state.h"
 
@@ -391,6 +392,7 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         return true;
     }
     if (peer->refused_since_ms != 0) {
+        MARK(host_there_daemon_gone);
         return false; /* its host is there, so it is not a partition: wait for CORE_REFUSED_MS */
     }
     if (core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
@@ -411,8 +413,11 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         before += alive_then;
         together += died_near ? other->fell_silent : is_suspect && other->refused_since_ms == 0;
     }
-    if (together * 2 < before) {
+    if (together * 2 < before || BUG(no_patience, "what may run beyond a cut is waited for")) {
         return true;
+    }
+    if (core->now_ms - peer->died_ms >= patience_ms) {
+        MARK(patience_over);
     }
     return core->now_ms - peer->died_ms >= patience_ms;
 }
@@ -509,12 +514,10 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
     perform_swim(core);
     bool same = records_hash_equal(core->records.hash, message->hash);
     peer->synced |= same;
-#ifdef SHOAL_BUGS
-    if ((core->options.bugs & NODE_BUG_GAP_NEVER_PULLED) != 0) {
+    if (BUG(gap_never_pulled, "a digest that differs is followed by an exchange")) {
         peer->synced = true;
         return;
     }
-#endif
     core->digest_is_put_off &= !same;
     if (!same && (peer->digest_ms == 0 || core->now_ms - peer->digest_ms >= CORE_SYNC_PEER_MS) &&
         digest_may_go(core) && core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
@@ -627,6 +630,12 @@ static void sync_progress(struct node_core *core)
     }
     bool done = core->peer_count == 0 || (alive > 0 && synced == alive) ||
                 (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
+    if (done && alive == 0 && core->peer_count > 0) {
+        MARK(started_alone);
+    }
+    if (done && alive > 0 && synced < alive) {
+        MARK(started_out_of_step);
+    }
     if (done) {
         core->syncing = false;
         core->members_changed = true;

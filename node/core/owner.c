@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 /* ---- what this node says about its slots ------------------------------------------------------------------------------ */
@@ -56,7 +57,9 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
     const struct records_entry *before =
         records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
     struct fact_worker said;
-    if (before != NULL && fact_worker_read(&before->record, &said) == 0 && said.state == FACT_WORKER_ENDED) {
+    if (before != NULL && fact_worker_read(&before->record, &said) == 0 && said.state == FACT_WORKER_ENDED &&
+        !BUG(end_said_twice, "how a worker ended is said once")) {
+        MARK(end_said_before);
         return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
     }
     struct fact_worker fact = {.state = state,
@@ -123,6 +126,7 @@ static void lease_ended(struct node_core *core, uint32_t slot)
         worker_gone(core, slot, worker->end_reason, 0, NULL);
         break;
     case CORE_WORKER_PREPARING:
+        MARK(dropped_while_preparing);
         worker->is_dropped = true;
         (void)put_slot(core, slot);
         break;
@@ -180,6 +184,9 @@ static bool fence_is_affordable(const struct node_core *core, experiment_id expe
     for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
         count++;
     }
+    if (view_find_experiment(&core->view, experiment) == NULL) {
+        MARK(fence_ahead_of_experiment);
+    }
     return view_find_experiment(&core->view, experiment) != NULL ||
            count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
 }
@@ -191,18 +198,20 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     struct election_claim claim = message->u.lease.claim;
     struct election_claim fence = core_fence_get(core, attempt->experiment);
     int order = election_claim_compare(claim, fence);
-#ifdef SHOAL_BUGS
-    if ((core->options.bugs & NODE_BUG_EQUAL_TERM) != 0 && claim.term == fence.term) {
+    if (claim.term == fence.term && BUG(equal_term, "an owner refuses an equal term of a lower id")) {
         return true;
     }
-#endif
     bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
     if (!node_id_equal(claim.node, from) || (!is_maker && message->kind != MESSAGE_RENEW) || claim.term == 0 ||
         (claim.term > fence.term && claim.term - fence.term > ELECTION_TERM_JUMP_MAX)) {
         core->counters.malformed++;
         return false;
     }
+    if (order < 0 && BUG(lower_term, "an owner refuses a term below the highest that it obeyed")) {
+        return true;
+    }
     if (order < 0) {
+        MARK(stale_term_refused);
         core->counters.stale_refused++;
         answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
         return false;
@@ -383,6 +392,7 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
         return;
     }
     if (!worker->stop_sent) {
+        MARK(worker_asked_to_stop);
         worker->stop_sent = true;
         worker->end_reason = FACT_STOPPED;
         worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
@@ -419,7 +429,7 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     struct core_worker *worker = &core->workers[slot];
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
-    if (verdict != NULL) {
+    if (verdict != NULL && !BUG(kept_after_verdict, "a worker whose attempt has its verdict is ended")) {
         worker_end(core, slot, verdict->reason == FACT_STOPPED ? FACT_STOPPED : FACT_LOST);
         return;
     }
@@ -474,6 +484,7 @@ static void exited(struct node_core *core, const struct node_event *event)
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
     } else if (event->u.worker.killed) {
+        MARK(keep_ended_it);
         reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
@@ -578,6 +589,11 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->rank, event->u.adopt.token,
                                is_leased);
     worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
+    if (is_leased) {
+        MARK(worker_adopted);
+    } else {
+        MARK(worker_found_without_lease);
+    }
 
     /* What it last said of itself goes on: step, metrics, ports. */
     struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
@@ -650,6 +666,34 @@ void core_owner_start(struct node_core *core)
         } else {
             (void)put_slot(core, slot);
         }
+    }
+    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+        slot_is_gone(core, slot);
+    }
+}
+
+void core_owner_restate(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct view_slot *said = own_slot(core, slot);
+        struct core_worker *worker = &core->workers[slot];
+        bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
+        if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
+            const struct core_worker kept = *worker;
+            *worker = (struct core_worker){.attempt = said->attempt, .rank = (uint16_t)said->rank};
+            put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+            *worker = kept;
+        }
+        if (worker->phase == CORE_WORKER_RUNNING) {
+            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        }
+        if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
+            const attempt_id reserved = core->lease.slots[slot].attempt;
+            struct lease_changes changes = {0};
+            lease_release(&core->lease, &reserved, &changes);
+            perform_changes(core, &changes);
+        }
+        put_slot(core, slot);
     }
     for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
         slot_is_gone(core, slot);

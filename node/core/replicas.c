@@ -1,4 +1,5 @@
 #include "base/rendezvous.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
@@ -19,7 +20,8 @@ static void finish(struct node_core *core, const struct core_push *push)
     struct fact_manifest fact = {.blob = push->blob,
                                  .bytes = push->bytes,
                                  .holder_count = push->holder_count,
-                                 .durable = push->holder_count >= push->wanted,
+                                 .durable = push->holder_count >= push->wanted ||
+                                            BUG(durable_on_fewer, "a checkpoint is durable on as many disks as asked"),
                                  .has_metric = push->has_metric,
                                  .metric = push->metric};
     memcpy(fact.holders, push->holders, sizeof fact.holders);
@@ -123,7 +125,11 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     push->step = event->u.blob.step;
     push->blob = event->u.blob.blob;
     push->bytes = event->u.blob.bytes;
-    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas : 2;
+    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
+                                                               : FACT_HOLDERS_MAX; /* who knows how many it asked for */
+    if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
+        push->wanted = 2;
+    }
     push->has_metric = experiment != NULL && experiment->known && event->byte_count > 0 &&
                        view_metric(event->bytes, event->byte_count, "validation", experiment->config->metric,
                                    &push->metric) &&
@@ -134,7 +140,13 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     push->holder_count = 1;
     push->next = core->pushes;
     core->pushes = push;
-    if (!advance(core, push)) {
+    bool is_over = !advance(core, push);
+    if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
+        memcpy(push->holders + 1, push->asked, push->waiting_count * sizeof push->asked[0]);
+        push->holder_count += push->waiting_count;
+        is_over = true;
+    }
+    if (is_over) {
         finish(core, push);
         push_drop(core, push);
     }
@@ -143,7 +155,7 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
 void core_replicas_stopped(struct node_core *core, const attempt_id *attempt)
 {
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        if (!push->is_repair && attempt_id_equal(&push->attempt, attempt)) {
+        if (!push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt)) {
             finish(core, push);
         }
     }
@@ -291,6 +303,9 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             return;
         }
         bool is_kept = event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX;
+        if (!event->u.blob.ok) {
+            MARK(copy_refused);
+        }
         if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
         }
@@ -349,6 +364,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     push->bytes = united.bytes;
     push->has_metric = united.has_metric;
     push->metric = united.metric;
+    MARK(checkpoint_repaired);
     push->is_repair = true;
     push->wanted = wanted;
     push->holder_count = count;

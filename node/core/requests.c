@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/state.h"
 
@@ -56,6 +57,9 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* as core_replicas does for its code */
     node_id peer = candidates[(ack->tries++ / 2) % count];
     if (!node_id_equal(peer, ack->peer)) {
+        if (!node_id_is_none(ack->peer)) {
+            MARK(another_second_node_asked);
+        }
         ack->peer = peer;
         ack->pushed = hash256_is_none(ack->blob);
         ack->pushed_too = hash256_is_none(ack->blob_too);
@@ -83,6 +87,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
         return true;
     }
     bool second = !node_id_is_none(ack->peer) && ack->pushed && ack->pushed_too && ack->record_stored;
+    second |= !node_id_is_none(ack->peer) && BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
     }
@@ -103,6 +108,9 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
                    "It could not be written to this node's disk in time and may still begin later: make room in the "
                    "data directory, and look at `shoal ls` before you try again.");
     } else {
+        if (is_alone) {
+            MARK(acknowledged_on_one);
+        }
         core_reply(core, client, 0, is_alone ? 1 : 2, "");
         core->out->items[core->out->count - 1].u.reply.already = already;
     }
@@ -128,6 +136,7 @@ void core_requests_stored(struct node_core *core, node_id from, const struct mes
         next = ack->next;
         if (node_id_equal(ack->peer, from) && record_ident_equal(ack->ident, message->u.stored.ident) &&
             record_version_compare(message->u.stored.version, ack->version) >= 0) {
+            MARK(second_node_has_stored);
             ack->record_stored = true;
             (void)ack_settle(core, ack);
         }
@@ -178,6 +187,7 @@ static struct core_ack *ack_append(struct node_core *core, uint64_t client, reco
     ack->blob = blob;
     ack->blob_too = blob_too;
     ack->until_ms = core->now_ms + CORE_ACK_MS;
+    ack->on_disk = BUG(acknowledged_before_disk, "what is acknowledged is on the disk of the node that says so");
     ack->next = core->acks;
     core->acks = ack;
     return ack;
@@ -228,6 +238,7 @@ static void submit(struct node_core *core, const struct node_event *event)
     const struct records_entry *entry =
         records_find(&core->records, record_ident_of(submitter, FACT_EXPERIMENT, key.bytes, key.count));
     if (entry != NULL) {
+        MARK(submit_repeated);
         /* A retry, here or at another node than before: what was put is answered for again, not written again. */
         struct core_ack *ack = ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
                                           event->u.request.config_text);

@@ -300,6 +300,7 @@ struct node_core {
 
     uint64_t secrets;      /* given out so far in this boot */
     uint64_t seq;          /* of own records in this boot */
+    uint64_t seen_boot;    /* the newest in an own record that was taken in, from the disk or from others */
     uint64_t ticket;       /* last given out */
     uint64_t ticket_done;  /* all up to here are on disk, or refused */
     struct core_pending *pending_first, *pending_last;
@@ -425,6 +426,7 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
 /* ---- owner.c ---- */
 
 void core_owner_start(struct node_core *core);
+void core_owner_restate(struct node_core *core); /* says anew what its slots hold, under another boot */
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message);
 void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
 void core_owner_worker_event(struct node_core *core, const struct node_event *event);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/probe.h"
 #include "gossip/lease.h"
 #include "train/search.h"
 
@@ -160,6 +161,10 @@ static struct view_attempt *attempt_row(struct view *view, struct view_trial *tr
     struct view_attempt **link = &trial->attempts;
     while (*link != NULL && attempt_id_compare_order(&(*link)->id, id) < 0) {
         link = &(*link)->next;
+    }
+    bool is_new = *link == NULL || attempt_id_compare_order(&(*link)->id, id) != 0;
+    if (is_new && BUG(fold_in_arrival_order, "the fold does not depend on the order of records")) {
+        link = &trial->attempts;
     }
     if (*link != NULL && attempt_id_compare_order(&(*link)->id, id) == 0) {
         return *link;
@@ -859,7 +864,10 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     uint32_t failures = 0;
     for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
         const struct view_verdict *verdict = view_attempt_verdict(attempt);
-        failures += verdict != NULL && verdict->reason == FACT_FAILED;
+        failures += verdict != NULL && verdict->reason == FACT_FAILED &&
+                    !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
+        failures += verdict != NULL && verdict->reason == FACT_LOST &&
+                    BUG(losses_counted, "only the program's own failures count against max_restarts");
     }
     return failures;
 }
@@ -990,7 +998,8 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 bool view_experiment_cancelled(const struct view_experiment *experiment)
 {
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
-        if (control->fact.cancelled) {
+        if (control->fact.cancelled && (control->fact.lamport == 0 ||
+                                        !BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"))) {
             return true;
         }
     }

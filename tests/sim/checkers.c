@@ -4,17 +4,19 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/state.h"
+#include "base/rendezvous.h"
+#include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
-#include "tests/sim/world.h"
 
-#define TOKENS_MAX 512   /* the latest of each node */
 #define TOKENS_TRIED 24  /* of them are tried again every time */
-#define ATTEMPTS_MAX 128 /* of one trial */
 #define SETTLE_MS 5500   /* "within 5 s", and one commit */
 #define MEET_MS 30000
 #define CLAIMS_FROM_MS 15000
 #define CLAIMS_MAX 2 /* of one experiment without faults, from then on */
+#define MINORITY_MS 6000 /* what was begun before may still be recorded */
+#define CALM_MS 20000    /* after the last fault: all have found each other again */
+#define STEADY_MS 4000
+#define ASKED_MS 10000   /* who has asked claims soon or asks again */
 #define ELECT_MS 45000   /* a node on an old disk that hears nobody waits 30 s before it coordinates */
 
 const char *const checkers_premise_names[PREMISE_COUNT] = {
@@ -25,21 +27,37 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
+    [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
     [PREMISE_3_LOST_ONE] = "3: a holder of an acknowledged submit was lost for ever",
     [PREMISE_4_RESULT_SPREAD] = "4: at the heal a result was on some nodes only",
     [PREMISE_4_RESULT_KEPT] = "4: a node was asked for a result that it knew",
     [PREMISE_5_SAME_STATE] = "5: heal and quiet on two or more nodes",
+    [PREMISE_6_REFOLDED] = "6: a node's records were folded in another order",
+    [PREMISE_6_UNKNOWN_KIND] = "6: a node got a record of a kind that it does not know",
     [PREMISE_7_RESTART] = "7: a disk was read back",
     [PREMISE_7_STORED] = "7: a node said that it stored a record",
     [PREMISE_8_FINISHED] = "8: an experiment was live at the heal",
     [PREMISE_8_ALONE] = "8: ... and one node was left",
     [PREMISE_9_ONCE] = "9: an attempt of a trial without other attempts",
     [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
+    [PREMISE_9_LOST] = "9: an attempt that ran is called lost",
+    [PREMISE_9_ENDED] = "9: a worker was ended after its attempt's verdict",
+    [PREMISE_9_MINORITY] = "9: a minority that is to pause",
+    [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
+    [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
     [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
     [PREMISE_10_RAN] = "10: ... and had run some of it",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
+    [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
+    [PREMISE_12_LED] = "12: a coordinator asked an owner",
     [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",
+    [PREMISE_12_FENCE] = "12: a fence was read back after a restart",
     [PREMISE_12_ONE_COORDINATOR] = "12: stable long enough, with a live experiment",
+    [PREMISE_13_RESERVED] = "13: a slot was reserved",
+    [PREMISE_13_LEASED] = "13: a lease was looked at",
+    [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
+    [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
+    [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",
 };
 
 const char *checkers_invariant_text(int number)
@@ -50,50 +68,21 @@ const char *checkers_invariant_text(int number)
         [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
         [4] = "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
+        [6] = "the fold is commutative, associative and idempotent, unknown kinds included",
         [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
         [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
-        [10] = "a delete starts nothing once known, stops all and never un-happens",
-        [11] = "a checkpoint called durable is on the disks that the record names, and restores the step that it says",
+        [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen",
+        [11] = "a checkpoint called durable is on as many disks as asked, a trial goes on from its own newest one, "
+               "and it restores the step that it says",
         [12] = "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
                "hand-overs without faults are bounded",
-        [15] = "the same seed gives the same trace",
+        [13] = "no reservation and no lease outlives its time",
+        [14] = "a reachable, unpaused node is not declared dead; a dead one is known dead everywhere in 8 s",
+        [15] = "the same seed gives the same trace; messages per node and second stay under a cap",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }
-
-struct token {
-    lease_token token;
-    uint32_t slot;
-    attempt_id attempt;
-    bool is_revoked;
-};
-
-struct trial {
-    uint32_t attempt_count, failure_count;
-    attempt_id attempts[ATTEMPTS_MAX];
-    bool has_run[ATTEMPTS_MAX]; /* a worker was started */
-    attempt_id failed_last;
-    uint32_t failed_on; /* bits: nodes where a process of it failed by itself */
-};
-
-struct checkers {
-    uint64_t premises[PREMISE_COUNT];
-    uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
-    struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
-    struct election_claim answered[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];
-    struct election_claim leased[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* in this life */
-    attempt_id slot_attempt[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
-    uint32_t results[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* bits: trials known as completed, in this life */
-    struct trial trials[PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
-    uint32_t claims[PLAN_EXPERIMENTS_MAX];
-    uint32_t ran[PLAN_NODES_MAX]; /* bits: experiments of which it ever started a worker */
-    bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
-    uint64_t last_own_ms;
-    uint64_t apart_ms; /* after the heal: when two of the core did not see each other yet */
-    const uint8_t *sent_bytes; /* walked already */
-    uint64_t sent_step;
-};
 
 struct checkers *checkers_new(void)
 {
@@ -116,26 +105,6 @@ const uint64_t *checkers_premises(const struct checkers *checkers)
     return checkers->premises;
 }
 
-static void met(struct sim *sim, enum checkers_premise premise)
-{
-    sim->checkers->premises[premise]++;
-}
-
-static int experiment_index(const struct sim *sim, experiment_id id)
-{
-    for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
-        if (experiment_id_equal(sim->plan.experiments[i].id, id)) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
-static bool in_core(const struct sim *sim, int node)
-{
-    return (sim->plan.core >> node & 1) != 0;
-}
-
 /* ---- 1 and 2: tokens ------------------------------------------------------------------------------------------------ */
 
 void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect)
@@ -145,6 +114,13 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
     if (sim->nodes[node].processes[slot].is_alive) {
         sim_fail(sim, 1, "n%d starts trial %u in slot %u, where the process of trial %u still lives", node,
                  effect->u.worker.attempt.trial, slot, sim->nodes[node].processes[slot].attempt.trial);
+        return;
+    }
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, effect->u.worker.attempt.experiment);
+    if (seen != NULL && view_experiment_cancelled(seen)) {
+        sim_fail(sim, 10, "n%d starts trial %u though it knows that the experiment is cancelled", node,
+                 effect->u.worker.attempt.trial);
         return;
     }
     lease_token token = effect->u.worker.token;
@@ -161,7 +137,7 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
             }
         }
     }
-    int experiment = experiment_index(sim, effect->u.worker.attempt.experiment);
+    int experiment = checkers_experiment(sim, effect->u.worker.attempt.experiment);
     checkers->ran[node] |= 1u << experiment;
     if (core_is_deleted(sim->nodes[node].core, effect->u.worker.attempt.experiment)) {
         sim_fail(sim, 10, "n%d starts a worker of experiment %d, which it knows to be deleted", node, experiment);
@@ -185,7 +161,7 @@ void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt
         if (token->slot == slot && attempt_id_equal(&token->attempt, attempt) && !token->is_revoked) {
             token->is_revoked = true;
             if (sim->nodes[node].processes[slot].is_alive) {
-                met(sim, PREMISE_1_ZOMBIE);
+                checkers_met(sim, PREMISE_1_ZOMBIE);
             }
         }
     }
@@ -205,7 +181,7 @@ void checkers_tokens(struct sim *sim, int node)
             sim_fail(sim, 1, "n%d takes the worker of slot %u for that of slot %d", node, slot, found);
         }
         if (found >= 0) {
-            met(sim, PREMISE_1_WORKER_ACCEPTED);
+            checkers_met(sim, PREMISE_1_WORKER_ACCEPTED);
         }
     }
     for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
@@ -219,7 +195,7 @@ void checkers_tokens(struct sim *sim, int node)
         if (!token->is_revoked) {
             continue;
         }
-        met(sim, PREMISE_2_REVOKED);
+        checkers_met(sim, PREMISE_2_REVOKED);
         if (node_core_find_token(core, token->token) >= 0) {
             sim_fail(sim, 2, "n%d accepts the token of trial %u attempt %u in slot %u, which was revoked", node,
                      token->attempt.trial, token->attempt.number, token->slot);
@@ -251,10 +227,10 @@ void checkers_on_adopted(struct sim *sim, int node)
                              record_decode(entry->bytes, entry->byte_count, &record) == 0 &&
                              fact_slot_read(&record, &fact) == 0 && fact.state == LEASE_LEASED &&
                              attempt_id_equal(&fact.attempt, &token->attempt);
-            met(sim, PREMISE_1_ADOPTED);
+            checkers_met(sim, PREMISE_1_ADOPTED);
             token->is_revoked = token->is_revoked && !is_leased;
         } else if (!token->is_revoked) {
-            met(sim, PREMISE_2_NOT_FOUND);
+            checkers_met(sim, PREMISE_2_NOT_FOUND);
             token->is_revoked = true;
         }
     }
@@ -270,9 +246,33 @@ static void learn_result(struct sim *sim, int node, const struct record *record)
         fact.reason != FACT_COMPLETED) {
         return;
     }
-    int experiment = experiment_index(sim, attempt.experiment);
+    int experiment = checkers_experiment(sim, attempt.experiment);
     if (experiment >= 0 && attempt.trial < PLAN_TRIALS_MAX) {
         sim->checkers->results[node][experiment] |= 1u << attempt.trial;
+    }
+}
+
+/* For whoever reads the trace: what the node believes of the experiment's trials and of all slots. */
+static void trace_beliefs(struct sim *sim, int node, const struct view_experiment *experiment)
+{
+    const struct view *view = &sim->nodes[node].core->view;
+    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+        const struct view_trial *trial = view_find_trial(experiment, i);
+        SIM_TRACE(sim, node, "trial %u is %s", i, view_trial_state_name(view_trial_state(experiment, i)));
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            const struct view_verdict *verdict = view_attempt_verdict(a);
+            SIM_TRACE(sim, node, "  attempt %u term %llu of n%d, %sassigned: %s", a->id.number,
+                      (unsigned long long)a->id.term, sim_find_node(sim, a->id.coordinator), a->assigned ? "" : "not ",
+                      verdict != NULL ? fact_reason_name(verdict->reason) : "no verdict");
+        }
+    }
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
+        for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
+            const struct view_slot *held = &member->slots[slot];
+            SIM_TRACE(sim, node, "%s slot %u: state %u, experiment %d trial %u attempt %u", member->name, slot, held->state,
+                      checkers_experiment(sim, held->attempt.experiment), held->attempt.trial, held->attempt.number);
+        }
     }
 }
 
@@ -288,8 +288,11 @@ static void check_results(struct sim *sim, int node, const uint32_t wanted[PLAN_
             if ((wanted[e] >> t & 1) == 0) {
                 continue;
             }
-            met(sim, PREMISE_4_RESULT_KEPT);
+            checkers_met(sim, PREMISE_4_RESULT_KEPT);
             if (experiment == NULL || view_trial_state(experiment, t) != VIEW_TRIAL_COMPLETED) {
+                if (experiment != NULL) {
+                    trace_beliefs(sim, node, experiment);
+                }
                 sim_fail(sim, 4, "n%d does not show trial %u of experiment %u as completed: %s", node, t, e, why);
             }
         }
@@ -298,11 +301,38 @@ static void check_results(struct sim *sim, int node, const uint32_t wanted[PLAN_
 
 /* ---- 9 and 11, 12: what records say --------------------------------------------------------------------------------- */
 
+/* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
+static void check_start_step(struct sim *sim, int node, const struct record *record, const attempt_id *attempt)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
+    struct fact_attempt fact;
+    if (fact_attempt_read(record, &fact) != 0) {
+        sim_fail(sim, 11, "n%d writes an attempt that does not decode", node);
+        return;
+    }
+    for (const struct view_manifest *saved = trial != NULL ? trial->manifests : NULL; saved != NULL; saved = saved->next) {
+        for (uint32_t i = 0; i < saved->holder_count; i++) {
+            bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
+                                swim_state_of(&core->swim, saved->holders[i]) == SWIM_ALIVE;
+            if (is_reachable && saved->step > fact.start_step) {
+                sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu", node,
+                         attempt->number, attempt->trial, (unsigned long long)fact.start_step,
+                         sim_find_node(sim, saved->holders[i]), (unsigned long long)saved->step);
+            }
+        }
+    }
+    if (fact.start_step > 0) {
+        checkers_met(sim, PREMISE_11_RESUMED);
+    }
+}
+
 static void on_attempt(struct sim *sim, int node, const struct record *record)
 {
     attempt_id attempt;
     int experiment;
-    if (fact_key_read_attempt(record, &attempt) != 0 || (experiment = experiment_index(sim, attempt.experiment)) < 0 ||
+    if (fact_key_read_attempt(record, &attempt) != 0 || (experiment = checkers_experiment(sim, attempt.experiment)) < 0 ||
         attempt.trial >= PLAN_TRIALS_MAX) {
         sim_fail(sim, 9, "n%d assigns something that is no trial", node);
         return;
@@ -313,7 +343,7 @@ static void on_attempt(struct sim *sim, int node, const struct record *record)
             return; /* written once more */
         }
     }
-    met(sim, trial->attempt_count == 0 ? PREMISE_9_ONCE : PREMISE_9_REPEATED);
+    checkers_met(sim, trial->attempt_count == 0 ? PREMISE_9_ONCE : PREMISE_9_REPEATED);
     for (uint32_t i = 0; i < trial->attempt_count; i++) {
         const struct view_attempt *other = view_find_attempt(&sim->nodes[node].core->view, &trial->attempts[i]);
         const struct view_verdict *verdict = other != NULL ? view_attempt_verdict(other) : NULL;
@@ -329,6 +359,92 @@ static void on_attempt(struct sim *sim, int node, const struct record *record)
     if (trial->attempt_count < ATTEMPTS_MAX) {
         trial->attempts[trial->attempt_count++] = attempt;
     }
+    uint64_t minority_ms = sim->checkers->watch.minority_ms[node];
+    if (sim->plan.experiments[experiment].pauses_minority && minority_ms != 0) {
+        checkers_met(sim, PREMISE_9_MINORITY);
+        if (sim->now_ms - minority_ms > MINORITY_MS && checkers_in_minority(sim, node)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u, though its side has been the smaller one for %llu ms",
+                     node, attempt.number, attempt.trial, (unsigned long long)(sim->now_ms - minority_ms));
+        }
+    }
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, attempt.experiment);
+    const struct view_trial *row = view_find_trial(seen, attempt.trial);
+    for (const struct view_attempt *a = row != NULL ? row->attempts : NULL; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL && !attempt_id_equal(&a->id, &attempt)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u beside attempt %u, which it believes to run", node,
+                     attempt.number, attempt.trial, a->id.number);
+        }
+    }
+    if (view_experiment_cancelled(seen) || view_experiment_paused(seen)) {
+        sim_fail(sim, 10, "n%d makes attempt %u of trial %u though it knows that the experiment is cancelled or paused", node,
+                 attempt.number, attempt.trial);
+    }
+    check_start_step(sim, node, record, &attempt);
+}
+
+/* What is silent for `node` and may run on: a machine that it cannot reach and that does not refuse. */
+static bool is_silent(const struct sim *sim, int node, int other)
+{
+    return !network_both_ways(sim, node, other);
+}
+
+/* At least half of the mesh fell silent together: then it may be us who are cut off, and what runs there is waited for. */
+static bool must_be_patient(const struct sim *sim, int node, const struct core_peer *lost)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t silent = 0, others = 1;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        int other = sim_find_node(sim, peer->id);
+        /* Whom it only heard to be dead, from others who live, says nothing of who is cut off. */
+        bool is_absent = (peer->state == SWIM_DEAD && peer->fell_silent) || peer->state == SWIM_SUSPECT;
+        bool is_old = peer->state == SWIM_DEAD && (peer->died_ms + CORE_TOGETHER_MS / 2 < lost->died_ms ||
+                                                   lost->died_ms + CORE_TOGETHER_MS / 2 < peer->died_ms);
+        if (is_absent && !is_old && peer->refused_since_ms == 0 && is_silent(sim, node, other)) {
+            silent++;
+        } else if (peer->state != SWIM_LEFT && peer->state != SWIM_UNKNOWN) {
+            others++;
+        }
+    }
+    return silent > others && core->now_ms - lost->died_ms < CORE_PATIENCE_MS && lost->refused_since_ms == 0;
+}
+
+/* Every repetition has a cause that the writer of the verdict can name. */
+static void check_loss(struct sim *sim, int node, const attempt_id *id, const char *why)
+{
+    if (strstr(why, "a node died") == NULL && strstr(why, "a worker was lost") == NULL) {
+        return; /* its gang never became complete, or its slots say that they are not leased to it */
+    }
+    const struct node_core *core = sim->nodes[node].core;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id->experiment);
+    const struct view_trial *trial = view_find_trial(experiment, id->trial);
+    bool has_cause = attempt == NULL || !attempt->assigned || view_trial_highest(trial) != attempt;
+    bool must_wait = false;
+    for (uint32_t rank = 0; !has_cause && rank < attempt->member_count; rank++) {
+        const struct fact_assignment *member = &attempt->members[rank];
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        const struct view_member *owner = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = owner != NULL ? view_member_slot(owner, member->slot) : NULL;
+        bool is_self = node_id_equal(member->node, sim->nodes[node].id);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, member->node);
+        has_cause |= worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST;
+        has_cause |= slot == NULL || slot->state != LEASE_LEASED || !attempt_id_equal(&slot->attempt, id);
+        bool is_away = state != SWIM_ALIVE && state != SWIM_SUSPECT;
+        const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
+        if (is_away && peer != NULL && state == SWIM_DEAD && must_be_patient(sim, node, peer)) {
+            must_wait = true;
+        } else {
+            has_cause |= is_away;
+        }
+    }
+    if (!has_cause && must_wait) {
+        sim_fail(sim, 9, "n%d calls attempt %u of trial %u lost, though most nodes fell silent together and it may run on",
+                 node, id->number, id->trial);
+    } else if (!has_cause) {
+        sim_fail(sim, 9, "n%d calls attempt %u of trial %u lost, and no record nor silence says why", node, id->number,
+                 id->trial);
+    }
 }
 
 static void on_verdict(struct sim *sim, int node, const struct record *record)
@@ -337,7 +453,7 @@ static void on_verdict(struct sim *sim, int node, const struct record *record)
     attempt_id attempt;
     int experiment;
     if (fact_verdict_read(record, &fact) != 0 || fact_key_read_attempt(record, &attempt) != 0 ||
-        (experiment = experiment_index(sim, attempt.experiment)) < 0) {
+        (experiment = checkers_experiment(sim, attempt.experiment)) < 0) {
         return;
     }
     const struct plan_experiment *plan = &sim->plan.experiments[experiment];
@@ -346,8 +462,15 @@ static void on_verdict(struct sim *sim, int node, const struct record *record)
     for (uint32_t i = 0; i < trial->attempt_count; i++) {
         has_run |= trial->has_run[i] && attempt_id_equal(&trial->attempts[i], &attempt);
     }
+    if (has_run && fact.reason == FACT_LOST) {
+        checkers_met(sim, PREMISE_9_LOST);
+        check_loss(sim, node, &attempt, fact.why);
+    }
     bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
-    if (sim->plan.fault_count == 0 && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
+    /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */
+    bool is_gang = strstr(fact.why, "not confirmed") != NULL;
+    if (sim->plan.fault_count == 0 && !is_gang &&
+        (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
         sim_fail(sim, 9, "without any fault n%d calls attempt %u of trial %u %s: %s", node, attempt.number, attempt.trial,
                  fact_reason_name(fact.reason), fact.why);
     } else if (fact.reason == FACT_FAILED && !may_fail) {
@@ -361,7 +484,13 @@ static void on_manifest(struct sim *sim, int node, const struct record *record)
     if (fact_manifest_read(record, &fact) != 0 || !fact.durable) {
         return;
     }
-    met(sim, PREMISE_11_DURABLE);
+    checkers_met(sim, PREMISE_11_DURABLE);
+    attempt_id attempt;
+    int experiment = fact_key_read_attempt(record, &attempt) == 0 ? checkers_experiment(sim, attempt.experiment) : -1;
+    if (experiment < 0 || fact.holder_count < sim->plan.experiments[experiment].replicas) {
+        sim_fail(sim, 11, "n%d calls a checkpoint durable that is on %u disks; more are asked for", node,
+                 fact.holder_count);
+    }
     const struct worker_blob *blob = workers_blob(sim, fact.blob);
     for (uint32_t i = 0; i < fact.holder_count; i++) {
         int holder = sim_find_node(sim, fact.holders[i]);
@@ -374,14 +503,14 @@ static void on_manifest(struct sim *sim, int node, const struct record *record)
 static void obey(struct sim *sim, int node, const attempt_id *attempt,
                  struct election_claim highest[PLAN_EXPERIMENTS_MAX])
 {
-    int experiment = experiment_index(sim, attempt->experiment);
+    int experiment = checkers_experiment(sim, attempt->experiment);
     if (experiment < 0) {
         return;
     }
     struct election_claim claim = {attempt->term, attempt->coordinator};
     struct election_claim *held = &highest[experiment];
     if (!node_id_is_none(held->node) && !node_id_equal(held->node, claim.node)) {
-        met(sim, PREMISE_12_OBEYED);
+        checkers_met(sim, PREMISE_12_OBEYED);
     }
     if (!node_id_is_none(held->node) && election_claim_compare(claim, *held) < 0) {
         sim_fail(sim, 12, "n%d obeys term %llu of n%d for experiment %d after term %llu of n%d", node,
@@ -406,25 +535,102 @@ static void on_slot(struct sim *sim, int node, const struct record *record)
     *last = fact.attempt;
 }
 
+/* Who claims while the incumbent lives has not looked, or not asked. */
+static void check_claim(struct sim *sim, int node, uint32_t index)
+{
+    node_id held_by = sim->checkers->watch.incumbent[node][index];
+    int incumbent = node_id_is_none(held_by) ? -1 : sim_find_node(sim, held_by);
+    bool is_new = sim->now_ms < sim->checkers->watch.incumbent_ms[node][index] + STEADY_MS;
+    if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE]) {
+        return; /* nobody to miss; or it led itself in an earlier life */
+    }
+    const struct view_experiment *seen =
+        view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[index].id);
+    for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
+        if (node_id_equal(claim->writer, held_by) && claim->fact.released) {
+            return; /* drained, it has handed over */
+        }
+    }
+    bool is_calm = sim->now_ms >= sim->shaken_until_ms + CALM_MS;
+    bool had_peer = false;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        const struct core_peer *peer = core_find_peer(sim->nodes[node].core, sim->nodes[other].id);
+        had_peer |= other != incumbent && other != node && sim->checkers->watch.knew_alive[node][other] && peer != NULL &&
+                    peer->state == SWIM_ALIVE && peer->up_since_ms + STEADY_MS < sim->nodes[node].core->now_ms;
+    }
+    uint64_t asked_ms = sim->checkers->watch.asked_ms[node][incumbent];
+    bool is_long_ago = sim->now_ms > asked_ms + ASKED_MS && sim->now_ms > sim->nodes[node].calm_from_ms + ASKED_MS;
+    if (had_peer && !sim->plan.blurs_time && (asked_ms == 0 || is_long_ago)) {
+        sim_fail(sim, 12, "n%d claims experiment %u and has not asked who still hears n%d", node, index, incumbent);
+    }
+    if (!sim_runs(sim, incumbent) || sim->plan.blurs_time) {
+        return;
+    }
+    const struct node_core *core = sim->nodes[incumbent].core;
+    const struct core_coordination *held = core_find_coordination(core, sim->plan.experiments[index].id);
+    if (is_calm && held != NULL && held->election.state == ELECTION_LEADING) {
+        sim_fail(sim, 12, "n%d claims experiment %u though n%d coordinates it and can be reached by all", node, index,
+                 incumbent);
+    }
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        bool is_witness = other != node && other != incumbent && sim_runs(sim, other) && !sim->plan.has[FAULT_LOSS] &&
+                          network_is_steady(sim, node, other, STEADY_MS) && network_is_steady(sim, incumbent, other, STEADY_MS) &&
+                          sim->nodes[node].calm_from_ms + STEADY_MS <= sim->now_ms &&
+                          sim->nodes[other].calm_from_ms + STEADY_MS <= sim->now_ms &&
+                          sim->nodes[incumbent].calm_from_ms + STEADY_MS <= sim->now_ms &&
+                          swim_state_of(&sim->nodes[other].core->swim, sim->nodes[incumbent].id) == SWIM_ALIVE &&
+                          swim_state_of(&sim->nodes[node].core->swim, sim->nodes[other].id) == SWIM_ALIVE;
+        if (is_witness && held != NULL && held->election.state == ELECTION_LEADING) {
+            sim_fail(sim, 12, "n%d claims experiment %u though n%d, which it can ask, hears the coordinator n%d", node, index,
+                     other, incumbent);
+        }
+    }
+}
+
 static void on_claim(struct sim *sim, int node, const struct record *record)
 {
     struct fact_claim fact;
     experiment_id id;
     int experiment;
     if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0 ||
-        (experiment = experiment_index(sim, id)) < 0) {
+        (experiment = checkers_experiment(sim, id)) < 0) {
         return;
     }
     if (fact.released) { /* a drained node hands over: for as long as a fault's, the time without a coordinator is right */
         sim->unstable_until_ms = sim->now_ms > sim->unstable_until_ms ? sim->now_ms : sim->unstable_until_ms;
         return;
     }
+    check_claim(sim, node, (uint32_t)experiment);
     if (sim->now_ms < CLAIMS_FROM_MS) {
         return; /* while the mesh comes up, nodes disagree for a moment about who has been up for long enough */
     }
     if (++sim->checkers->claims[experiment] > CLAIMS_MAX && sim->plan.fault_count == 0) {
         sim_fail(sim, 12, "without any fault n%d makes claim %u of experiment %d", node,
                  sim->checkers->claims[experiment], experiment);
+    }
+}
+
+/* How a worker ended is said once: whoever has heard it has acted on it. */
+static void on_worker(struct sim *sim, int node, const struct record *record)
+{
+    const struct disk_entry *entry =
+        disk_find(&sim->nodes[node].disk, record_ident_of(record->writer, record->kind, record->key, record->key_bytes));
+    struct record before;
+    struct fact_worker fact;
+    if (entry != NULL && entry->is_stored && record_version_compare(entry->version, entry->seen) == 0 &&
+        record_decode(entry->bytes, entry->byte_count, &before) == 0 && fact_worker_read(&before, &fact) == 0 && fact.state == FACT_WORKER_ENDED) {
+        sim_fail(sim, 4, "n%d says again what became of a worker, though its end is on its disk", node);
+    }
+}
+
+static void learn_cancel(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_control fact;
+    experiment_id id;
+    int experiment;
+    if (fact_control_read(record, &fact) == 0 && fact.cancelled && fact_key_read_experiment(record, &id) == 0 &&
+        (experiment = checkers_experiment(sim, id)) >= 0) {
+        sim->checkers->watch.cancelled[node][experiment] = true;
     }
 }
 
@@ -435,11 +641,16 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
     }
     if (record->kind == FACT_VERDICT) {
         learn_result(sim, node, record);
+    } else if (record->kind == FACT_CONTROL) {
+        learn_cancel(sim, node, record);
     }
     if (!own) {
         return;
     }
     sim->checkers->last_own_ms = sim->now_ms;
+    if (record_version_compare(record->version, seen) == 0) {
+        return; /* refused by the disk and written once more: what it says was decided before */
+    }
     switch (record->kind) {
     case FACT_ATTEMPT:
         on_attempt(sim, node, record);
@@ -455,6 +666,9 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
         break;
     case FACT_CLAIM:
         on_claim(sim, node, record);
+        break;
+    case FACT_WORKER:
+        on_worker(sim, node, record);
         break;
     default:
         break;
@@ -484,7 +698,13 @@ static void check_sent_records(struct sim *sim, int node, const struct message *
             sim_fail(sim, 7, "n%d sends records that do not decode", node);
             return;
         }
-        if (node_id_equal(record.writer, sim->nodes[node].id) &&
+        if (!disk_signature_holds(message->bytes + offset, length)) {
+            sim_fail(sim, 6, "n%d sends a record of kind %u that is not what its writer signed", node, (unsigned)record.kind);
+            return;
+        }
+        bool is_own = node_id_equal(record.writer, sim->nodes[node].id) && /* of this life: others are relayed */
+                      record.version.boot == sim->nodes[node].core->options.boot;
+        if (is_own &&
             !is_on_disk(sim, node, record_ident_of(record.writer, record.kind, record.key, record.key_bytes),
                         record.version)) {
             sim_fail(sim, 7, "n%d sends its own record of kind %u before it is on its disk", node, (unsigned)record.kind);
@@ -492,12 +712,59 @@ static void check_sent_records(struct sim *sim, int node, const struct message *
     }
 }
 
+/* A coordinator asks for slots under a claim that is on its disk. */
+static void check_reserve(struct sim *sim, int node, const attempt_id *attempt)
+{
+    checkers_met(sim, PREMISE_12_LED);
+    struct fact_key key = fact_key_experiment(attempt->experiment);
+    const struct disk_entry *entry =
+        disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[node].id, FACT_CLAIM, key.bytes, key.count));
+    struct record record;
+    struct fact_claim claim;
+    bool is_there = entry != NULL && entry->is_stored && record_decode(entry->bytes, entry->byte_count, &record) == 0 &&
+                    fact_claim_read(&record, &claim) == 0;
+    if (!is_there || claim.term < attempt->term) {
+        sim_fail(sim, 12, "n%d asks for a slot with term %llu, and no such claim is on its disk", node,
+                 (unsigned long long)attempt->term);
+    }
+}
+
+/* At up to 5 % loss nobody says of a node that runs and can be reached that it is dead. */
+static void check_rumours(struct sim *sim, int node, const struct swim_message *message)
+{
+    if (sim->plan.blurs_time || sim->now_ms < sim->shaken_until_ms + CALM_MS) {
+        return;
+    }
+    for (uint32_t i = 0; i < message->rumour_count; i++) {
+        const struct swim_rumour *rumour = &message->rumours[i];
+        int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
+        if (about >= 0 && sim_runs(sim, about) &&
+            rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
+            sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
+        }
+    }
+}
+
 void checkers_on_send(struct sim *sim, int node, const struct node_effect *effect)
 {
     const struct message *message = &effect->u.send.message;
+    sim->checkers->watch.sent[node]++;
     switch (message->kind) {
+    case MESSAGE_SWIM:
+        check_rumours(sim, node, &message->u.swim);
+        break;
+    case MESSAGE_INCUMBENT_ASK: {
+        int about = sim_find_node(sim, message->u.incumbent.about);
+        if (about >= 0) {
+            sim->checkers->watch.asked_ms[node][about] = sim->now_ms;
+        }
+        break;
+    }
+    case MESSAGE_RESERVE:
+        check_reserve(sim, node, &message->u.lease.attempt);
+        break;
     case MESSAGE_STORED:
-        met(sim, PREMISE_7_STORED);
+        checkers_met(sim, PREMISE_7_STORED);
         if (!is_on_disk(sim, node, message->u.stored.ident, message->u.stored.version)) {
             sim_fail(sim, 7, "n%d says that it stored a record that is not on its disk", node);
         }
@@ -507,6 +774,9 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
         break;
     case MESSAGE_RESERVE_ANSWER:
     case MESSAGE_CONFIRM_ANSWER:
+        if (message->u.lease.code == 0 && message->kind == MESSAGE_RESERVE_ANSWER && sim->nodes[node].core->syncing) {
+            sim_fail(sim, 12, "n%d grants a slot before it has pulled from the others", node);
+        }
         if (message->u.lease.code == 0) {
             obey(sim, node, &message->u.lease.attempt, sim->checkers->answered[node]);
         }
@@ -534,6 +804,8 @@ static void check_state(struct sim *sim, int node, bool from_disk)
         }
         if (from_disk && entry->kind == FACT_VERDICT) {
             learn_result(sim, node, &held->record);
+        } else if (from_disk && entry->kind == FACT_CONTROL) {
+            learn_cancel(sim, node, &held->record);
         }
     }
 }
@@ -542,7 +814,7 @@ static void check_state(struct sim *sim, int node, bool from_disk)
 
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed)
 {
-    int experiment = experiment_index(sim, process->attempt.experiment);
+    int experiment = checkers_experiment(sim, process->attempt.experiment);
     bool is_own_failure = !is_killed && code != 0 && code != WORKERS_ECHO_STATUS;
     if (experiment < 0 || !is_own_failure) {
         return;
@@ -559,14 +831,46 @@ void checkers_on_down(struct sim *sim, int node)
 {
     memset(sim->checkers->results[node], 0, sizeof sim->checkers->results[node]);
     memset(sim->checkers->leased[node], 0, sizeof sim->checkers->leased[node]);
+    memset(sim->checkers->watch.incumbent[node], 0, sizeof sim->checkers->watch.incumbent[node]);
+    memset(sim->checkers->watch.asked_ms[node], 0, sizeof sim->checkers->watch.asked_ms[node]);
+    memset(sim->checkers->watch.cancelled[node], 0, sizeof sim->checkers->watch.cancelled[node]);
+}
+
+/* A fence is [experiment, term, node]; none was forgotten. */
+static void check_fences(struct sim *sim, int node)
+{
+    const struct disk *disk = &sim->nodes[node].disk;
+    for (uint32_t i = 0; i < disk->capacity; i++) {
+        const struct disk_entry *entry = &disk->entries[i];
+        if (!entry->is_used || !entry->is_stored || !entry->is_fence) {
+            continue;
+        }
+        struct pack_reader reader;
+        experiment_id experiment;
+        struct election_claim claim;
+        pack_reader_init(&reader, entry->bytes, entry->byte_count);
+        (void)pack_read_array(&reader);
+        pack_read_bin_exact(&reader, experiment.bytes, sizeof experiment.bytes);
+        claim.term = pack_read_u64(&reader);
+        pack_read_bin_exact(&reader, claim.node.bytes, sizeof claim.node.bytes);
+        if (core_is_deleted(sim->nodes[node].core, experiment)) {
+            continue; /* a crash came before it was taken off the disk */
+        }
+        checkers_met(sim, PREMISE_12_FENCE);
+        if (reader.failed || election_claim_compare(core_fence_get(sim->nodes[node].core, experiment), claim) < 0) {
+            sim_fail(sim, 12, "n%d has forgotten in a restart that it obeyed term %llu", node,
+                     (unsigned long long)claim.term);
+        }
+    }
 }
 
 void checkers_on_boot(struct sim *sim, int node)
 {
     if (sim->nodes[node].life > 1) {
-        met(sim, PREMISE_7_RESTART);
+        checkers_met(sim, PREMISE_7_RESTART);
     }
     check_state(sim, node, true);
+    check_fences(sim, node);
     checkers_tokens(sim, node);
 }
 
@@ -611,12 +915,29 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
         return; /* deleted meanwhile: the tombstone speaks for it */
     }
     if (promise->stored_on >= 2 && kind != FACT_TOMBSTONE) {
-        met(sim, kind == FACT_CONTROL ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
+        checkers_met(sim, kind == FACT_CONTROL ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
     }
     uint32_t disks = (uint32_t)__builtin_popcount(promise->disks);
+    uint64_t other_disk_ms = sim->checkers->other_disk_ms;
+    if (other_disk_ms != 0 && sim->now_ms < other_disk_ms + 2 * CORE_ACK_MS) {
+        return; /* who has said that it is stored there has lost its disk meanwhile */
+    }
     if (promise->stored_on < 1 || disks < promise->stored_on) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
                  promise_name(kind), experiment, promise->stored_on, disks);
+    }
+}
+
+void checkers_on_other_disk(struct sim *sim, int node)
+{
+    checkers_met(sim, PREMISE_3_OTHER_DISK);
+    sim->checkers->other_disk_ms = sim->now_ms;
+    memset(sim->checkers->answered[node], 0, sizeof sim->checkers->answered[node]);
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        struct users_experiment *promised = &sim->users->experiments[e];
+        promised->submitted.disks &= disk_holds(sim, node, e, FACT_EXPERIMENT) ? UINT32_MAX : ~(1u << node);
+        promised->cancelled.disks &= disk_holds(sim, node, e, FACT_CONTROL) ? UINT32_MAX : ~(1u << node);
+        promised->deleted.disks &= disk_holds(sim, node, e, FACT_TOMBSTONE) ? UINT32_MAX : ~(1u << node);
     }
 }
 
@@ -629,7 +950,7 @@ static void check_promise(struct sim *sim, int node, uint32_t experiment, const 
     const struct view_experiment *seen =
         view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id);
     if ((promise->disks & ~sim->plan.core) != 0) {
-        met(sim, PREMISE_3_LOST_ONE);
+        checkers_met(sim, PREMISE_3_LOST_ONE);
     }
     bool is_kept = core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id) ||
                    (kind == FACT_EXPERIMENT && seen != NULL && seen->known) ||
@@ -664,9 +985,9 @@ static void check_deleted(struct sim *sim, int node, uint32_t experiment)
     if (!core_is_deleted(self->core, remains.experiment)) {
         return;
     }
-    met(sim, PREMISE_10_DELETED);
+    checkers_met(sim, PREMISE_10_DELETED);
     if ((sim->checkers->ran[node] >> experiment & 1) != 0) {
-        met(sim, PREMISE_10_RAN);
+        checkers_met(sim, PREMISE_10_RAN);
     }
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
         const struct worker_process *process = &self->processes[slot];
@@ -693,11 +1014,15 @@ static void check_deleted(struct sim *sim, int node, uint32_t experiment)
 
 void checkers_on_heal(struct sim *sim)
 {
+    int random = (int)random_below(&sim->random[STREAM_CHECKS], sim->plan.node_count);
+    if (sim->nodes[random].core != NULL) {
+        checkers_fold(sim, random);
+    }
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         uint32_t any = 0, all = UINT32_MAX;
         sim->checkers->was_live[e] = true;
         for (int node = 0; node < (int)sim->plan.node_count; node++) {
-            if (!in_core(sim, node) || sim->nodes[node].core == NULL) {
+            if (!checkers_in_core(sim, node) || sim->nodes[node].core == NULL) {
                 continue;
             }
             any |= sim->checkers->results[node][e];
@@ -709,7 +1034,7 @@ void checkers_on_heal(struct sim *sim)
             }
         }
         if ((any & ~all) != 0) {
-            met(sim, PREMISE_4_RESULT_SPREAD);
+            checkers_met(sim, PREMISE_4_RESULT_SPREAD);
         }
     }
 }
@@ -718,9 +1043,9 @@ void checkers_on_heal(struct sim *sim)
 static bool have_met(const struct sim *sim)
 {
     for (int a = 0; a < (int)sim->plan.node_count; a++) {
-        for (int b = 0; in_core(sim, a) && b < (int)sim->plan.node_count; b++) {
+        for (int b = 0; checkers_in_core(sim, a) && b < (int)sim->plan.node_count; b++) {
             const struct node_core *core = sim->nodes[a].core;
-            if (a != b && in_core(sim, b) &&
+            if (a != b && checkers_in_core(sim, b) &&
                 (core == NULL || swim_state_of(&core->swim, sim->nodes[b].id) != SWIM_ALIVE)) {
                 return false;
             }
@@ -750,7 +1075,7 @@ static void check_same_state(struct sim *sim)
     }
     int first = -1;
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
-        if (!in_core(sim, node)) {
+        if (!checkers_in_core(sim, node)) {
             continue;
         }
         CHECK(sim->nodes[node].core != NULL);
@@ -762,7 +1087,7 @@ static void check_same_state(struct sim *sim)
                      (unsigned long long)(sim->now_ms - since_ms));
         }
     }
-    met(sim, PREMISE_5_SAME_STATE);
+    checkers_met(sim, PREMISE_5_SAME_STATE);
 }
 
 static void describe_elections(const struct sim *sim, uint32_t experiment, char *out, size_t size)
@@ -807,7 +1132,7 @@ static void check_one_coordinator(struct sim *sim)
         if (live < up || up == 0) {
             continue; /* over for some already */
         }
-        met(sim, PREMISE_12_ONE_COORDINATOR);
+        checkers_met(sim, PREMISE_12_ONE_COORDINATOR);
         if (leaders != 1) {
             char who[SIM_TEXT_BYTES / 2];
             describe_elections(sim, e, who, sizeof who);
@@ -830,6 +1155,7 @@ void checkers_second(struct sim *sim)
             check_results(sim, node, sim->checkers->results[node], "it knew it before");
         }
     }
+    checkers_watch(sim);
     check_same_state(sim);
     check_one_coordinator(sim);
 }
@@ -846,31 +1172,7 @@ static bool waits_for_majority(const struct sim *sim, const struct plan_experime
     }
     uint32_t alive = (uint32_t)__builtin_popcount(sim->plan.core);
     return experiment->pauses_minority && (alive * 2 < sim->plan.node_count ||
-                                           (alive * 2 == sim->plan.node_count && !in_core(sim, lowest)));
-}
-
-/* For whoever reads the trace: what the node believes of the experiment's trials and of all slots. */
-static void trace_beliefs(struct sim *sim, int node, const struct view_experiment *experiment)
-{
-    const struct view *view = &sim->nodes[node].core->view;
-    for (uint32_t i = 0; i < experiment->trial_count; i++) {
-        const struct view_trial *trial = view_find_trial(experiment, i);
-        SIM_TRACE(sim, node, "trial %u is %s", i, view_trial_state_name(view_trial_state(experiment, i)));
-        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-            const struct view_verdict *verdict = view_attempt_verdict(a);
-            SIM_TRACE(sim, node, "  attempt %u term %llu of n%d, %sassigned: %s", a->id.number,
-                      (unsigned long long)a->id.term, sim_find_node(sim, a->id.coordinator), a->assigned ? "" : "not ",
-                      verdict != NULL ? fact_reason_name(verdict->reason) : "no verdict");
-        }
-    }
-    for (uint32_t i = 0; i < view->member_count; i++) {
-        const struct view_member *member = view->members[i];
-        for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
-            const struct view_slot *held = &member->slots[slot];
-            SIM_TRACE(sim, node, "%s slot %u: state %u, experiment %d trial %u attempt %u", member->name, slot, held->state,
-                      experiment_index(sim, held->attempt.experiment), held->attempt.trial, held->attempt.number);
-        }
-    }
+                                           (alive * 2 == sim->plan.node_count && !checkers_in_core(sim, lowest)));
 }
 
 static void check_finished(struct sim *sim, int node, uint32_t e)
@@ -887,9 +1189,9 @@ static void check_finished(struct sim *sim, int node, uint32_t e)
         return; /* lost with those who alone had it: 3 says how many there had to be */
     }
     if (sim->checkers->was_live[e]) {
-        met(sim, PREMISE_8_FINISHED);
+        checkers_met(sim, PREMISE_8_FINISHED);
         if (__builtin_popcount(sim->plan.core) == 1) {
-            met(sim, PREMISE_8_ALONE);
+            checkers_met(sim, PREMISE_8_ALONE);
         }
     }
     enum view_experiment_state state = view_experiment_state(seen);
@@ -920,16 +1222,19 @@ void checkers_end(struct sim *sim)
 {
     uint32_t results[PLAN_EXPERIMENTS_MAX] = {0};
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
-        for (uint32_t e = 0; in_core(sim, node) && e < sim->plan.experiment_count; e++) {
+        for (uint32_t e = 0; checkers_in_core(sim, node) && e < sim->plan.experiment_count; e++) {
             results[e] |= sim->checkers->results[node][e];
         }
     }
     for (int node = 0; node < (int)sim->plan.node_count && !sim->failed; node++) {
-        if (!in_core(sim, node)) {
+        if (!checkers_in_core(sim, node)) {
             continue;
         }
         CHECK(sim->nodes[node].core != NULL);
         check_state(sim, node, false);
+        if (node == (int)(sim->seed % sim->plan.node_count) || (sim->plan.core & (sim->plan.core - 1)) == 0) {
+            checkers_fold(sim, node);
+        }
         check_results(sim, node, results, "another node has its result");
         for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
             check_promise(sim, node, e, &sim->users->experiments[e].submitted, FACT_EXPERIMENT);

@@ -1,7 +1,6 @@
 #ifndef TESTS_SIM_CHECKERS_H
 #define TESTS_SIM_CHECKERS_H
-/* The invariants of DESIGN 13 that hold from the start: 1, 2, 3, 4, 5, 7, 8, 9 and 12, and the part of 11 that a
- * checkpoint called durable is where the record says; 10 for deletion. Some are checked where an effect could break them, the others once
+/* The invariants of DESIGN 13. Some are checked where an effect could break them, the others once
  * a virtual second, or at the end. Each counts how often it had something to check: a run of many seeds in which a
  * premise never occurred has shown nothing, and fails. */
 
@@ -23,21 +22,37 @@ enum checkers_premise {
     PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
     PREMISE_3_SUBMIT_ON_TWO,      /* acknowledged as stored on two or more */
     PREMISE_3_CANCEL_ON_TWO,
+    PREMISE_3_OTHER_DISK,         /* a node came back with an old disk or none */
     PREMISE_3_LOST_ONE,
     PREMISE_4_RESULT_SPREAD,      /* a result had to reach a node that did not have it at the heal */
     PREMISE_4_RESULT_KEPT,        /* a node looked whether it still knew a result */
     PREMISE_5_SAME_STATE,         /* quiet after the heal, two or more nodes */
+    PREMISE_6_REFOLDED,
+    PREMISE_6_UNKNOWN_KIND,
     PREMISE_7_RESTART,            /* a disk with records was read back */
     PREMISE_7_STORED,             /* a node said that it had stored a record */
     PREMISE_8_FINISHED,           /* an experiment that was live at the heal */
     PREMISE_8_ALONE,              /* ... on a core of one node */
     PREMISE_9_ONCE,               /* an attempt that nothing but a verdict may repeat */
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
+    PREMISE_9_LOST,
+    PREMISE_9_ENDED,
+    PREMISE_9_MINORITY,
+    PREMISE_10_CANCELLED,
+    PREMISE_10_STOPPED,
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
+    PREMISE_11_RESUMED,
+    PREMISE_12_LED,
     PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */
+    PREMISE_12_FENCE,
     PREMISE_12_ONE_COORDINATOR,   /* stable for long enough with a live experiment */
+    PREMISE_13_RESERVED,
+    PREMISE_13_LEASED,
+    PREMISE_14_CALM,
+    PREMISE_14_DEAD,
+    PREMISE_15_MESSAGES,
     PREMISE_COUNT
 };
 
@@ -62,6 +77,7 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
 void checkers_on_down(struct sim *sim, int node);
 void checkers_on_adopted(struct sim *sim, int node); /* before START */
 void checkers_on_boot(struct sim *sim, int node);    /* after it */
+void checkers_on_other_disk(struct sim *sim, int node);
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind);
 void checkers_on_heal(struct sim *sim);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/faults.h"
 #include "tests/sim/world.h"
 
 static uint32_t place_of(record_ident ident, uint32_t capacity)
@@ -88,6 +89,20 @@ static void forget(struct sim *sim, struct disk *disk, record_ident ident)
     }
 }
 
+/* Only whoever writes a record signs it here, so a hash that anybody could make will do. */
+void disk_sign(const uint8_t *envelope, size_t count, uint8_t out[RECORD_SIGNATURE_BYTES])
+{
+    memset(out, 0, RECORD_SIGNATURE_BYTES);
+    bytes_put_u64(out, bytes_hash64(envelope, count - RECORD_SIGNATURE_BYTES, 1));
+}
+
+bool disk_signature_holds(const uint8_t *envelope, size_t count)
+{
+    uint8_t signature[RECORD_SIGNATURE_BYTES];
+    disk_sign(envelope, count, signature);
+    return memcmp(signature, envelope + count - RECORD_SIGNATURE_BYTES, sizeof signature) == 0;
+}
+
 void disk_preload(struct sim *sim, int node, const uint8_t *envelope, uint32_t count)
 {
     struct record record;
@@ -126,6 +141,9 @@ void disk_write(struct sim *sim, int node, const struct node_effect *effect)
     write->byte_count = effect->byte_count;
     if (effect->byte_count > 0) {
         memcpy(write->bytes, effect->bytes, effect->byte_count);
+    }
+    if (effect->u.persist.own && !write->is_forget) {
+        disk_sign(write->bytes, write->byte_count, write->bytes + write->byte_count - RECORD_SIGNATURE_BYTES);
     }
     if (disk->waiting_last != NULL) {
         disk->waiting_last->next = write;
@@ -179,6 +197,10 @@ void disk_commit_done(struct sim *sim, struct sim_event *event)
         sim_again(sim, event, sim->nodes[node].paused_until_ms);
         return;
     }
+    if (sim->nodes[node].dies_at_commit && disk->waiting_first != NULL) {
+        faults_crash_at_commit(sim, node);
+        return;
+    }
     struct disk_write *writes = disk->committing;
     disk->committing = NULL;
     bool is_full = disk->is_full;
@@ -190,6 +212,10 @@ void disk_commit_done(struct sim *sim, struct sim_event *event)
         struct node_event core_event = {.kind = NODE_EVENT_PERSISTED};
         core_event.u.persisted.ticket = write->ticket;
         core_event.u.persisted.ok = write->is_fence || !is_full;
+        if (!write->is_fence) {
+            memcpy(core_event.u.persisted.signature, write->bytes + write->byte_count - RECORD_SIGNATURE_BYTES,
+                   RECORD_SIGNATURE_BYTES);
+        }
         sim_step(sim, node, &core_event);
     }
     drop_writes(sim, writes);
@@ -199,7 +225,9 @@ void disk_commit_done(struct sim *sim, struct sim_event *event)
 void disk_crash(struct sim *sim, int node)
 {
     struct disk *disk = &sim->nodes[node].disk;
-    if (disk->committing != NULL && sim_chance(&sim->random[STREAM_DISK], 500)) {
+    bool is_at_commit = sim->nodes[node].dies_at_commit;
+    sim->nodes[node].dies_at_commit = false;
+    if (disk->committing != NULL && (is_at_commit || sim_chance(&sim->random[STREAM_DISK], 500))) {
         store_all(sim, node, disk->committing); /* synced, but nobody was told */
     }
     drop_writes(sim, disk->committing);
@@ -211,6 +239,52 @@ void disk_crash(struct sim *sim, int node)
     }
 }
 
+static void disk_drop(struct sim *sim, struct disk *disk)
+{
+    for (uint32_t i = 0; i < disk->capacity; i++) {
+        arena_give(&sim->arena, disk->entries[i].bytes, disk->entries[i].byte_count);
+    }
+    arena_give(&sim->arena, disk->entries, disk->capacity * sizeof *disk->entries);
+    disk->entries = NULL;
+    disk->capacity = disk->count = 0;
+}
+
+static void disk_copy(struct sim *sim, struct disk *to, const struct disk *from)
+{
+    disk_drop(sim, to);
+    to->boots = from->boots;
+    for (uint32_t i = 0; i < from->capacity; i++) {
+        const struct disk_entry *entry = &from->entries[i];
+        if (!entry->is_used || !entry->is_stored) {
+            continue;
+        }
+        struct disk_entry *copy = take_entry(sim, to, entry->ident);
+        *copy = *entry;
+        copy->seen = entry->is_fence ? (struct record_version){0} : entry->version;
+        copy->bytes = arena_take(&sim->arena, entry->byte_count);
+        CHECK(copy->bytes != NULL);
+        memcpy(copy->bytes, entry->bytes, entry->byte_count);
+    }
+}
+
+void disk_remember(struct sim *sim, int node)
+{
+    disk_copy(sim, &sim->nodes[node].backup, &sim->nodes[node].disk);
+}
+
+void disk_put_back(struct sim *sim, int node)
+{
+    CHECK(!sim_daemon_up(sim, node));
+    disk_copy(sim, &sim->nodes[node].disk, &sim->nodes[node].backup);
+}
+
+void disk_wipe(struct sim *sim, int node)
+{
+    CHECK(!sim_daemon_up(sim, node));
+    disk_drop(sim, &sim->nodes[node].disk);
+    sim->nodes[node].disk.boots = 0;
+}
+
 void disk_set_full(struct sim *sim, int node, bool full)
 {
     struct disk *disk = &sim->nodes[node].disk;
@@ -218,6 +292,7 @@ void disk_set_full(struct sim *sim, int node, bool full)
         return;
     }
     disk->is_full = full;
+    disk->full_since_ms = sim->now_ms;
     if (sim_runs(sim, node)) { /* else it sees when it starts, or runs on */
         struct node_event event = {.kind = NODE_EVENT_DISK};
         event.u.disk.full = full;

@@ -39,6 +39,8 @@ struct disk {
     struct disk_write *waiting_first, *waiting_last;
     struct disk_write *committing;
     bool is_full;
+    uint64_t full_since_ms;
+    uint32_t boots; /* the daemon's counter, as this disk has it */
 };
 
 /* NODE_EFFECT_PERSIST_RECORD and _FENCE, NODE_EFFECT_FORGET_RECORD and _FENCE. */
@@ -46,6 +48,15 @@ void disk_write(struct sim *sim, int node, const struct node_effect *effect);
 void disk_commit_done(struct sim *sim, struct sim_event *event);
 void disk_crash(struct sim *sim, int node);
 void disk_set_full(struct sim *sim, int node, bool full);
+
+/* The simulated signature of an envelope, and whether it stands at its end. */
+void disk_sign(const uint8_t *envelope, size_t count, uint8_t out[RECORD_SIGNATURE_BYTES]);
+bool disk_signature_holds(const uint8_t *envelope, size_t count);
+
+/* Remembers what the disk of a node holds now; and puts that back, as a backup would. The daemon is down then. */
+void disk_remember(struct sim *sim, int node);
+void disk_put_back(struct sim *sim, int node);
+void disk_wipe(struct sim *sim, int node); /* nothing is left of it */
 
 /* Puts a record there before the story begins. */
 void disk_preload(struct sim *sim, int node, const uint8_t *envelope, uint32_t count);

@@ -1,22 +1,47 @@
 #include "tests/sim/faults.h"
 
 #include "base/check.h"
+#include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
-static void push_next(struct sim *sim, enum plan_fault fault)
+/* Every strike has draws of its own, so that the others stay as they are when one is left out. In plans of version 1 all
+ * shared one stream. */
+static struct random *draws_of(struct sim *sim, enum plan_fault fault, uint32_t strike, uint32_t part)
 {
-    uint64_t at_ms = sim->now_ms + 1 + sim_wait(&sim->random[STREAM_FAULTS], sim->plan.mean_ms[fault]);
+    if (sim->plan.version == 1) {
+        return &sim->random[STREAM_FAULTS];
+    }
+    random_init_stream(&sim->strike_random, sim->seed, 1000 + ((uint64_t)fault << 32 | (uint64_t)strike << 2 | part));
+    return &sim->strike_random;
+}
+
+/* Of what strikes a node at most once in each of its lives. */
+static struct random *draws_of_life(struct sim *sim, enum plan_fault fault, int node)
+{
+    return draws_of(sim, fault, (uint32_t)node << 24 | sim->nodes[node].life, 3);
+}
+
+static struct random *draws(struct sim *sim)
+{
+    return sim->plan.version == 1 ? &sim->random[STREAM_FAULTS] : &sim->strike_random;
+}
+
+static void push_next(struct sim *sim, enum plan_fault fault, uint32_t strike)
+{
+    uint64_t at_ms = sim->now_ms + 1 + sim_wait(draws_of(sim, fault, strike, 0), sim->plan.mean_ms[fault]);
     if (at_ms < sim->plan.heal_ms) {
-        sim_push(sim, at_ms, SIM_FAULT, 0)->arg = (uint8_t)fault;
+        struct sim_event *event = sim_push(sim, at_ms, SIM_FAULT, 0);
+        event->arg = (uint8_t)fault;
+        event->serial = strike;
     }
 }
 
 void faults_init(struct sim *sim)
 {
-    static const enum plan_fault lasting[] = {FAULT_LOSS, FAULT_DELAY, FAULT_DUPLICATE, FAULT_REORDER};
-    for (int fault = FAULT_TIMED_FIRST; fault <= FAULT_TIMED_LAST; fault++) {
-        if (sim->plan.has[fault]) {
-            push_next(sim, (enum plan_fault)fault);
+    static const enum plan_fault lasting[] = {FAULT_LOSS, FAULT_DELAY, FAULT_DUPLICATE, FAULT_REORDER, FAULT_CAPACITY};
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        if (sim->plan.has[fault] && plan_fault_is_timed((enum plan_fault)fault)) {
+            push_next(sim, (enum plan_fault)fault, 1);
         }
     }
     for (size_t i = 0; i < sizeof lasting / sizeof lasting[0]; i++) {
@@ -29,19 +54,28 @@ void faults_init(struct sim *sim)
 static void unstable(struct sim *sim, uint64_t until_ms)
 {
     sim->unstable_until_ms = until_ms > sim->unstable_until_ms ? until_ms : sim->unstable_until_ms;
+    sim->shaken_until_ms = until_ms > sim->shaken_until_ms ? until_ms : sim->shaken_until_ms;
+}
+
+static void upset(struct sim *sim, int node, uint64_t until_ms)
+{
+    unstable(sim, until_ms);
+    struct sim_node *self = &sim->nodes[node];
+    self->calm_from_ms = until_ms > self->calm_from_ms ? until_ms : self->calm_from_ms;
 }
 
 static void cut(struct sim *sim, int from, int to, uint64_t until_ms)
 {
     struct network_link *link = &sim->network.links[from][to];
     link->cut_until_ms = until_ms > link->cut_until_ms ? until_ms : link->cut_until_ms;
-    unstable(sim, until_ms);
+    upset(sim, from, until_ms);
+    upset(sim, to, until_ms);
 }
 
 /* Two sides, drawn anew each time. */
 static void partition(struct sim *sim, uint64_t duration_ms)
 {
-    uint64_t sides = random_u64(&sim->random[STREAM_FAULTS]);
+    uint64_t sides = random_u64(draws(sim));
     for (int i = 0; i < (int)sim->plan.node_count; i++) {
         for (int j = 0; j < (int)sim->plan.node_count; j++) {
             if ((sides >> i & 1) != (sides >> j & 1)) {
@@ -53,7 +87,7 @@ static void partition(struct sim *sim, uint64_t duration_ms)
 
 static void one_way(struct sim *sim, uint64_t duration_ms)
 {
-    struct random *random = &sim->random[STREAM_FAULTS];
+    struct random *random = draws(sim);
     uint64_t count = sim_between(random, 1, sim->plan.node_count);
     for (uint64_t i = 0; i < count; i++) {
         int from = (int)random_below(random, sim->plan.node_count);
@@ -66,7 +100,7 @@ static void one_way(struct sim *sim, uint64_t duration_ms)
 
 static void boot_later(struct sim *sim, int node, uint64_t delay_ms)
 {
-    unstable(sim, sim->now_ms + delay_ms);
+    upset(sim, node, sim->now_ms + delay_ms);
     sim_push(sim, sim->now_ms + delay_ms, SIM_BOOT, node)->serial = sim->nodes[node].life;
 }
 
@@ -78,6 +112,103 @@ static void crash(struct sim *sim, int node, bool is_host, uint64_t down_ms)
         sim_push(sim, sim->now_ms + on_ms, SIM_HOST_UP, node)->serial = sim->nodes[node].life;
     }
     boot_later(sim, node, down_ms);
+}
+
+static void alone(struct sim *sim, int node, uint64_t duration_ms)
+{
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        if (other != node) {
+            cut(sim, node, other, sim->now_ms + duration_ms);
+            cut(sim, other, node, sim->now_ms + duration_ms);
+        }
+    }
+}
+
+/* Two that others reach do not reach each other; or, clogged, only much later. */
+static void apart(struct sim *sim, int node, uint64_t duration_ms, bool is_clog)
+{
+    int other = (int)random_below(draws(sim), sim->plan.node_count);
+    if (other == node) {
+        return;
+    }
+    if (!is_clog) {
+        cut(sim, node, other, sim->now_ms + duration_ms);
+        cut(sim, other, node, sim->now_ms + duration_ms);
+        return;
+    }
+    sim->network.links[node][other].clogged_until_ms = sim->now_ms + duration_ms;
+    upset(sim, node, sim->now_ms + duration_ms);
+    upset(sim, other, sim->now_ms + duration_ms);
+}
+
+/* A node that comes back on another disk is one lost and one new: what it alone had promised is gone. */
+static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms)
+{
+    struct sim_node *self = &sim->nodes[node];
+    if (is_old && self->backup.capacity == 0) {
+        disk_remember(sim, node);
+        return;
+    }
+    crash(sim, node, false, down_ms);
+    if (is_old) {
+        disk_put_back(sim, node);
+    } else {
+        disk_wipe(sim, node);
+        sim_preload(sim, node);
+    }
+    checkers_on_other_disk(sim, node);
+}
+
+static void leave(struct sim *sim, int node)
+{
+    bool is_spare = (sim->plan.core >> node & 1) == 0 && (sim->plan.core_refuses >> node & 1) != 0;
+    if (!is_spare || sim->nodes[node].leaves) {
+        return;
+    }
+    sim->nodes[node].leaves = true;
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.client = FAULTS_LEAVE_CLIENT;
+    event.u.request.kind = NODE_REQUEST_LEAVE;
+    sim_step(sim, node, &event);
+}
+
+void faults_left(struct sim *sim, int node)
+{
+    struct sim_event *event = sim_push(sim, sim->now_ms + 500, SIM_STRUCK_DOWN, node);
+    event->serial = sim->nodes[node].life;
+    event->slot = 1;
+}
+
+static void hang(struct sim *sim, int node, uint64_t duration_ms)
+{
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        struct worker_process *process = &sim->nodes[node].processes[slot];
+        if (process->is_alive && process->hung_until_ms <= sim->now_ms) {
+            process->hung_until_ms = sim->now_ms + duration_ms;
+            return;
+        }
+    }
+}
+
+void faults_strike_down(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *self = &sim->nodes[event->node];
+    bool has_left = event->slot != 0;
+    if (sim->healed || self->core == NULL || self->life != event->serial) {
+        return;
+    }
+    if (has_left) {
+        sim_crash(sim, event->node, false); /* it has said that it goes: nobody starts it again */
+        upset(sim, event->node, sim->now_ms + 1);
+        self->is_gone = true;
+        return;
+    }
+    crash(sim, event->node, true, sim_log_between(draws_of_life(sim, FAULT_POISON, event->node), 1000, 60000));
+}
+
+void faults_crash_at_commit(struct sim *sim, int node)
+{
+    crash(sim, node, false, sim_log_between(draws_of_life(sim, FAULT_CRASH_COMMIT, node), 200, 20000));
 }
 
 /* The daemon is killed with one of its keeps, and the worker below it dies unseen. */
@@ -98,14 +229,16 @@ static void lose_keep(struct sim *sim, int node, uint64_t down_ms)
 
 void faults_strike(struct sim *sim, struct sim_event *event)
 {
-    struct random *random = &sim->random[STREAM_FAULTS];
     enum plan_fault fault = (enum plan_fault)event->arg;
+    struct random *random = draws_of(sim, fault, event->serial, 1);
     int node = (int)random_below(random, sim->plan.node_count);
     uint64_t short_ms = sim_log_between(random, 200, 90000);
     uint64_t long_ms = sim_log_between(random, 1000, 120000);
     uint64_t pause_ms = sim_log_between(random, 1000, 60000);
-    push_next(sim, fault);
-    if (sim->healed) {
+    push_next(sim, fault, event->serial + 1);
+    (void)draws_of(sim, fault, event->serial, 2);
+    uint32_t strike = sim->strikes++;
+    if (sim->healed || (strike < 64 && (sim->skipped >> strike & 1) != 0)) {
         return;
     }
     struct sim_node *victim = &sim->nodes[node];
@@ -116,6 +249,24 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         return;
     case FAULT_ONE_WAY:
         one_way(sim, long_ms);
+        return;
+    case FAULT_ALONE:
+        alone(sim, node, long_ms);
+        return;
+    case FAULT_TRIANGLE:
+    case FAULT_CLOG:
+        apart(sim, node, fault == FAULT_CLOG ? short_ms : long_ms, fault == FAULT_CLOG);
+        return;
+    case FAULT_SLOW_NODE:
+        victim->slow_until_ms = sim->now_ms + long_ms;
+        victim->slow_ms = (uint32_t)sim_log_between(&sim->random[STREAM_SLOWNESS], 10, 1500);
+        upset(sim, node, victim->slow_until_ms + 8 * victim->slow_ms);
+        return;
+    case FAULT_WALL_CLOCK:
+        victim->wall_shift_s = (int64_t)random_below(&sim->random[STREAM_CLOCKS], 7200) - 3600;
+        return;
+    case FAULT_HUNG_WORKER:
+        hang(sim, node, long_ms);
         return;
     case FAULT_DISK_FULL:
         if (sim_runs(sim, node)) {
@@ -136,6 +287,16 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_LOSE_KEEP:
         lose_keep(sim, node, short_ms);
         break;
+    case FAULT_OLD_DISK:
+    case FAULT_NO_DISK:
+        change_disk(sim, node, fault == FAULT_OLD_DISK, short_ms);
+        break;
+    case FAULT_CRASH_COMMIT:
+        victim->dies_at_commit = true;
+        break;
+    case FAULT_LEAVE:
+        leave(sim, node);
+        break;
     case FAULT_CRASH_HOST:
         crash(sim, node, true, long_ms);
         break;
@@ -143,7 +304,7 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_SUSPEND:
         victim->paused_until_ms = sim->now_ms + pause_ms;
         victim->is_suspended = fault == FAULT_SUSPEND;
-        unstable(sim, victim->paused_until_ms);
+        upset(sim, node, victim->paused_until_ms);
         break;
     default:
         CHECK(!"not a fault of moments");
@@ -156,11 +317,18 @@ void faults_heal(struct sim *sim)
     sim->healed = true;
     sim->healed_ms = sim->now_ms;
     sim->network.is_calm = true;
-    sim->unstable_until_ms = sim->now_ms;
+    sim->unstable_until_ms = sim->shaken_until_ms = sim->now_ms;
+    for (int i = 0; i < PLAN_NODES_MAX; i++) {
+        sim->nodes[i].calm_from_ms = sim->now_ms;
+        sim->nodes[i].slow_until_ms = 0;
+        sim->nodes[i].dies_at_commit = false;
+    }
     sim_hurry(sim);
     for (int i = 0; i < PLAN_NODES_MAX; i++) {
         for (int j = 0; j < PLAN_NODES_MAX; j++) {
             sim->network.links[i][j].cut_until_ms = 0;
+            sim->network.links[i][j].clogged_until_ms = 0;
+            sim->network.links[i][j].busy_until_ms = 0;
         }
     }
     for (int i = 0; i < (int)sim->plan.node_count; i++) {

@@ -26,14 +26,46 @@ bool network_both_ways(const struct sim *sim, int a, int b)
     return a == b || (!network_is_cut(sim, a, b) && !network_is_cut(sim, b, a));
 }
 
-static uint64_t draw_delay(struct sim *sim, struct network_link *link)
+bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms)
+{
+    return network_both_ways(sim, a, b) && sim->network.links[a][b].cut_until_ms + for_ms <= sim->now_ms &&
+           sim->network.links[b][a].cut_until_ms + for_ms <= sim->now_ms;
+}
+
+/* When what is sent now has been put on the wire at last. */
+static uint64_t leaves_ms(struct sim *sim, struct network_link *link, uint32_t bytes)
+{
+    uint64_t at_ms = sim->now_ms;
+    if (sim->network.is_calm || sim->plan.version == 1) {
+        return at_ms;
+    }
+    if (sim->plan.has[FAULT_CAPACITY]) {
+        at_ms = link->busy_until_ms > at_ms ? link->busy_until_ms : at_ms;
+        at_ms += (bytes + NETWORK_HEADER_BYTES) / sim->plan.link_bytes_per_ms;
+        link->busy_until_ms = at_ms;
+    }
+    for (uint64_t again_ms = 200; sim->plan.uses_streams && sim->plan.has[FAULT_LOSS] && again_ms < 5000 &&
+                                  sim_chance(&sim->random[STREAM_NETWORK], sim->plan.loss_permille);
+         again_ms *= 2) {
+        at_ms += again_ms;
+    }
+    if (sim->plan.uses_streams && sim->now_ms < link->cut_until_ms) {
+        at_ms = link->cut_until_ms + sim_between(&sim->random[STREAM_NETWORK], 20, 1000);
+    }
+    return at_ms > link->clogged_until_ms ? at_ms : link->clogged_until_ms;
+}
+
+static uint64_t draw_delay(struct sim *sim, struct network_link *link, int to, uint32_t bytes)
 {
     struct random *random = &sim->random[STREAM_NETWORK];
-    uint64_t at_ms = sim->now_ms + link->base_ms;
+    uint64_t at_ms = leaves_ms(sim, link, bytes) + link->base_ms;
+    if (sim->now_ms < sim->nodes[to].slow_until_ms) {
+        at_ms += sim_wait(&sim->random[STREAM_SLOWNESS], sim->nodes[to].slow_ms);
+    }
     if (!sim->network.is_calm && sim->plan.has[FAULT_DELAY]) {
         at_ms += sim_wait(random, sim->plan.delay_ms);
     }
-    if (!sim->network.is_calm && sim->plan.has[FAULT_REORDER]) {
+    if (!sim->network.is_calm && sim->plan.has[FAULT_REORDER] && !sim->plan.uses_streams) {
         return at_ms + (sim_chance(random, sim->plan.reorder_permille) ? random_below(random, 1000) : 0);
     }
     at_ms = at_ms > link->last_at_ms ? at_ms : link->last_at_ms;
@@ -43,13 +75,15 @@ static uint64_t draw_delay(struct sim *sim, struct network_link *link)
 
 static void push_packet(struct sim *sim, int from, int to, const struct message *message)
 {
-    struct sim_event *event = sim_push(sim, draw_delay(sim, &sim->network.links[from][to]), SIM_MESSAGE, to);
+    struct sim_event *event = sim_push(
+        sim, draw_delay(sim, &sim->network.links[from][to], to, message->byte_count), SIM_MESSAGE, to);
     if (sim->plan.uses_codec) {
         static uint8_t encoded[MESSAGE_BYTES_MAX];
         size_t count = message_encode(message, encoded, sizeof encoded);
         CHECK(count > 0); /* the core may only say what fits */
         struct network_packet *packet = sim_payload(sim, event, (uint32_t)(sizeof *packet + count));
         packet->from = (uint8_t)from;
+        packet->life = sim->nodes[to].life;
         packet->is_encoded = true;
         packet->byte_count = (uint32_t)count;
         memcpy(packet->bytes, encoded, count);
@@ -57,6 +91,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
     }
     struct network_packet *packet = sim_payload(sim, event, (uint32_t)sizeof *packet + message->byte_count);
     packet->from = (uint8_t)from;
+    packet->life = sim->nodes[to].life;
     packet->message = *message;
     packet->byte_count = message->byte_count;
     if (message->byte_count > 0) {
@@ -69,16 +104,23 @@ void network_send(struct sim *sim, int from, int to, const struct message *messa
 {
     struct random *random = &sim->random[STREAM_NETWORK];
     sim->network.sent++;
+    const struct network_link *link = &sim->network.links[from][to];
     bool is_lost = !sim->nodes[from].peer[to] || network_is_cut(sim, from, to);
-    if (!sim->network.is_calm && sim->plan.has[FAULT_LOSS] && sim_chance(random, sim->plan.loss_permille)) {
+    if (sim->plan.uses_streams) {
+        bool is_broken = !sim->nodes[from].host_up || !sim->nodes[to].host_up || !sim_daemon_up(sim, to) ||
+                         link->cut_until_ms > sim->now_ms + NETWORK_BREAKS_MS;
+        is_lost = !sim->nodes[from].peer[to] || is_broken;
+    } else if (!sim->network.is_calm && sim->plan.has[FAULT_LOSS] && sim_chance(random, sim->plan.loss_permille)) {
         is_lost = true;
     }
+    is_lost |= link->busy_until_ms > sim->now_ms + NETWORK_QUEUE_MS;
     if (is_lost) {
         sim->network.lost++;
         return;
     }
     push_packet(sim, from, to, message);
-    if (!sim->network.is_calm && sim->plan.has[FAULT_DUPLICATE] && sim_chance(random, sim->plan.duplicate_permille)) {
+    if (!sim->network.is_calm && !sim->plan.uses_streams && sim->plan.has[FAULT_DUPLICATE] &&
+        sim_chance(random, sim->plan.duplicate_permille)) {
         push_packet(sim, from, to, message);
     }
 }
@@ -92,7 +134,8 @@ void network_deliver(struct sim *sim, struct sim_event *event)
         packet->is_held = false;
         link->held--;
     }
-    if (!sim_daemon_up(sim, to) || !sim->nodes[to].admit[packet->from]) {
+    bool is_broken = sim->plan.uses_streams && packet->life != sim->nodes[to].life;
+    if (!sim_daemon_up(sim, to) || !sim->nodes[to].admit[packet->from] || is_broken) {
         sim->network.lost++;
         return;
     }

@@ -10,7 +10,14 @@
 static const char *const fault_names[FAULT_COUNT] = {
     "loss",      "delay",     "duplicates", "reordering", "partition",   "one-way cuts",  "daemon crash", "machine crash",
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
+    "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
+    "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
 };
+
+bool plan_fault_is_timed(enum plan_fault fault)
+{
+    return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER);
+}
 
 const char *plan_fault_name(enum plan_fault fault)
 {
@@ -29,14 +36,16 @@ static bool has_any(const struct plan *plan, const enum plan_fault *faults, size
 
 bool plan_isolates(const struct plan *plan)
 {
-    static const enum plan_fault crashes[] = {FAULT_CRASH_HOST, FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP};
+    static const enum plan_fault crashes[] = {FAULT_CRASH_HOST, FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP,
+                                              FAULT_OLD_DISK,   FAULT_NO_DISK,      FAULT_CRASH_COMMIT, FAULT_POISON};
     return plan_hides_ends(plan) || has_any(plan, crashes, sizeof crashes / sizeof crashes[0]);
 }
 
 bool plan_hides_ends(const struct plan *plan)
 {
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
-                                             FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND};
+                                             FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
+                                             FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
@@ -46,13 +55,13 @@ static void draw_faults(struct plan *plan, struct random *random)
     if (dice == 0) {
         plan->fault_count = 0;
     } else if (dice <= 4) {
-        plan->has[random_below(random, FAULT_COUNT)] = true;
+        plan->has[random_below(random, FAULT_VERSION_2)] = true;
     } else {
-        for (int i = 0; i < FAULT_COUNT; i++) {
+        for (int i = 0; i < FAULT_VERSION_2; i++) {
             plan->has[i] = sim_chance(random, 500);
         }
     }
-    for (int i = 0; i < FAULT_COUNT; i++) {
+    for (int i = 0; i < FAULT_VERSION_2; i++) {
         plan->fault_count += plan->has[i];
         plan->mean_ms[i] = sim_log_between(random, 6000, 200000);
     }
@@ -63,6 +72,26 @@ static void draw_faults(struct plan *plan, struct random *random)
     plan->disk_ms = (uint32_t)(plan->has[FAULT_DISK_SLOW] ? sim_log_between(random, 30, 2000) : sim_log_between(random, 1, 20));
     plan->zombie_permille = (uint32_t)sim_log_between(random, 20, 800);
     plan->worker_crash_ms = sim_log_between(random, 15000, 300000);
+}
+
+/* What came later has draws of its own, so that the seeds of version 1 keep their meaning. */
+static void draw_more_faults(struct plan *plan, struct random *random)
+{
+    uint64_t dice = random_below(random, 20);
+    bool has_none = dice < 4 || plan->fault_count == 0;
+    bool has_one = !has_none && (dice < 8 || plan->fault_count == 1);
+    if (has_one) {
+        plan->has[FAULT_VERSION_2 + random_below(random, FAULT_COUNT - FAULT_VERSION_2)] = true;
+    }
+    for (int i = FAULT_VERSION_2; i < FAULT_COUNT; i++) {
+        bool is_in = sim_chance(random, 300);
+        plan->has[i] |= !has_none && !has_one && is_in;
+        plan->fault_count += plan->has[i];
+        plan->mean_ms[i] = sim_log_between(random, 6000, 200000);
+    }
+    plan->drift_ppm = (uint32_t)sim_log_between(random, 10, 5000);
+    plan->link_bytes_per_ms = (uint32_t)sim_log_between(random, 20, 2000);
+    plan->uses_streams = sim_chance(random, 400);
 }
 
 static void pack_hyperparameters(struct pack_writer *writer, struct random *random)
@@ -111,6 +140,7 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
     if (experiment->trials == 1) {
         config.searcher = SEARCH_SINGLE;
     }
+    experiment->replicas = config.checkpoint_replicas;
     format_text(config.name, sizeof config.name, "experiment %u", index);
     bytes_copy_text(config.entrypoint, sizeof config.entrypoint, "shoal-train mlp");
     bytes_copy_text(config.metric, sizeof config.metric, "accuracy");
@@ -192,9 +222,25 @@ static void draw_core(struct plan *plan, struct random *random)
     plan->needs_patience = silent && plan->core != all;
 }
 
-void plan_draw(struct plan *plan, struct random *random, uint64_t minutes)
+static void leave_out(struct plan *plan, uint64_t without)
 {
+    plan->fault_count = 0;
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        plan->has[i] &= (without >> i & 1) == 0;
+        plan->fault_count += plan->has[i];
+    }
+    bool is_late = plan->has[FAULT_LOSS] && plan->uses_streams && plan->loss_permille > 10; /* sent again, not lost */
+    plan->blurs_time = is_late || (plan->has[FAULT_LOSS] && plan->loss_permille > 50) ||
+                       (plan->has[FAULT_REORDER] && !plan->uses_streams) ||
+                       (plan->has[FAULT_DELAY] && plan->delay_ms > 20) || plan->has[FAULT_CAPACITY];
+}
+
+void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *run)
+{
+    struct random *random = &streams[STREAM_PLAN];
+    uint64_t minutes = run->minutes;
     memset(plan, 0, sizeof *plan);
+    plan->version = run->plan_version == 0 ? PLAN_VERSION : run->plan_version;
     plan->node_count = (uint32_t)sim_between(random, 3, PLAN_NODES_MAX);
     uint32_t total = 0;
     for (uint32_t i = 0; i < plan->node_count; i++) {
@@ -205,11 +251,15 @@ void plan_draw(struct plan *plan, struct random *random, uint64_t minutes)
     plan->is_partial_roster = sim_chance(random, 300);
     plan->uses_codec = sim_chance(random, 100);
     draw_faults(plan, random);
+    if (plan->version > 1) {
+        draw_more_faults(plan, &streams[STREAM_PLAN_TOO]);
+    }
     plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         draw_experiment(plan, random, i);
     }
     draw_core(plan, random);
+    leave_out(plan, run->without);
     uint64_t whole_ms = minutes * 60000;
     plan->heal_ms = whole_ms * 6 / 10;
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;

@@ -35,10 +35,25 @@ enum plan_fault {
     FAULT_WORKER_CRASH,
     FAULT_ZOMBIE,
     FAULT_ENTRYPOINT, /* one experiment's program fails at once */
+    FAULT_VERSION_2,  /* from here on: in plans of version 2 */
+    FAULT_ALONE = FAULT_VERSION_2, /* one node is cut off from all */
+    FAULT_TRIANGLE,   /* two that reach all others do not reach each other */
+    FAULT_CLOG,       /* a link keeps everything back for a while */
+    FAULT_SLOW_NODE,
+    FAULT_WALL_CLOCK, /* its calendar jumps */
+    FAULT_OLD_DISK,   /* a node comes back with what its disk held some time ago */
+    FAULT_NO_DISK,    /* ... with nothing but its key and the roster */
+    FAULT_CRASH_COMMIT, /* it dies between two commits of what belongs together */
+    FAULT_LEAVE,
+    FAULT_HUNG_WORKER,
+    /* Not of moments. */
+    FAULT_DRIFT,
+    FAULT_CAPACITY, /* of every link */
+    FAULT_POISON,   /* a trial kills the machine that runs it */
     FAULT_COUNT
 };
-#define FAULT_TIMED_FIRST FAULT_PARTITION
-#define FAULT_TIMED_LAST FAULT_LOSE_KEEP
+
+bool plan_fault_is_timed(enum plan_fault fault);
 
 const char *plan_fault_name(enum plan_fault fault);
 
@@ -47,14 +62,19 @@ struct plan_experiment {
     hash256 code;
     uint8_t config[PLAN_CONFIG_BYTES_MAX];
     uint32_t config_bytes;
-    uint32_t trials, slots, steps, step_ms, save_every, max_restarts;
+    uint32_t trials, slots, steps, step_ms, save_every, max_restarts, replicas;
     bool fails_at_once;
     bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
     bool pauses_minority;
     uint64_t submit_ms, cancel_ms, pause_ms, resume_ms, delete_ms; /* 0: never */
 };
 
+struct sim_run;
+
 struct plan {
+    uint32_t version;
+    bool uses_streams; /* links keep order and lose nothing while they hold, as sockets on TCP do */
+    uint32_t drift_ppm, link_bytes_per_ms;
     uint32_t node_count;
     uint32_t slots[PLAN_NODES_MAX];
     bool is_partial_roster; /* members know the founder and themselves; the rest must spread */
@@ -67,6 +87,7 @@ struct plan {
     uint32_t disk_ms;       /* of one commit, in the mean */
     uint32_t zombie_permille;
     uint64_t worker_crash_ms; /* mean life of a worker */
+    bool blurs_time; /* messages may come so late that a living node seems dead */
     uint64_t heal_ms, end_ms;
     uint32_t core;         /* nodes that live after the heal, bits */
     uint32_t core_refuses; /* of the others: machines that refuse connections; the rest are silent */
@@ -75,7 +96,10 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-void plan_draw(struct plan *plan, struct random *random, uint64_t minutes);
+#define PLAN_VERSION 2
+
+/* `random`: all streams of the simulator. */
+void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);
 
 /* Which faults may have made two coordinators run one trial, though nothing was lost. */
 bool plan_isolates(const struct plan *plan);

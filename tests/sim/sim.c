@@ -3,7 +3,14 @@
  *     sim [--seeds N] [--first S] [--jobs J] [--minutes M]    run N seeds; exit 1 at the first that fails
  *     sim ... --keep-going                                    run all of them, one line for each that fails
  *     sim --seed S [--verbose] [--bug NAME]                   run one, with its trace
- *     sim --bugs [--seeds N]                                  every deliberately broken rule must be found within N
+ *     sim --seed S --shrink                                   leave out faults while it fails, and say what is left
+ *     sim --seed S [--without BITS] [--skip BITS]             without classes of faults, without single strikes
+ *     sim ... --plan V                                        read seeds as version V did (plan.h)
+ *     sim_bugs --bugs [--seeds N] [--ranges R]                every rule that can be broken, broken: each must be found
+ *                                                             within N seeds, in each of R ranges of seeds
+ *     sim_bugs --bugs --bug NAME                              one of them
+ *     sim_bugs --list                                         those rules
+ *     sim_bugs --marks [--seeds N]                            how often N seeds pass each mark; one that none passes fails
  *
  * The same seed gives the same run, on every machine; one seed in a hundred is run twice to see that it does. */
 
@@ -16,18 +23,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/probes.h"
 #include "tests/sim/world.h"
 
 #define JOBS_MAX 64
 #define PREMISES_NEED_SEEDS 500 /* fewer need not meet every premise */
 #define BUG_SEEDS 400
+#define MARKS_SEEDS 20000
 
 struct options {
     uint64_t seeds, first, minutes;
-    uint32_t jobs, bugs;
-    bool one, verbose, all_bugs, keeps_going;
+    uint32_t jobs, ranges, plan_version;
+    int bug; /* -1: none */
+    uint64_t without, skipped;
+    bool one, verbose, shrinks, all_bugs, marks, keeps_going;
 };
 
 /* Shared by the processes of a run. */
@@ -35,17 +47,8 @@ struct shared {
     volatile bool failed;
     uint64_t done[JOBS_MAX], events[JOBS_MAX];
     uint64_t premises[JOBS_MAX][PREMISE_COUNT];
+    uint64_t marks[JOBS_MAX][PROBES_MAX];
 };
-
-static const struct {
-    const char *name;
-    uint32_t bit;
-} bugs[] = {
-    {"token_after_restart", NODE_BUG_TOKEN_AFTER_RESTART},
-    {"equal_term", NODE_BUG_EQUAL_TERM},
-    {"gap_never_pulled", NODE_BUG_GAP_NEVER_PULLED},
-};
-#define BUG_COUNT (sizeof bugs / sizeof bugs[0])
 
 static char current_text[64];
 
@@ -107,7 +110,7 @@ static int run_job(const struct options *options, uint32_t job, struct shared *s
     int status = 0;
     for (uint64_t i = job; i < options->seeds && !shared->failed; i += options->jobs) {
         struct sim_run run = {.seed = options->first + i,
-                              .bugs = options->bugs,
+                              .plan_version = options->plan_version,
                               .minutes = options->minutes,
                               .premises = shared->premises[job]};
         struct sim_result result;
@@ -124,8 +127,28 @@ static int run_job(const struct options *options, uint32_t job, struct shared *s
         shared->done[job]++;
         shared->events[job] += result.events;
     }
+    for (uint32_t i = 0; i < probes_mark_count(); i++) {
+        shared->marks[job][i] = probes_mark_passed(i);
+    }
     sim_memory_destroy(&memory);
     return status;
+}
+
+static int check_marks(const struct options *options, const struct shared *shared)
+{
+    int missing = 0;
+    for (uint32_t i = 0; i < probes_mark_count(); i++) {
+        uint64_t count = 0;
+        for (uint32_t job = 0; job < options->jobs; job++) {
+            count += shared->marks[job][i];
+        }
+        printf("%12llu  %s\n", (unsigned long long)count, probes_mark_name(i));
+        missing += count == 0;
+    }
+    if (missing > 0) {
+        printf("%d of %u marks were never passed: what they stand for is not tested\n", missing, probes_mark_count());
+    }
+    return missing > 0;
 }
 
 static int check_premises(const struct options *options, const struct shared *shared)
@@ -179,7 +202,7 @@ static int run_many(const struct options *options)
         events += shared->events[job];
     }
     if (status == 0) {
-        status = check_premises(options, shared);
+        status = options->marks ? check_marks(options, shared) : check_premises(options, shared);
     }
     double seconds = (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
     printf("%llu of %llu seeds, %llu events, %.1f s: %s\n", (unsigned long long)done, (unsigned long long)options->seeds,
@@ -188,12 +211,62 @@ static int run_many(const struct options *options)
     return status;
 }
 
+/* Leaves out classes of faults, then single strikes, as long as the same invariant breaks; and says what is left. */
+static int shrink(const struct options *options)
+{
+    struct sim_memory *memory = sim_memory_new();
+    struct sim_run run = {.seed = options->first,
+                          .plan_version = options->plan_version,
+                          .minutes = options->minutes,
+                          .without = options->without,
+                          .skipped = options->skipped};
+    struct sim_result result, tried;
+    note_seed(run.seed);
+    sim_run(memory, &run, &result);
+    if (!result.failed) {
+        printf("seed %llu holds: there is nothing to shrink\n", (unsigned long long)run.seed);
+        sim_memory_destroy(&memory);
+        return 0;
+    }
+    uint32_t runs = 1;
+    for (uint32_t part = 0; part < FAULT_COUNT + 64; part++) {
+        struct sim_run less = run;
+        if (part < FAULT_COUNT) {
+            less.without |= (result.classes >> part & 1) << part;
+        } else if (part - FAULT_COUNT < result.strikes) {
+            less.skipped |= UINT64_C(1) << (part - FAULT_COUNT);
+        }
+        if (less.without == run.without && less.skipped == run.skipped) {
+            continue;
+        }
+        sim_run(memory, &less, &tried);
+        runs++;
+        if (tried.failed && tried.invariant == result.invariant) {
+            run = less;
+            result = tried;
+        }
+    }
+    show_failure(memory, run, &result);
+    printf("%u runs; what is left:", runs);
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        if ((result.classes >> fault & 1) != 0) {
+            printf(" %s;", plan_fault_name((enum plan_fault)fault));
+        }
+    }
+    printf(" %u strikes, less those left out\nsim --seed %llu --without 0x%llx --skip 0x%llx --verbose\n", result.strikes,
+           (unsigned long long)run.seed, (unsigned long long)run.without, (unsigned long long)run.skipped);
+    sim_memory_destroy(&memory);
+    return 1;
+}
+
 static int run_one(const struct options *options)
 {
     struct sim_memory *memory = sim_memory_new();
     struct sim_run run = {.seed = options->first,
-                          .bugs = options->bugs,
+                          .plan_version = options->plan_version,
                           .minutes = options->minutes,
+                          .without = options->without,
+                          .skipped = options->skipped,
                           .tracing = true,
                           .verbose = options->verbose};
     struct sim_result result;
@@ -209,45 +282,144 @@ static int run_one(const struct options *options)
     return result.failed;
 }
 
-static int run_bugs(const struct options *options)
+/* ---- rules that are broken on purpose ------------------------------------------------------------------------------- */
+
+#define RANGES_MAX 16
+#define RANGE_SEEDS 1000000 /* from one range's first seed to the next one's */
+
+struct hunt {
+    volatile uint64_t tried;
+    volatile bool found;
+    int invariant;
+    char failure[SIM_TEXT_BYTES];
+};
+
+/* In a process of its own: a broken rule may also end in a CHECK of the core, which counts as found. */
+static void hunt(const struct options *options, uint32_t bug, uint32_t range, struct hunt *out)
 {
     struct sim_memory *memory = sim_memory_new();
-    int missed = 0;
-    for (size_t bug = 0; bug < BUG_COUNT; bug++) {
-        struct sim_result result = {0};
-        uint64_t i = 0;
-        for (; i < options->seeds && !result.failed; i++) {
-            struct sim_run run = {.seed = options->first + i, .bugs = bugs[bug].bit, .minutes = options->minutes};
-            (void)run_seed(memory, run, &result);
-        }
-        if (result.failed) {
-            printf("%s: found by seed %llu, the %llu. tried: invariant %d, %s\n", bugs[bug].name,
-                   (unsigned long long)(options->first + i - 1), (unsigned long long)i, result.invariant,
-                   result.failure);
-        } else {
-            printf("%s: NOT FOUND in %llu seeds\n", bugs[bug].name, (unsigned long long)options->seeds);
-            missed++;
-        }
-        (void)fflush(stdout);
+    probes_break((int)bug);
+    (void)signal(SIGABRT, SIG_DFL);
+    if (freopen("/dev/null", "w", stderr) == NULL) {
+        _exit(1);
     }
-    sim_memory_destroy(&memory);
+    for (uint64_t i = 0; i < options->seeds && !out->found; i++) {
+        struct sim_run run = {.seed = options->first + range * RANGE_SEEDS + i, .plan_version = options->plan_version, .minutes = options->minutes};
+        struct sim_result result;
+        out->tried = i + 1;
+        if (!run_seed(memory, run, &result)) {
+            out->invariant = result.invariant;
+            memcpy(out->failure, result.failure, sizeof out->failure);
+            out->found = true;
+        }
+    }
+    _exit(0);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static bool print_hunt(const struct options *options, uint32_t bug, const struct hunt *hunts)
+{
+    uint64_t tried[RANGES_MAX];
+    uint32_t found = 0;
+    const struct hunt *one = NULL;
+    for (uint32_t range = 0; range < options->ranges; range++) {
+        tried[range] = hunts[range].tried;
+        found += hunts[range].found;
+        one = hunts[range].found ? &hunts[range] : one;
+    }
+    qsort(tried, options->ranges, sizeof tried[0], by_number);
+    struct probes_bug broken = probes_bug(bug);
+    printf("%2u %-24s %s\n", bug, broken.name, broken.rule);
+    if (found < options->ranges) {
+        printf("   NOT FOUND within %llu seeds in %u of %u ranges\n", (unsigned long long)options->seeds,
+               options->ranges - found, options->ranges);
+    } else {
+        printf("   found in %llu seeds in the median, %llu at worst\n",
+               (unsigned long long)tried[options->ranges / 2], (unsigned long long)tried[options->ranges - 1]);
+    }
+    if (one != NULL) {
+        printf("   invariant %d: %s\n", one->invariant, one->failure);
+    }
+    (void)fflush(stdout);
+    return found == options->ranges;
+}
+
+static int run_bugs(const struct options *options)
+{
+    uint32_t first = options->bug < 0 ? 0 : (uint32_t)options->bug;
+    uint32_t bugs = options->bug < 0 ? probes_bug_count() : 1;
+    uint32_t hunt_count = bugs * options->ranges, started = 0, running = 0, printed = 0;
+    struct hunt *hunts =
+        mmap(NULL, hunt_count * sizeof *hunts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t *children = calloc(hunt_count, sizeof *children);
+    CHECK(hunts != MAP_FAILED && children != NULL);
+    int missed = 0;
+    while (printed < bugs) {
+        while (started < hunt_count && running < options->jobs) {
+            pid_t child = fork();
+            CHECK(child >= 0);
+            if (child == 0) {
+                hunt(options, first + started / options->ranges, started % options->ranges, &hunts[started]);
+            }
+            children[started++] = child;
+            running++;
+        }
+        int status;
+        pid_t ended = wait(&status);
+        CHECK(ended > 0);
+        running--;
+        for (uint32_t i = 0; i < started; i++) {
+            if (children[i] == ended) {
+                children[i] = 0;
+                if (!hunts[i].found && WIFSIGNALED(status)) {
+                    hunts[i].found = true;
+                    bytes_copy_text(hunts[i].failure, sizeof hunts[i].failure, "the core itself saw it and stopped");
+                }
+            }
+        }
+        for (bool is_done = true; is_done && printed < bugs && (printed + 1) * options->ranges <= started;) {
+            for (uint32_t range = 0; range < options->ranges; range++) {
+                is_done &= children[printed * options->ranges + range] == 0;
+            }
+            if (is_done) {
+                missed += !print_hunt(options, first + printed, hunts + printed * options->ranges);
+                printed++;
+            }
+        }
+    }
+    printf("%u rules broken on purpose, %d of them not found in %llu seeds\n", bugs, missed,
+           (unsigned long long)options->seeds);
+    free(children);
+    (void)munmap(hunts, hunt_count * sizeof *hunts);
     return missed > 0;
 }
 
-static uint32_t bug_of(const char *name)
+static int bug_of(const char *name)
 {
-    for (size_t i = 0; i < BUG_COUNT; i++) {
-        if (strcmp(name, bugs[i].name) == 0) {
-            return bugs[i].bit;
-        }
+    int bug = probes_bug_find(name);
+    if (bug < 0) {
+        fprintf(stderr, "sim: no rule that can be broken is called '%s'; sim_bugs --list names them\n", name);
+        exit(2);
     }
-    fprintf(stderr, "sim: no bug is called '%s'; there are token_after_restart, equal_term, gap_never_pulled\n", name);
-    exit(2);
+    return bug;
+}
+
+static int list_bugs(void)
+{
+    for (uint32_t i = 0; i < probes_bug_count(); i++) {
+        printf("%2u %-24s %s\n", i, probes_bug(i).name, probes_bug(i).rule);
+    }
+    return 0;
 }
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.seeds = 0, .first = 1, .minutes = 10, .jobs = 2};
+    struct options options = {.seeds = 0, .first = 1, .minutes = 10, .jobs = 2, .ranges = 1, .bug = -1};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         if (strcmp(name, "--verbose") == 0) {
@@ -262,8 +434,19 @@ static struct options parse(int argc, char **argv)
             options.all_bugs = true;
             continue;
         }
+        if (strcmp(name, "--shrink") == 0) {
+            options.shrinks = true;
+            continue;
+        }
+        if (strcmp(name, "--marks") == 0) {
+            options.marks = true;
+            continue;
+        }
+        if (strcmp(name, "--list") == 0) {
+            exit(list_bugs());
+        }
         const char *value = i + 1 < argc ? argv[++i] : "";
-        uint64_t number = strtoull(value, NULL, 10);
+        uint64_t number = strtoull(value, NULL, 0);
         if (strcmp(name, "--seeds") == 0 && number > 0) {
             options.seeds = number;
         } else if (strcmp(name, "--first") == 0) {
@@ -273,17 +456,25 @@ static struct options parse(int argc, char **argv)
             options.one = true;
         } else if (strcmp(name, "--jobs") == 0 && number > 0 && number <= JOBS_MAX) {
             options.jobs = (uint32_t)number;
+        } else if (strcmp(name, "--without") == 0) {
+            options.without = number;
+        } else if (strcmp(name, "--skip") == 0) {
+            options.skipped = number;
+        } else if (strcmp(name, "--plan") == 0 && number > 0 && number <= PLAN_VERSION) {
+            options.plan_version = (uint32_t)number;
         } else if (strcmp(name, "--minutes") == 0 && number > 0) {
             options.minutes = number;
         } else if (strcmp(name, "--bug") == 0) {
-            options.bugs |= bug_of(value);
+            options.bug = bug_of(value);
+        } else if (strcmp(name, "--ranges") == 0 && number > 0 && number <= RANGES_MAX) {
+            options.ranges = (uint32_t)number;
         } else {
             fprintf(stderr, "sim: cannot use '%s %s'; see the top of tests/sim/sim.c\n", name, value);
             exit(2);
         }
     }
     if (options.seeds == 0) {
-        options.seeds = options.all_bugs ? BUG_SEEDS : 100;
+        options.seeds = options.all_bugs ? BUG_SEEDS : options.marks ? MARKS_SEEDS : 100;
     }
     return options;
 }
@@ -293,14 +484,16 @@ int main(int argc, char **argv)
     struct options options = parse(argc, argv);
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
-#ifndef SHOAL_BUGS
-    if (options.all_bugs || options.bugs != 0) {
-        fprintf(stderr, "sim: this one is built without the deliberate bugs; use sim_bugs\n");
+    if (probes_bug_count() == 0 && (options.all_bugs || options.bug >= 0 || options.marks)) {
+        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs\n");
         return 2;
     }
-#endif
+    probes_break(options.bug);
     if (options.all_bugs) {
         return run_bugs(&options);
+    }
+    if (options.one && options.shrinks) {
+        return shrink(&options);
     }
     return options.one ? run_one(&options) : run_many(&options);
 }

@@ -8,6 +8,8 @@
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
+#define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
+
 /* ---- blobs ---------------------------------------------------------------------------------------------------------- */
 
 static struct worker_blob *blob_place(struct sim *sim, hash256 hash)
@@ -141,8 +143,11 @@ static struct worker_group *group_of(struct sim *sim, const attempt_id *attempt)
 static struct worker_group *group_take(struct sim *sim, const attempt_id *attempt, uint32_t size)
 {
     struct worker_group *group = group_of(sim, attempt);
-    if (group != NULL) {
+    if (group != NULL && group->live > 0) {
         return group;
+    }
+    if (group != NULL) {
+        group->is_used = false; /* of a namesake: its coordinator has been on an older disk since */
     }
     for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
         group = &sim->workers.groups[i];
@@ -188,6 +193,9 @@ static bool can_step(struct sim *sim, const struct worker_group *group)
     for (uint32_t a = 0; a < group->size; a++) {
         int node = group->ranks[a].node;
         if (sim_paused(sim, node) && sim->nodes[node].is_suspended) {
+            return false;
+        }
+        if (!sim->healed && sim->now_ms < rank_process(sim, group, a)->hung_until_ms) {
             return false;
         }
         for (uint32_t b = a + 1; b < group->size; b++) {
@@ -247,6 +255,11 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     }
     if (effect->u.worker.step > 0) {
         const struct worker_blob *blob = workers_blob(sim, sim->nodes[node].prepared[slot]);
+        if (blob != NULL && (blob->attempt.trial != effect->u.worker.attempt.trial ||
+                             !experiment_id_equal(blob->attempt.experiment, effect->u.worker.attempt.experiment))) {
+            sim_fail(sim, 11, "n%d starts trial %u from a checkpoint of trial %u", node, effect->u.worker.attempt.trial,
+                     blob->attempt.trial);
+        }
         if (blob == NULL || blob->step != effect->u.worker.step) {
             sim_fail(sim, 11, "n%d starts trial %u at step %llu without a checkpoint of that step", node,
                      effect->u.worker.attempt.trial, (unsigned long long)effect->u.worker.step);
@@ -367,7 +380,11 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
     }
     process->is_stopping = true;
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 100, 4000);
-    if (delay_ms > effect->u.worker.grace_ms) {
+    bool is_hung = !sim->healed && process->hung_until_ms > sim->now_ms;
+    if (is_hung) {
+        (void)push_process(sim, effect->u.worker.grace_ms, SIM_DIES, node, slot); /* it hears no request */
+        process->is_killed = true;
+    } else if (delay_ms > effect->u.worker.grace_ms) {
         begin_death(sim, node, slot, effect->u.worker.grace_ms);
     } else {
         (void)push_process(sim, delay_ms, SIM_STOPPED, node, slot);
@@ -457,6 +474,11 @@ static void step(struct sim *sim, struct sim_event *event)
     }
     const struct plan_experiment *experiment = &sim->plan.experiments[group->experiment];
     group->step++;
+    if (sim->plan.has[FAULT_POISON] && !sim->healed && group->experiment == 0 && group->attempt.trial == 0 &&
+        group->step % POISON_STEPS == 1) {
+        sim_push(sim, sim->now_ms + 1, SIM_STRUCK_DOWN, group->ranks[0].node)->serial =
+            sim->nodes[group->ranks[0].node].life;
+    }
     report(sim, group);
     if (group->step >= experiment->steps) {
         group->is_done = true;
@@ -494,6 +516,7 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
     }
     hash256 blob = blob_of(&save->attempt, save->step);
     workers_blob_put(sim, blob, node, false, save->step);
+    workers_blob(sim, blob)->attempt = save->attempt;
     struct node_event core_event = {.kind = NODE_EVENT_CHECKPOINT};
     core_event.u.blob.slot = event->slot;
     core_event.u.blob.attempt = save->attempt;

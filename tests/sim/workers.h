@@ -35,6 +35,7 @@ struct worker_process {
     uint8_t group_key[MESSAGE_KEY_BYTES];
     lease_token token;
     uint64_t dies_ms; /* 0: not dying */
+    uint64_t hung_until_ms; /* it lives, and does nothing */
     uint32_t group;   /* index */
 };
 
@@ -65,6 +66,7 @@ struct worker_blob {
     uint32_t holders; /* bits: machines with it on disk */
     bool is_code;
     uint64_t step;
+    attempt_id attempt; /* of a checkpoint: who saved it */
 };
 
 struct workers {

@@ -24,6 +24,8 @@
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
+#define SIM_UNKNOWN_KIND 60000
+#define SIM_SCRATCH_BYTES ((size_t)16 << 20)
 #define SIM_RING_LINES 200
 #define SIM_LINE_BYTES 200
 
@@ -48,6 +50,7 @@ enum sim_event_kind {
     SIM_USER_WAITS, /* serial: the request that got no reply in time */
     SIM_OWNER,      /* somebody withholds, drains, or takes that back */
     SIM_FAULT,      /* arg: enum plan_fault */
+    SIM_STRUCK_DOWN, /* node, serial: its life; arg: 1 with its machine */
     SIM_DISK_ROOM,  /* node: its disk has room again */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
@@ -63,12 +66,18 @@ struct sim_event {
 };
 
 enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
-                  STREAM_CHECKS, STREAM_OWNERS, STREAM_COUNT };
+                  STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_COUNT };
 
 struct sim_node {
     node_id id;
     uint8_t public_key[PUBLIC_KEY_BYTES];
     uint64_t clock_offset_ms;
+    int64_t drift_ppm;    /* of its clock against ours */
+    int64_t wall_shift_s; /* how wrong its calendar is */
+    uint64_t slow_until_ms;
+    uint32_t slow_ms; /* ... till then everything takes it this much longer, in the mean */
+    bool dies_at_commit;
+    bool leaves;
     struct node_core *core; /* NULL while its daemon is down */
     void *memory;
     bool host_up;
@@ -77,12 +86,13 @@ struct sim_node {
     uint64_t paused_until_ms; /* in the future: the daemon stands still */
     bool is_suspended;        /* and with it the whole machine */
     uint64_t down_since_ms;
+    uint64_t calm_from_ms; /* no fault of moments that concerns it lasts longer */
     uint32_t life; /* counts boots; events of an earlier life are void */
     uint64_t boot;
     uint64_t tick_ms;
     bool peer[PLAN_NODES_MAX];  /* it keeps a connection there */
     bool admit[PLAN_NODES_MAX]; /* it lets them in */
-    struct disk disk;
+    struct disk disk, backup;
     struct worker_process processes[PLAN_SLOTS_MAX];
     struct worker_report reports[PLAN_SLOTS_MAX];
     hash256 prepared[PLAN_SLOTS_MAX]; /* the checkpoint in the directory that was prepared last */
@@ -95,7 +105,6 @@ struct users;
 struct sim {
     uint64_t seed;
     struct plan plan;
-    uint32_t bugs;
     uint64_t now_ms, order;
     struct random random[STREAM_COUNT];
     struct sim_memory *memory;
@@ -108,9 +117,14 @@ struct sim {
     struct workers workers;
     struct users *users;
     struct checkers *checkers;
+    void *scratch; /* SIM_SCRATCH_BYTES for one check */
+    uint64_t skipped;
+    uint32_t strikes; /* so far */
+    struct random strike_random; /* of the strike under way */
     bool healed;
     uint64_t healed_ms;
     uint64_t unstable_until_ms; /* no fault is under way from then on */
+    uint64_t shaken_until_ms;   /* ... but those of every message */
     uint64_t events, steps, digest;
     struct node_effects effects;
 
@@ -134,12 +148,16 @@ struct sim_result {
     int invariant;
     char failure[SIM_TEXT_BYTES];
     uint64_t events, steps, digest;
+    uint64_t classes;  /* bits of enum plan_fault: what the seed had */
+    uint32_t strikes;
 };
 
 struct sim_run {
     uint64_t seed;
-    uint32_t bugs;
     uint64_t minutes; /* 10 */
+    uint32_t plan_version; /* 0: the newest. A new version of how seeds are read keeps the meaning of older ones. */
+    uint64_t without;      /* bits of enum plan_fault: classes to leave out */
+    uint64_t skipped;      /* strikes of faults to leave out: bit i is the i-th of the run */
     bool tracing, verbose;
     uint64_t *premises; /* added to: how often each checker had something to check (checkers.h); may be NULL */
 };
@@ -158,6 +176,13 @@ void sim_hurry(struct sim *sim);
 
 /* One step of a node's core; its effects are performed. Not from within effects. */
 void sim_step(struct sim *sim, int node, struct node_event *event);
+
+/* What the node's clock shows at this moment of ours; and when it will show `core_ms`. */
+uint64_t sim_clock(const struct sim *sim, int node, uint64_t at_ms);
+uint64_t sim_clock_reaches(const struct sim *sim, int node, uint64_t core_ms);
+
+/* The roster as it is before the story begins, on the disk of this node, or of all (-1). */
+void sim_preload(struct sim *sim, int only);
 
 void sim_boot(struct sim *sim, int node);
 void sim_crash(struct sim *sim, int node, bool host);

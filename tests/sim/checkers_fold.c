@@ -1,0 +1,140 @@
+/* Invariant 6: what a node believes follows from the set of its records, not from their order or how often they came. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "tests/sim/checkers_inside.h"
+
+#define ENTRIES_MAX 8192
+
+struct gathered {
+    uint32_t count;
+    const struct records_entry *entries[ENTRIES_MAX];
+};
+
+static bool gather(void *context, const struct records_entry *entry)
+{
+    struct gathered *gathered = context;
+    CHECK(gathered->count < ENTRIES_MAX);
+    gathered->entries[gathered->count++] = entry;
+    return true;
+}
+
+static void mix(uint64_t *hash, const void *bytes, size_t count)
+{
+    *hash = random_mix(*hash ^ bytes_hash64(bytes, count, 7));
+}
+
+static void mix_word(uint64_t *hash, uint64_t word)
+{
+    *hash = random_mix(*hash ^ random_mix(word));
+}
+
+static void mix_attempt(uint64_t *hash, const attempt_id *id)
+{
+    mix(hash, id->experiment.bytes, sizeof id->experiment.bytes);
+    mix(hash, id->coordinator.bytes, sizeof id->coordinator.bytes);
+    mix_word(hash, (uint64_t)id->trial << 32 | id->number);
+    mix_word(hash, id->term);
+}
+
+static uint64_t hash_members(const struct view *view)
+{
+    uint64_t hash = view->member_count;
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
+        mix(&hash, member->id.bytes, sizeof member->id.bytes);
+        mix(&hash, member->voucher.bytes, sizeof member->voucher.bytes);
+        mix_word(&hash, (uint64_t)(member->vouched | member->admitted << 1 | member->has_node << 2 | member->left << 3));
+        for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
+            mix_word(&hash, member->slots[slot].state);
+            mix_attempt(&hash, &member->slots[slot].attempt);
+        }
+    }
+    return hash;
+}
+
+static uint64_t hash_trial(const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    uint64_t hash = view_trial_state(experiment, trial->index);
+    mix_word(&hash, view_trial_failures(trial));
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        mix_attempt(&hash, &a->id);
+        mix_word(&hash, a->assigned ? a->member_count : UINT32_MAX);
+        mix_word(&hash, a->start_step);
+        for (const struct view_worker *worker = a->workers; worker != NULL; worker = worker->next) {
+            mix(&hash, worker->writer.bytes, sizeof worker->writer.bytes);
+            mix_word(&hash, (uint64_t)worker->rank << 32 | (uint64_t)worker->state << 8 | (uint64_t)worker->reason);
+            mix_word(&hash, worker->step);
+        }
+        for (const struct view_verdict *verdict = a->verdicts; verdict != NULL; verdict = verdict->next) {
+            mix(&hash, verdict->writer.bytes, sizeof verdict->writer.bytes);
+            mix_word(&hash, verdict->reason);
+        }
+    }
+    for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
+        mix(&hash, manifest->blob.bytes, sizeof manifest->blob.bytes);
+        mix_word(&hash, manifest->step << 8 | manifest->holder_count);
+    }
+    return hash;
+}
+
+static uint64_t hash_experiments(const struct view *view)
+{
+    uint64_t hash = view->tombstone_count == 0 ? view->lamport_max : 0; /* what is deleted has raised it, too */
+    for (uint32_t i = 0; i < view->experiment_count; i++) {
+        const struct view_experiment *experiment = view->experiments[i];
+        mix(&hash, experiment->id.bytes, sizeof experiment->id.bytes);
+        mix(&hash, experiment->submitter.bytes, sizeof experiment->submitter.bytes);
+        mix_word(&hash, view_experiment_state(experiment));
+        for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+            mix(&hash, claim->writer.bytes, sizeof claim->writer.bytes);
+            mix_word(&hash, claim->fact.term << 1 | claim->fact.released);
+        }
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+            mix_word(&hash, experiment->trials[t] != NULL ? hash_trial(experiment, experiment->trials[t]) : 0);
+        }
+    }
+    return hash;
+}
+
+void checkers_fold(struct sim *sim, int node)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    static struct gathered gathered;
+    gathered.count = 0;
+    records_each(&core->records, gather, &gathered);
+    for (uint32_t i = gathered.count; i > 1; i--) {
+        uint32_t at = (uint32_t)random_below(&sim->random[STREAM_CHECKS], i);
+        const struct records_entry *moved = gathered.entries[at];
+        gathered.entries[at] = gathered.entries[i - 1];
+        gathered.entries[i - 1] = moved;
+    }
+    struct arena arena;
+    struct records records;
+    struct view view;
+    arena_init(&arena, sim->scratch, SIM_SCRATCH_BYTES);
+    CHECK(records_init(&records, &arena) == 0);
+    view_init(&view, &arena, &records, sim->mesh);
+    for (uint32_t i = 0; i < gathered.count; i++) {
+        struct records_entry *entry;
+        CHECK(records_put(&records, gathered.entries[i]->envelope, gathered.entries[i]->envelope_bytes, true, &entry) == 0);
+        (void)view_apply(&view, entry);
+        if (i % 3 == 0) {
+            (void)view_apply(&view, entry);
+        }
+    }
+    for (uint32_t i = 0; i < gathered.count; i++) {
+        if (gathered.entries[i]->record.kind == SIM_UNKNOWN_KIND &&
+            !node_id_equal(gathered.entries[i]->record.writer, sim->nodes[node].id)) {
+            checkers_met(sim, PREMISE_6_UNKNOWN_KIND);
+        }
+    }
+    checkers_met(sim, PREMISE_6_REFOLDED);
+    if (hash_members(&view) != hash_members(&core->view)) {
+        sim_fail(sim, 6, "n%d: its %u records in another order give another roster or other slots", node, gathered.count);
+    } else if (hash_experiments(&view) != hash_experiments(&core->view)) {
+        sim_fail(sim, 6, "n%d: its %u records in another order give other experiments", node, gathered.count);
+    }
+}

@@ -1,0 +1,237 @@
+/* What is looked at once a virtual second: workers that should be gone (9, 10), reservations and leases (13), who is
+ * believed to be dead (14), and how much is said (15). */
+
+#include "tests/sim/checkers_inside.h"
+
+#include "base/check.h"
+
+#define UNWANTED_MS 3000    /* a node that knows that a worker should not run has ended it by then */
+#define ORPHANED_MS 2500    /* a reservation whose gang has given up is returned */
+#define LEASE_LATE_MS 2000  /* timers are looked at each time that anything happens */
+#define CALM_MS 20000       /* after the last fault: all have found each other again */
+#define DEAD_MS 10000       /* 8 s, and what the look costs */
+#define MESSAGES_MAX 4000   /* of one node in one second */
+
+/* ---- 9 and 10: what should not run ---------------------------------------------------------------------------------- */
+
+static void watch_worker(struct sim *sim, int node, uint32_t slot)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    const struct node_core *core = sim->nodes[node].core;
+    const struct worker_process *process = &sim->nodes[node].processes[slot];
+    uint64_t *since_ms = &watch->unwanted_ms[node][slot];
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &process->attempt);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, process->attempt.experiment);
+    bool has_verdict = attempt != NULL && attempt->verdicts != NULL;
+    bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
+    if (process->is_killed && process->is_alive && (has_verdict || is_cancelled)) {
+        checkers_met(sim, is_cancelled ? PREMISE_10_STOPPED : PREMISE_9_ENDED);
+    }
+    bool is_same = process->serial == watch->serial[node][slot];
+    watch->serial[node][slot] = process->serial;
+    if (!process->is_alive || process->is_killed || process->is_stopping || !is_same || (!has_verdict && !is_cancelled)) {
+        *since_ms = 0;
+        return;
+    }
+    if (*since_ms == 0) {
+        *since_ms = sim->now_ms;
+    } else if (sim->now_ms - *since_ms > UNWANTED_MS) {
+        sim_fail(sim, is_cancelled ? 10 : 9, "n%d still runs trial %u in slot %u, %llu ms after it knew %s", node,
+                 process->attempt.trial, slot, (unsigned long long)(sim->now_ms - *since_ms),
+                 is_cancelled ? "that it is cancelled" : "the verdict");
+    }
+}
+
+static void watch_cancels(struct sim *sim, int node)
+{
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        if (!sim->checkers->watch.cancelled[node][e]) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_10_CANCELLED);
+        const struct view_experiment *seen =
+            view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[e].id);
+        bool is_deleted = core_is_deleted(sim->nodes[node].core, sim->plan.experiments[e].id);
+        if (!is_deleted && (seen == NULL || !view_experiment_cancelled(seen))) {
+            sim_fail(sim, 10, "n%d has forgotten that experiment %u was cancelled", node, e);
+        }
+    }
+}
+
+static void watch_incumbents(struct sim *sim, int node)
+{
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        const struct core_coordination *seen =
+            core_find_coordination(sim->nodes[node].core, sim->plan.experiments[e].id);
+        bool is_held = seen != NULL && !seen->election.highest_released && seen->election.highest.term > 0;
+        node_id now = is_held ? seen->election.highest.node : (node_id){{0}};
+        if (!node_id_equal(now, sim->checkers->watch.incumbent[node][e])) {
+            sim->checkers->watch.incumbent_ms[node][e] = sim->now_ms;
+        }
+        sim->checkers->watch.incumbent[node][e] = now;
+    }
+}
+
+bool checkers_in_minority(const struct sim *sim, int node)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t alive = 1, total = 1;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        const struct view_member *member = view_find_member(&core->view, peer->id);
+        if (member != NULL && member->left) {
+            continue; /* it has left by its own word, and does not count */
+        }
+        total += peer->state != SWIM_LEFT;
+        alive += peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
+    }
+    return alive * 2 < total;
+}
+
+static void watch_minority(struct sim *sim, int node)
+{
+    uint64_t *since_ms = &sim->checkers->watch.minority_ms[node];
+    *since_ms = !checkers_in_minority(sim, node) ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+}
+
+/* ---- 13: reservations and leases ------------------------------------------------------------------------------------ */
+
+static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
+{
+    int coordinator = sim_find_node(sim, attempt->coordinator);
+    const struct node_core *core = coordinator >= 0 ? sim->nodes[coordinator].core : NULL;
+    if (core == NULL) {
+        return true; /* nobody is left to return it: it ends by itself */
+    }
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        if (attempt_id_equal(&gang->attempt, attempt)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void watch_slot(struct sim *sim, int node, uint32_t slot, bool is_calm)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    const struct node_core *core = sim->nodes[node].core;
+    const struct lease_slot *held = &core->lease.slots[slot];
+    if (held->state == LEASE_LEASED || held->state == LEASE_RESERVED) {
+        bool is_leased = held->state == LEASE_LEASED;
+        checkers_met(sim, is_leased ? PREMISE_13_LEASED : PREMISE_13_RESERVED);
+        uint64_t core_ms = core->now_ms;
+        if (held->until_ms + LEASE_LATE_MS < core_ms ||
+            held->until_ms > core_ms + (is_leased ? LEASE_MS : LEASE_RESERVE_MS)) {
+            sim_fail(sim, 13, "n%d slot %u: the %s of trial %u was to end at %llu, and it is %llu", node, slot,
+                     is_leased ? "lease" : "reservation", held->attempt.trial, (unsigned long long)held->until_ms,
+                     (unsigned long long)core_ms);
+        }
+    }
+    bool is_same = held->state == LEASE_RESERVED && watch->reserved_ms[node][slot] != 0 &&
+                   attempt_id_equal(&watch->reserved[node][slot], &held->attempt);
+    if (!is_same) {
+        watch->reserved_ms[node][slot] = held->state == LEASE_RESERVED ? sim->now_ms : 0;
+        watch->reserved[node][slot] = held->attempt;
+        watch->orphaned_ms[node][slot] = 0;
+        return;
+    }
+    bool is_shifted = sim->now_ms < sim->nodes[node].calm_from_ms + LEASE_RESERVE_MS + LEASE_LATE_MS; /* by a stall */
+    if (core->disk_full && !is_shifted && held->until_ms > LEASE_RESERVE_MS &&
+        held->until_ms - LEASE_RESERVE_MS > sim_clock(sim, node, sim->nodes[node].disk.full_since_ms)) {
+        sim_fail(sim, 13, "n%d reserves slot %u though its disk is full", node, slot);
+    }
+    if (gang_lives(sim, &held->attempt) || !is_calm || sim->plan.has[FAULT_LOSS] || sim->plan.blurs_time) {
+        watch->orphaned_ms[node][slot] = 0;
+        return;
+    }
+    if (watch->orphaned_ms[node][slot] == 0) {
+        watch->orphaned_ms[node][slot] = sim->now_ms;
+    } else if (sim->now_ms - watch->orphaned_ms[node][slot] > ORPHANED_MS) {
+        sim_fail(sim, 13, "n%d slot %u is kept reserved for trial %u, whose gang gave up %llu ms ago", node, slot,
+                 held->attempt.trial, (unsigned long long)(sim->now_ms - watch->orphaned_ms[node][slot]));
+    }
+}
+
+/* ---- 14: who is believed to be dead --------------------------------------------------------------------------------- */
+
+static void watch_beliefs(struct sim *sim, int node)
+{
+    bool is_calm = sim->now_ms >= sim->shaken_until_ms + CALM_MS && !sim->plan.blurs_time;
+    const struct node_core *core = sim->nodes[node].core;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        enum swim_state state = swim_state_of(&core->swim, sim->nodes[other].id);
+        bool is_alive = state == SWIM_ALIVE || state == SWIM_SUSPECT;
+        bool was_alive = sim->checkers->watch.knew_alive[node][other];
+        sim->checkers->watch.knew_alive[node][other] = is_alive;
+        if (other == node || !is_calm || sim->nodes[other].leaves) {
+            continue;
+        }
+        if (sim_runs(sim, other) && state != SWIM_UNKNOWN) {
+            checkers_met(sim, PREMISE_14_CALM);
+            if (was_alive && !is_alive) {
+                sim_fail(sim, 14, "n%d calls n%d %s, which runs and can be reached", node, other, swim_state_name(state));
+            }
+        }
+    }
+}
+
+/* All who run have been undisturbed for a while, and `dead` has been gone for long enough. */
+static void watch_death(struct sim *sim, int dead)
+{
+    const struct sim_node *gone = &sim->nodes[dead];
+    if (gone->core != NULL || gone->life == 0 || gone->leaves || sim->now_ms < gone->down_since_ms + DEAD_MS || sim->plan.blurs_time) {
+        return;
+    }
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (sim->nodes[node].core != NULL && sim->now_ms < sim->nodes[node].calm_from_ms + CALM_MS) {
+            return;
+        }
+    }
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (sim->nodes[node].core == NULL) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_14_DEAD);
+        const struct node_core *core = sim->nodes[node].core;
+        const struct core_peer *peer = core_find_peer(core, gone->id);
+        enum swim_state state = swim_state_of(&core->swim, gone->id);
+        /* A late word of one who was cut off may bring it back to life once more, until the next suspicion is over. */
+        bool is_new = peer != NULL && core->now_ms < peer->up_since_ms + DEAD_MS;
+        if ((state == SWIM_ALIVE || state == SWIM_SUSPECT) && !is_new) {
+            sim_fail(sim, 14, "n%d calls n%d %s, which has been gone for %llu ms", node, dead, swim_state_name(state),
+                     (unsigned long long)(sim->now_ms - gone->down_since_ms));
+        }
+    }
+}
+
+void checkers_watch(struct sim *sim)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    bool is_calm = sim->now_ms >= sim->shaken_until_ms + CALM_MS;
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (watch->sent[node] > 0) {
+            checkers_met(sim, PREMISE_15_MESSAGES);
+        }
+        if (watch->sent[node] > MESSAGES_MAX) {
+            sim_fail(sim, 15, "n%d sent %u messages within one second", node, watch->sent[node]);
+        }
+        watch->sent[node] = 0;
+        if (!sim_runs(sim, node)) {
+            memset(watch->unwanted_ms[node], 0, sizeof watch->unwanted_ms[node]);
+            memset(watch->reserved_ms[node], 0, sizeof watch->reserved_ms[node]);
+            memset(watch->knew_alive[node], 0, sizeof watch->knew_alive[node]);
+            watch->minority_ms[node] = 0;
+            watch_death(sim, node);
+            continue;
+        }
+        watch_cancels(sim, node);
+        watch_minority(sim, node);
+        watch_incumbents(sim, node);
+        watch_beliefs(sim, node);
+        for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+            watch_worker(sim, node, slot);
+            watch_slot(sim, node, slot, is_calm);
+        }
+    }
+}
