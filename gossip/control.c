@@ -38,8 +38,7 @@
 /* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
-#define BAD_PER_CALL 64 /* messages thrown away in one control_receive */
-#define SENDERS 256     /* hash of senders, to share the inbox fairly */
+#define SENDERS 256 /* hash of senders, to share the inbox fairly */
 #define SENDER_MESSAGES 1024
 #define SENDER_BYTES (CONTROL_QUEUE * (size_t)MESSAGE_BYTES_MAX)
 #define INBOX_BYTES (16 * SENDER_BYTES)
@@ -65,6 +64,7 @@ struct letter {
     zmq_msg_t routing_id, message;
     unsigned frames; /* 2, or it is malformed */
     uint16_t sender;
+    struct zap_identity from;
 };
 
 struct client {
@@ -351,13 +351,31 @@ static bool letter_read(void *router, struct letter *letter)
     return true;
 }
 
+/* Is it a message, and whose? Asked when it is fresh: later its connection's descriptor may be another one's. */
+static bool letter_accept(struct control *control, struct letter *letter)
+{
+    if (letter->frames != 2) {
+        control->statistics.malformed++;
+        return false;
+    }
+    if (zmq_msg_size(&letter->message) > MESSAGE_BYTES_MAX) {
+        control->statistics.oversized++;
+        return false;
+    }
+    return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
+}
+
 /* Takes what libzmq has received, so that it cannot pile up there without a bound. Of one sender, what is too much is
  * dropped. */
 static void inbox_fill(struct control *control)
 {
     struct letter *letter;
     while ((letter = malloc(sizeof *letter)) != NULL && letter_read(control->router, letter)) {
-        const char *user_id = letter->frames > 1 ? zmq_msg_gets(&letter->message, "User-Id") : NULL;
+        if (!letter_accept(control, letter)) {
+            letter_free(&letter);
+            continue;
+        }
+        const char *user_id = zmq_msg_gets(&letter->message, "User-Id");
         size_t bytes = zmq_msg_size(&letter->message);
         letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
         letter->next = NULL;
@@ -615,49 +633,29 @@ static uint64_t client_remember(struct control *control, zmq_msg_t *routing_id)
     return slot->handle;
 }
 
-static bool incoming_accept(struct control *control, struct letter *letter, struct control_incoming *out)
-{
-    if (letter->frames != 2) {
-        control->statistics.malformed++;
-        return false;
-    }
-    size_t count = zmq_msg_size(&letter->message);
-    if (count > MESSAGE_BYTES_MAX) {
-        control->statistics.oversized++;
-        return false;
-    }
-    struct control_incoming incoming = {.bytes = zmq_msg_data(&letter->message), .count = count};
-    if (zap_identify(control->zap, zmq_msg_gets(&letter->message, "User-Id"),
-                     zmq_msg_get(&letter->message, ZMQ_SRCFD), &incoming.from) != 0) {
-        return false;
-    }
-    const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
-    (void)bytes_copy_text(incoming.host, sizeof incoming.host, host != NULL ? host : "");
-    if (incoming.from.kind == ZAP_INVITE) {
-        incoming.client = client_remember(control, &letter->routing_id);
-    }
-    control->statistics.received++;
-    control->statistics.received_bytes += count;
-    *out = incoming;
-    return true;
-}
-
 int control_receive(struct control *control, struct control_incoming *out)
 {
     letter_free(&control->reading);
     inbox_fill(control);
-    for (int i = 0; i < BAD_PER_CALL; i++) {
-        struct letter *letter = inbox_take(control);
-        if (letter == NULL) {
-            break;
-        }
-        if (incoming_accept(control, letter, out)) {
-            control->reading = letter;
-            return 0;
-        }
+    struct letter *letter;
+    while ((letter = inbox_take(control)) != NULL && !zap_admits(control->zap, &letter->from)) {
         letter_free(&letter);
     }
-    return ERR_AGAIN;
+    if (letter == NULL) {
+        return ERR_AGAIN;
+    }
+    control->reading = letter;
+    *out = (struct control_incoming){.from = letter->from,
+                                     .bytes = zmq_msg_data(&letter->message),
+                                     .count = zmq_msg_size(&letter->message)};
+    const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
+    (void)bytes_copy_text(out->host, sizeof out->host, host != NULL ? host : "");
+    if (out->from.kind == ZAP_INVITE) {
+        out->client = client_remember(control, &letter->routing_id);
+    }
+    control->statistics.received++;
+    control->statistics.received_bytes += out->count;
+    return 0;
 }
 
 /* The slot of `node`, or the free one where it belongs. */

@@ -71,7 +71,7 @@ struct control_incoming {
     size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
-/* The next message; ERR_AGAIN when none waits (or after a number of bad ones: poll again). */
+/* The next message; ERR_AGAIN when none waits. */
 int control_receive(struct control *control, struct control_incoming *out);
 
 /* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer

@@ -2,6 +2,7 @@
  * meets. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -210,6 +211,98 @@ static void an_evicted_key_is_cut_off_and_stays_out(void **state)
     assert_true(counts.refused > refused);
     side_close(&a);
     side_close(&b);
+}
+
+/* The descriptor of a connection to this side's port; -1: there is none. */
+static int side_connection(const struct side *side)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in local = {0}, peer;
+        socklen_t bytes = sizeof local, peer_bytes = sizeof peer;
+        if (getsockname(fd, (struct sockaddr *)&local, &bytes) == 0 && local.sin_family == AF_INET &&
+            ntohs(local.sin_port) == control_port(side->control) &&
+            getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+/* A TCP connection of this process that is none of libzmq's; ends[1] gets the number `fd`. */
+static void unrelated_connection(int ends[2], int fd)
+{
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(ends[0], (struct sockaddr *)&at, sizeof at), 0);
+    ends[1] = accept(listener, NULL, NULL);
+    assert_true(ends[1] >= 0);
+    (void)close(listener);
+    if (ends[1] != fd && ends[0] != fd) {
+        assert_int_equal(dup2(ends[1], fd), fd);
+        (void)close(ends[1]);
+        ends[1] = fd;
+    }
+}
+
+/* What an evicted key said before waits, in the inbox or still in libzmq, while its connection is closed and the
+ * descriptor's number is given to something else. */
+static void what_an_evicted_key_left_waiting_shuts_nothing_else(void **state)
+{
+    (void)state;
+    for (int in_libzmq = 0; in_libzmq < 2; in_libzmq++) {
+        struct side a, b;
+        side_open(&a);
+        side_open(&b);
+        introduce(&a, &b);
+        introduce(&b, &a);
+        assert_true(deliver(&a, &b, "before", PATIENCE_MS));
+        struct control_incoming in;
+        while (control_receive(b.control, &in) == 0) {
+        }
+        int fd = side_connection(&b);
+        assert_true(fd >= 0);
+        for (int i = 0; i < 20; i++) {
+            assert_int_equal(control_send(a.control, b.keys.id, (const uint8_t *)"late", 4), 0);
+        }
+        zmq_pollitem_t items[CONTROL_POLL_MAX];
+        assert_true(control_poll_items(b.control, items) > 0);
+        assert_int_equal(zmq_poll(items, 1, PATIENCE_MS), 1);
+        if (in_libzmq == 0) {
+            assert_int_equal(control_receive(b.control, &in), 0);
+        }
+        assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), 0);
+        control_peer_remove(b.control, a.keys.id);
+        control_peer_remove(a.control, b.keys.id);
+        uint64_t end_ms = now_ms() + PATIENCE_MS;
+        while (fcntl(fd, F_GETFD) >= 0 && now_ms() < end_ms) {
+            assert_int_equal(zmq_poll(NULL, 0, 5), 0);
+        }
+        assert_true(fcntl(fd, F_GETFD) < 0);
+        int ends[2];
+        unrelated_connection(ends, fd);
+        assert_true(ends[0] == fd || ends[1] == fd);
+        side_turn(&b, 0);
+        while (control_receive(b.control, &in) == 0) {
+            fail_msg("a message of an evicted key came in");
+        }
+        struct control_statistics counts;
+        control_statistics(b.control, &counts);
+        assert_int_equal(counts.cut, 1); /* by the eviction itself */
+        char byte = 0;
+        assert_int_equal(send(ends[0], "x", 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(recv(ends[1], &byte, 1, 0), 1);
+        assert_int_equal(send(ends[1], "y", 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(recv(ends[0], &byte, 1, 0), 1);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        side_close(&a);
+        side_close(&b);
+    }
 }
 
 static void a_peer_that_moved_is_followed(void **state)
@@ -879,6 +972,7 @@ int main(void)
         cmocka_unit_test(they_talk_over_ipv6_too),
         cmocka_unit_test(a_member_admitted_late_gets_in),
         cmocka_unit_test(an_evicted_key_is_cut_off_and_stays_out),
+        cmocka_unit_test(what_an_evicted_key_left_waiting_shuts_nothing_else),
         cmocka_unit_test(a_peer_that_moved_is_followed),
         cmocka_unit_test(many_peers_come_and_go),
         cmocka_unit_test(bad_addresses_are_refused),
