@@ -92,6 +92,7 @@ struct control {
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
     size_t inbox_bytes;
+    bool unread; /* libzmq had more than inbox_fill took */
     struct {
         uint32_t messages;
         size_t bytes;
@@ -365,33 +366,43 @@ static bool letter_accept(struct control *control, struct letter *letter)
     return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
 }
 
-/* Takes what libzmq has received, so that it cannot pile up there without a bound. Of one sender, what is too much is
- * dropped. */
+/* Of one sender, what is too much is dropped. */
+static void inbox_put(struct control *control, struct letter *letter)
+{
+    if (!letter_accept(control, letter)) {
+        letter_free(&letter);
+        return;
+    }
+    const char *user_id = zmq_msg_gets(&letter->message, "User-Id");
+    size_t bytes = zmq_msg_size(&letter->message);
+    letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
+    letter->next = NULL;
+    if (control->senders[letter->sender].messages == SENDER_MESSAGES ||
+        control->senders[letter->sender].bytes + bytes > SENDER_BYTES || control->inbox_bytes + bytes > INBOX_BYTES) {
+        control->statistics.overrun++;
+        letter_free(&letter);
+        return;
+    }
+    control->senders[letter->sender].messages++;
+    control->senders[letter->sender].bytes += bytes;
+    control->inbox_bytes += bytes;
+    *control->inbox_end = letter;
+    control->inbox_end = &letter->next;
+}
+
+/* Takes what libzmq has received, so that it does not pile up there; a bounded number, so that the caller is not kept. */
 static void inbox_fill(struct control *control)
 {
-    struct letter *letter;
-    while ((letter = malloc(sizeof *letter)) != NULL && letter_read(control->router, letter)) {
-        if (!letter_accept(control, letter)) {
+    int count = 0;
+    for (; count < CONTROL_TAKE_MAX; count++) {
+        struct letter *letter = malloc(sizeof *letter);
+        if (letter == NULL || !letter_read(control->router, letter)) {
             letter_free(&letter);
-            continue;
+            break;
         }
-        const char *user_id = zmq_msg_gets(&letter->message, "User-Id");
-        size_t bytes = zmq_msg_size(&letter->message);
-        letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
-        letter->next = NULL;
-        if (control->senders[letter->sender].messages == SENDER_MESSAGES ||
-            control->senders[letter->sender].bytes + bytes > SENDER_BYTES || control->inbox_bytes + bytes > INBOX_BYTES) {
-            control->statistics.overrun++;
-            letter_free(&letter);
-            continue;
-        }
-        control->senders[letter->sender].messages++;
-        control->senders[letter->sender].bytes += bytes;
-        control->inbox_bytes += bytes;
-        *control->inbox_end = letter;
-        control->inbox_end = &letter->next;
+        inbox_put(control, letter);
     }
-    letter_free(&letter);
+    control->unread = count == CONTROL_TAKE_MAX;
 }
 
 /* The oldest, for letter_free; NULL when it is empty. */
@@ -544,7 +555,7 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 
 uint64_t control_next_ms(const struct control *control)
 {
-    uint64_t next = control->inbox != NULL ? 0 : UINT64_MAX;
+    uint64_t next = control->inbox != NULL || control->unread ? 0 : UINT64_MAX;
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].done) {
             return 0; /* an answer waits to be taken */
@@ -604,6 +615,7 @@ void control_process(struct control *control)
 {
     zap_process(control->zap);
     monitor_drain(control);
+    inbox_fill(control);
     uint64_t now_ms = clock_ms();
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].fd >= 0) {
@@ -636,7 +648,6 @@ static uint64_t client_remember(struct control *control, zmq_msg_t *routing_id)
 int control_receive(struct control *control, struct control_incoming *out)
 {
     letter_free(&control->reading);
-    inbox_fill(control);
     struct letter *letter;
     while ((letter = inbox_take(control)) != NULL && !zap_admits(control->zap, &letter->from)) {
         letter_free(&letter);

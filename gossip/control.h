@@ -27,6 +27,7 @@
 #define CONTROL_ADDRESS_BYTES 64
 #define CONTROL_PEERS_MAX 1024
 #define CONTROL_QUEUE 64
+#define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
 #define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* ... or after this */
 #define CONTROL_CHECKS_MAX 64   /* link checks under way */
@@ -57,8 +58,8 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 /* When control_process wants to be called at the latest; UINT64_MAX: no wish. */
 uint64_t control_next_ms(const struct control *control);
 
-/* Answers handshakes (zap_process too), counts failures, moves link checks on. Call after each poll, whatever was
- * ready. */
+/* Answers handshakes (zap_process too), takes what has arrived, but at most CONTROL_TAKE_MAX messages, counts failures,
+ * moves link checks on. Call after each poll, whatever was ready. */
 void control_process(struct control *control);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ struct control_incoming {
     size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
-/* The next message; ERR_AGAIN when none waits. */
+/* The next message of those that control_process took; ERR_AGAIN when none waits. */
 int control_receive(struct control *control, struct control_incoming *out);
 
 /* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer

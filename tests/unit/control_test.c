@@ -273,6 +273,7 @@ static void what_an_evicted_key_left_waiting_shuts_nothing_else(void **state)
         assert_true(control_poll_items(b.control, items) > 0);
         assert_int_equal(zmq_poll(items, 1, PATIENCE_MS), 1);
         if (in_libzmq == 0) {
+            control_process(b.control);
             assert_int_equal(control_receive(b.control, &in), 0);
         }
         assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), 0);
@@ -702,6 +703,61 @@ static void what_one_sender_may_have_waiting_is_bounded(void **state)
     side_close(&c);
 }
 
+static void all_is_sent_and_arrived(void *rogue, struct side *from, const struct side *to)
+{
+    int patience_ms = PATIENCE_MS;
+    assert_int_equal(zmq_setsockopt(rogue, ZMQ_LINGER, &patience_ms, sizeof patience_ms), 0);
+    assert_int_equal(zmq_close(rogue), 0);
+    assert_int_equal(zmq_ctx_term(from->context), 0);
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; side_connection(to) >= 0 && now_ms() < end_ms;) {
+        assert_int_equal(zmq_poll(NULL, 0, 5), 0); /* libzmq reads to the end of the connection, then closes it */
+    }
+    assert_int_equal(side_connection(to), -1);
+}
+
+/* However much has come during a stall, one call takes a bounded part of it, and wants to be called for the rest. */
+static void after_a_stall_each_call_takes_a_bounded_number(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 2 * CONTROL_TAKE_MAX + 100 };
+    struct side b, from = {.context = zmq_ctx_new()};
+    side_open(&b);
+    keys_create(&from.keys);
+    assert_int_equal(control_admit(b.control, from.keys.sign_public, false, false), 0);
+    void *rogue = zmq_socket(from.context, ZMQ_DEALER);
+    int queue = MESSAGES;
+    assert_int_equal(zmq_setsockopt(rogue, ZMQ_SNDHWM, &queue, sizeof queue), 0);
+    admitted_connect(rogue, &from, &b);
+    assert_int_equal(zmq_send(rogue, "first", 5, 0), 5);
+    struct control_incoming in;
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    do {
+        side_turn(&b, 20);
+    } while (control_receive(b.control, &in) != 0 && now_ms() < end_ms);
+    assert_int_equal(control_receive(b.control, &in), ERR_AGAIN);
+    assert_int_equal(control_next_ms(b.control), UINT64_MAX);
+    for (int i = 0; i < MESSAGES; i++) {
+        assert_int_equal(zmq_send(rogue, "burst", 5, 0), 5);
+    }
+    all_is_sent_and_arrived(rogue, &from, &b);
+    static const uint32_t expected[] = {CONTROL_TAKE_MAX, CONTROL_TAKE_MAX, 100};
+    uint64_t overrun = 0;
+    for (size_t call = 0; call < 3; call++) {
+        control_process(b.control);
+        assert_int_equal(control_next_ms(b.control), 0);
+        uint32_t got = 0;
+        while (control_receive(b.control, &in) == 0) {
+            got++;
+        }
+        struct control_statistics counts;
+        control_statistics(b.control, &counts);
+        assert_int_equal(got + counts.overrun - overrun, expected[call]);
+        overrun = counts.overrun;
+        assert_int_equal(control_next_ms(b.control), call < 2 ? 0 : UINT64_MAX);
+    }
+    side_close(&b);
+}
+
 /* A program that is no shoal listens where the peer should be, and answers rubbish; later the peer is back. */
 static void a_link_recovers_from_another_program_on_the_port(void **state)
 {
@@ -980,6 +1036,7 @@ int main(void)
         cmocka_unit_test(a_member_that_misbehaves_is_bounded),
         cmocka_unit_test(a_burst_with_pings_and_a_broken_connection_end_nothing),
         cmocka_unit_test(what_one_sender_may_have_waiting_is_bounded),
+        cmocka_unit_test(after_a_stall_each_call_takes_a_bounded_number),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(one_joins_with_an_invite),
         cmocka_unit_test(invites_do_not_open_the_bulk_door),
