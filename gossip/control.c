@@ -38,10 +38,12 @@
 /* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
-#define SENDERS 256 /* hash of senders, to share the inbox fairly */
 #define SENDER_MESSAGES 1024
-#define SENDER_BYTES (CONTROL_QUEUE * (size_t)MESSAGE_BYTES_MAX)
-#define INBOX_BYTES (16 * SENDER_BYTES)
+#define LETTER_BYTES 256 /* what a letter costs beside its message */
+/* Each admitted key has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
+#define OWN_BYTES ((size_t)MESSAGE_BYTES_MAX + LETTER_BYTES)
+#define SENDER_BYTES (CONTROL_QUEUE * OWN_BYTES)
+#define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
 #define HOST_BYTES 64
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
@@ -58,12 +60,17 @@ struct peer {
     uint64_t failing_since_ms; /* 0: the last send went through */
 };
 
+/* What of one key is in the inbox. */
+struct sender {
+    uint32_t messages;
+    size_t bytes;
+};
+
 /* Taken from libzmq, not yet by the daemon. */
 struct letter {
     struct letter *next;
     zmq_msg_t routing_id, message;
     unsigned frames; /* 2, or it is malformed */
-    uint16_t sender;
     struct zap_identity from;
 };
 
@@ -91,12 +98,9 @@ struct control {
     uint16_t port;
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
-    size_t inbox_bytes;
+    size_t shared_bytes; /* of all senders, what is beyond OWN_BYTES of each */
     bool unread; /* libzmq had more than inbox_fill took */
-    struct {
-        uint32_t messages;
-        size_t bytes;
-    } senders[SENDERS];
+    struct sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -366,6 +370,11 @@ static bool letter_accept(struct control *control, struct letter *letter)
     return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
 }
 
+static size_t shared_part(const struct sender *sender)
+{
+    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
+}
+
 /* Of one sender, what is too much is dropped. */
 static void inbox_put(struct control *control, struct letter *letter)
 {
@@ -373,19 +382,18 @@ static void inbox_put(struct control *control, struct letter *letter)
         letter_free(&letter);
         return;
     }
-    const char *user_id = zmq_msg_gets(&letter->message, "User-Id");
-    size_t bytes = zmq_msg_size(&letter->message);
-    letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
-    letter->next = NULL;
-    if (control->senders[letter->sender].messages == SENDER_MESSAGES ||
-        control->senders[letter->sender].bytes + bytes > SENDER_BYTES || control->inbox_bytes + bytes > INBOX_BYTES) {
+    struct sender *sender = &control->senders[letter->from.slot];
+    struct sender then = {sender->messages + 1, sender->bytes + zmq_msg_size(&letter->message) + LETTER_BYTES};
+    size_t shared_bytes = control->shared_bytes - shared_part(sender) + shared_part(&then);
+    if (then.messages > SENDER_MESSAGES || then.bytes > SENDER_BYTES ||
+        (shared_bytes > SHARED_BYTES && then.bytes > OWN_BYTES)) {
         control->statistics.overrun++;
         letter_free(&letter);
         return;
     }
-    control->senders[letter->sender].messages++;
-    control->senders[letter->sender].bytes += bytes;
-    control->inbox_bytes += bytes;
+    *sender = then;
+    control->shared_bytes = shared_bytes;
+    letter->next = NULL;
     *control->inbox_end = letter;
     control->inbox_end = &letter->next;
 }
@@ -410,12 +418,13 @@ static struct letter *inbox_take(struct control *control)
 {
     struct letter *letter = control->inbox;
     if (letter != NULL) {
-        size_t bytes = zmq_msg_size(&letter->message);
+        struct sender *sender = &control->senders[letter->from.slot];
         control->inbox = letter->next;
         control->inbox_end = control->inbox == NULL ? &control->inbox : control->inbox_end;
-        control->senders[letter->sender].messages--;
-        control->senders[letter->sender].bytes -= bytes;
-        control->inbox_bytes -= bytes;
+        control->shared_bytes -= shared_part(sender);
+        sender->messages--;
+        sender->bytes -= zmq_msg_size(&letter->message) + LETTER_BYTES;
+        control->shared_bytes += shared_part(sender);
     }
     return letter;
 }

@@ -6,8 +6,9 @@
  *
  * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
  * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order. What has
- * arrived waits for control_receive in an inbox with a bound per sender (1,024 messages, 4 MiB) and one for all
- * (64 MiB); what is beyond is dropped.
+ * arrived waits for control_receive in an inbox with a bound per admitted key (1,024 messages, 4 MiB). Of that, 64 KiB
+ * are the key's own, whatever others send; the rest is taken from 64 MiB that all share. What is beyond is dropped. With
+ * all 2,048 keys that is about 192 MiB at most.
  *
  * A peer without a key costs a socket for at most 2 s (the handshake).
  *
