@@ -38,11 +38,12 @@
 /* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
-#define BAD_PER_CALL 64 /* messages thrown away in one control_receive */
-#define SENDERS 256     /* hash of senders, to share the inbox fairly */
 #define SENDER_MESSAGES 1024
-#define SENDER_BYTES (CONTROL_QUEUE * (size_t)MESSAGE_BYTES_MAX)
-#define INBOX_BYTES (16 * SENDER_BYTES)
+#define LETTER_BYTES 256 /* what a letter costs beside its message */
+/* Each admitted key has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
+#define OWN_BYTES ((size_t)MESSAGE_BYTES_MAX + LETTER_BYTES)
+#define SENDER_BYTES (CONTROL_QUEUE * OWN_BYTES)
+#define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
 #define HOST_BYTES 64
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
@@ -59,12 +60,18 @@ struct peer {
     uint64_t failing_since_ms; /* 0: the last send went through */
 };
 
+/* What of one key is in the inbox. */
+struct sender {
+    uint32_t messages;
+    size_t bytes;
+};
+
 /* Taken from libzmq, not yet by the daemon. */
 struct letter {
     struct letter *next;
     zmq_msg_t routing_id, message;
     unsigned frames; /* 2, or it is malformed */
-    uint16_t sender;
+    struct zap_identity from;
 };
 
 struct client {
@@ -91,11 +98,9 @@ struct control {
     uint16_t port;
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
-    size_t inbox_bytes;
-    struct {
-        uint32_t messages;
-        size_t bytes;
-    } senders[SENDERS];
+    size_t shared_bytes; /* of all senders, what is beyond OWN_BYTES of each */
+    bool unread; /* libzmq had more than inbox_fill took */
+    struct sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -351,29 +356,61 @@ static bool letter_read(void *router, struct letter *letter)
     return true;
 }
 
-/* Takes what libzmq has received, so that it cannot pile up there without a bound. Of one sender, what is too much is
- * dropped. */
+/* Is it a message, and whose? Asked when it is fresh: later its connection's descriptor may be another one's. */
+static bool letter_accept(struct control *control, struct letter *letter)
+{
+    if (letter->frames != 2) {
+        control->statistics.malformed++;
+        return false;
+    }
+    if (zmq_msg_size(&letter->message) > MESSAGE_BYTES_MAX) {
+        control->statistics.oversized++;
+        return false;
+    }
+    return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
+}
+
+static size_t shared_part(const struct sender *sender)
+{
+    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
+}
+
+/* Of one sender, what is too much is dropped. */
+static void inbox_put(struct control *control, struct letter *letter)
+{
+    if (!letter_accept(control, letter)) {
+        letter_free(&letter);
+        return;
+    }
+    struct sender *sender = &control->senders[letter->from.slot];
+    struct sender then = {sender->messages + 1, sender->bytes + zmq_msg_size(&letter->message) + LETTER_BYTES};
+    size_t shared_bytes = control->shared_bytes - shared_part(sender) + shared_part(&then);
+    if (then.messages > SENDER_MESSAGES || then.bytes > SENDER_BYTES ||
+        (shared_bytes > SHARED_BYTES && then.bytes > OWN_BYTES)) {
+        control->statistics.overrun++;
+        letter_free(&letter);
+        return;
+    }
+    *sender = then;
+    control->shared_bytes = shared_bytes;
+    letter->next = NULL;
+    *control->inbox_end = letter;
+    control->inbox_end = &letter->next;
+}
+
+/* Takes what libzmq has received, so that it does not pile up there; a bounded number, so that the caller is not kept. */
 static void inbox_fill(struct control *control)
 {
-    struct letter *letter;
-    while ((letter = malloc(sizeof *letter)) != NULL && letter_read(control->router, letter)) {
-        const char *user_id = letter->frames > 1 ? zmq_msg_gets(&letter->message, "User-Id") : NULL;
-        size_t bytes = zmq_msg_size(&letter->message);
-        letter->sender = user_id != NULL ? (uint16_t)(bytes_hash64(user_id, strlen(user_id), 0) % SENDERS) : 0;
-        letter->next = NULL;
-        if (control->senders[letter->sender].messages == SENDER_MESSAGES ||
-            control->senders[letter->sender].bytes + bytes > SENDER_BYTES || control->inbox_bytes + bytes > INBOX_BYTES) {
-            control->statistics.overrun++;
+    int count = 0;
+    for (; count < CONTROL_TAKE_MAX; count++) {
+        struct letter *letter = malloc(sizeof *letter);
+        if (letter == NULL || !letter_read(control->router, letter)) {
             letter_free(&letter);
-            continue;
+            break;
         }
-        control->senders[letter->sender].messages++;
-        control->senders[letter->sender].bytes += bytes;
-        control->inbox_bytes += bytes;
-        *control->inbox_end = letter;
-        control->inbox_end = &letter->next;
+        inbox_put(control, letter);
     }
-    letter_free(&letter);
+    control->unread = count == CONTROL_TAKE_MAX;
 }
 
 /* The oldest, for letter_free; NULL when it is empty. */
@@ -381,12 +418,13 @@ static struct letter *inbox_take(struct control *control)
 {
     struct letter *letter = control->inbox;
     if (letter != NULL) {
-        size_t bytes = zmq_msg_size(&letter->message);
+        struct sender *sender = &control->senders[letter->from.slot];
         control->inbox = letter->next;
         control->inbox_end = control->inbox == NULL ? &control->inbox : control->inbox_end;
-        control->senders[letter->sender].messages--;
-        control->senders[letter->sender].bytes -= bytes;
-        control->inbox_bytes -= bytes;
+        control->shared_bytes -= shared_part(sender);
+        sender->messages--;
+        sender->bytes -= zmq_msg_size(&letter->message) + LETTER_BYTES;
+        control->shared_bytes += shared_part(sender);
     }
     return letter;
 }
@@ -526,7 +564,7 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 
 uint64_t control_next_ms(const struct control *control)
 {
-    uint64_t next = control->inbox != NULL ? 0 : UINT64_MAX;
+    uint64_t next = control->inbox != NULL || control->unread ? 0 : UINT64_MAX;
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].done) {
             return 0; /* an answer waits to be taken */
@@ -586,6 +624,7 @@ void control_process(struct control *control)
 {
     zap_process(control->zap);
     monitor_drain(control);
+    inbox_fill(control);
     uint64_t now_ms = clock_ms();
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].fd >= 0) {
@@ -615,49 +654,28 @@ static uint64_t client_remember(struct control *control, zmq_msg_t *routing_id)
     return slot->handle;
 }
 
-static bool incoming_accept(struct control *control, struct letter *letter, struct control_incoming *out)
-{
-    if (letter->frames != 2) {
-        control->statistics.malformed++;
-        return false;
-    }
-    size_t count = zmq_msg_size(&letter->message);
-    if (count > MESSAGE_BYTES_MAX) {
-        control->statistics.oversized++;
-        return false;
-    }
-    struct control_incoming incoming = {.bytes = zmq_msg_data(&letter->message), .count = count};
-    if (zap_identify(control->zap, zmq_msg_gets(&letter->message, "User-Id"),
-                     zmq_msg_get(&letter->message, ZMQ_SRCFD), &incoming.from) != 0) {
-        return false;
-    }
-    const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
-    (void)bytes_copy_text(incoming.host, sizeof incoming.host, host != NULL ? host : "");
-    if (incoming.from.kind == ZAP_INVITE) {
-        incoming.client = client_remember(control, &letter->routing_id);
-    }
-    control->statistics.received++;
-    control->statistics.received_bytes += count;
-    *out = incoming;
-    return true;
-}
-
 int control_receive(struct control *control, struct control_incoming *out)
 {
     letter_free(&control->reading);
-    inbox_fill(control);
-    for (int i = 0; i < BAD_PER_CALL; i++) {
-        struct letter *letter = inbox_take(control);
-        if (letter == NULL) {
-            break;
-        }
-        if (incoming_accept(control, letter, out)) {
-            control->reading = letter;
-            return 0;
-        }
+    struct letter *letter;
+    while ((letter = inbox_take(control)) != NULL && !zap_admits(control->zap, &letter->from)) {
         letter_free(&letter);
     }
-    return ERR_AGAIN;
+    if (letter == NULL) {
+        return ERR_AGAIN;
+    }
+    control->reading = letter;
+    *out = (struct control_incoming){.from = letter->from,
+                                     .bytes = zmq_msg_data(&letter->message),
+                                     .count = zmq_msg_size(&letter->message)};
+    const char *host = zmq_msg_gets(&letter->message, "Peer-Address");
+    (void)bytes_copy_text(out->host, sizeof out->host, host != NULL ? host : "");
+    if (out->from.kind == ZAP_INVITE) {
+        out->client = client_remember(control, &letter->routing_id);
+    }
+    control->statistics.received++;
+    control->statistics.received_bytes += out->count;
+    return 0;
 }
 
 /* The slot of `node`, or the free one where it belongs. */

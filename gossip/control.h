@@ -6,10 +6,18 @@
  *
  * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
  * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order. What has
- * arrived waits for control_receive in an inbox with a bound per sender (1,024 messages, 4 MiB) and one for all
- * (64 MiB); what is beyond is dropped.
+ * arrived waits for control_receive in an inbox with a bound per admitted key (1,024 messages, 4 MiB). Of that, 64 KiB
+ * are the key's own, whatever others send; the rest is taken from 64 MiB that all share. What is beyond is dropped. With
+ * all 2,048 keys that is about 192 MiB at most.
  *
  * A peer without a key costs a socket for at most 2 s (the handshake).
+ *
+ * Known weakness: the inbox bounds only what control_process has taken. libzmq goes on receiving meanwhile and its queue
+ * has no limit (docs/dependencies.md says why), so while the thread that calls is busy, or when members send more than
+ * CONTROL_TAKE_MAX messages per call, memory grows as fast as the network brings them. libzmq also hands a message of
+ * many frames over only when it is whole: each frame is bounded, their number is not, so a member that means harm can
+ * send frames of one message until memory ends. Only who has an admitted key, be it an invite, can do either. Evicting
+ * the key ends the former; the latter only if a whole message had come over that connection before.
  *
  * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved
  * once, at configuration time, by control_address_resolve, because a name server must not stall the mesh. */
@@ -27,6 +35,7 @@
 #define CONTROL_ADDRESS_BYTES 64
 #define CONTROL_PEERS_MAX 1024
 #define CONTROL_QUEUE 64
+#define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
 #define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* ... or after this */
 #define CONTROL_CHECKS_MAX 64   /* link checks under way */
@@ -57,8 +66,8 @@ size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_
 /* When control_process wants to be called at the latest; UINT64_MAX: no wish. */
 uint64_t control_next_ms(const struct control *control);
 
-/* Answers handshakes (zap_process too), counts failures, moves link checks on. Call after each poll, whatever was
- * ready. */
+/* Answers handshakes (zap_process too), takes what has arrived, but at most CONTROL_TAKE_MAX messages, counts failures,
+ * moves link checks on. Call after each poll, whatever was ready. */
 void control_process(struct control *control);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -71,7 +80,7 @@ struct control_incoming {
     size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
-/* The next message; ERR_AGAIN when none waits (or after a number of bad ones: poll again). */
+/* The next message of those that control_process took; ERR_AGAIN when none waits. */
 int control_receive(struct control *control, struct control_incoming *out);
 
 /* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer

@@ -1,13 +1,15 @@
 /* The User-Id of a member is its node id in hex, that of an invite "invite:" and its CURVE public key in hex.
  *
  * libzmq asks once, at the handshake, so an evicted key's open connections go on delivering. Therefore each key
- * remembers the descriptors of its last connections (ZMQ_SRCFD). A descriptor may have been closed and given to another
- * connection meanwhile, so before it is shut its two ends are compared with those remembered. At worst, two daemons
- * behind one address, somebody else's connection is shut, which its owner opens again within a second. */
+ * remembers the descriptors of its last connections (ZMQ_SRCFD). A descriptor may have been closed and its number given
+ * to anything that the process opened meanwhile, even before the message is read. So it is remembered, and shut, only if
+ * it is a connection to the listening port from the address that the message came from. At worst, two daemons behind one
+ * address, somebody else's connection is shut, which its owner opens again within a second. */
 
 #include "gossip/zap.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -38,7 +40,7 @@ struct link {
 
 struct zap_key {
     uint8_t curve[32];
-    struct zap_identity identity;
+    struct zap_identity identity; /* admission 0: a free slot */
     char user_id[USER_ID_BYTES];
     struct link links[LINKS_MAX];
     unsigned next_link;
@@ -47,7 +49,8 @@ struct zap_key {
 struct zap {
     void *socket;
     pthread_mutex_t mutex; /* guards all below */
-    uint32_t count;
+    uint64_t admissions;
+    uint32_t slots;       /* those in use are below */
     struct zap_key *keys; /* ZAP_KEYS_MAX */
     struct zap_statistics statistics;
 };
@@ -101,8 +104,8 @@ void *zap_socket(struct zap *zap)
 
 static struct zap_key *find_curve(struct zap *zap, const uint8_t curve[32])
 {
-    for (uint32_t i = 0; i < zap->count; i++) {
-        if (memcmp(zap->keys[i].curve, curve, 32) == 0) {
+    for (uint32_t i = 0; i < zap->slots; i++) {
+        if (zap->keys[i].identity.admission != 0 && memcmp(zap->keys[i].curve, curve, 32) == 0) {
             return &zap->keys[i];
         }
     }
@@ -200,13 +203,20 @@ static int admit(struct zap *zap, const uint8_t curve[32], const struct zap_iden
     int result = 0;
     (void)pthread_mutex_lock(&zap->mutex);
     if (find_curve(zap, curve) == NULL) {
-        if (zap->count == ZAP_KEYS_MAX) {
+        uint32_t slot = 0;
+        while (slot < zap->slots && zap->keys[slot].identity.admission != 0) {
+            slot++;
+        }
+        if (slot == ZAP_KEYS_MAX) {
             result = ERR_FULL;
         } else {
-            struct zap_key *key = &zap->keys[zap->count++];
+            struct zap_key *key = &zap->keys[slot];
+            zap->slots += slot == zap->slots;
             memset(key, 0, sizeof *key);
             memcpy(key->curve, curve, 32);
             key->identity = *identity;
+            key->identity.slot = (uint16_t)slot;
+            key->identity.admission = ++zap->admissions;
             (void)bytes_copy_text(key->user_id, sizeof key->user_id, user_id);
             for (int i = 0; i < LINKS_MAX; i++) {
                 key->links[i].fd = -1;
@@ -256,15 +266,30 @@ static bool socket_ends(int fd, struct ends *out)
     return true;
 }
 
-static void link_note(struct zap_key *key, int fd)
+/* Is the message's descriptor a connection that the message may have come over? */
+static bool link_from(zmq_msg_t *message, uint16_t port, struct link *out)
 {
+    struct sockaddr_storage peer;
+    socklen_t bytes = sizeof peer;
+    char host[NI_MAXHOST];
+    const char *from = zmq_msg_gets(message, "Peer-Address");
+    out->fd = zmq_msg_get(message, ZMQ_SRCFD);
+    return from != NULL && socket_ends(out->fd, &out->ends) && ntohs(out->ends.local_port) == port &&
+           getpeername(out->fd, (struct sockaddr *)&peer, &bytes) == 0 &&
+           getnameinfo((struct sockaddr *)&peer, bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 &&
+           strcmp(host, from) == 0;
+}
+
+static void link_note(struct zap_key *key, zmq_msg_t *message, uint16_t port)
+{
+    int fd = zmq_msg_get(message, ZMQ_SRCFD);
     for (int i = 0; i < LINKS_MAX; i++) {
         if (key->links[i].fd == fd) {
             return;
         }
     }
-    struct link link = {.fd = fd};
-    if (socket_ends(fd, &link.ends)) {
+    struct link link;
+    if (link_from(message, port, &link)) {
         key->links[key->next_link++ % LINKS_MAX] = link;
     }
 }
@@ -285,31 +310,40 @@ int zap_evict(struct zap *zap, const uint8_t curve_public[32])
         for (int i = 0; i < LINKS_MAX; i++) {
             zap->statistics.cut += link_cut(&key->links[i]);
         }
-        *key = zap->keys[--zap->count];
+        key->identity.admission = 0;
         result = 0;
     }
     (void)pthread_mutex_unlock(&zap->mutex);
     return result;
 }
 
-int zap_identify(struct zap *zap, const char *user_id, int fd, struct zap_identity *out)
+int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_identity *out)
 {
     int result = ERR_AUTH;
+    const char *user_id = zmq_msg_gets(message, "User-Id");
     (void)pthread_mutex_lock(&zap->mutex);
-    for (uint32_t i = 0; user_id != NULL && i < zap->count; i++) {
-        if (strcmp(zap->keys[i].user_id, user_id) == 0) {
-            link_note(&zap->keys[i], fd);
+    for (uint32_t i = 0; user_id != NULL && i < zap->slots; i++) {
+        if (zap->keys[i].identity.admission != 0 && strcmp(zap->keys[i].user_id, user_id) == 0) {
+            link_note(&zap->keys[i], message, port);
             *out = zap->keys[i].identity;
             result = 0;
             break;
         }
     }
-    /* A message has just come over this descriptor, so it is most likely still that connection's. */
-    if (result != 0 && fd >= 0 && shutdown(fd, SHUT_RDWR) == 0) {
+    struct link link;
+    if (result != 0 && link_from(message, port, &link) && shutdown(link.fd, SHUT_RDWR) == 0) {
         zap->statistics.cut++;
     }
     (void)pthread_mutex_unlock(&zap->mutex);
     return result;
+}
+
+bool zap_admits(struct zap *zap, const struct zap_identity *identity)
+{
+    (void)pthread_mutex_lock(&zap->mutex);
+    bool admitted = zap->keys[identity->slot].identity.admission == identity->admission;
+    (void)pthread_mutex_unlock(&zap->mutex);
+    return admitted;
 }
 
 void zap_statistics(struct zap *zap, struct zap_statistics *out)

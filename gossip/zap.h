@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <zmq.h>
 
 #include "base/id.h"
 
@@ -28,6 +29,8 @@ struct zap_identity {
     enum zap_kind kind;
     node_id node;           /* MEMBER; else none */
     uint8_t invite_key[32]; /* INVITE; else zero */
+    uint16_t slot;          /* below ZAP_KEYS_MAX; no other admitted key has it */
+    uint64_t admission;     /* another each time that a key is admitted */
 };
 
 struct zap_statistics {
@@ -55,10 +58,12 @@ int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
 /* Admits it no longer and shuts the connections over which it was last heard. ERR_NOT_FOUND. */
 int zap_evict(struct zap *zap, const uint8_t curve_public[32]);
 
-/* For every message from a socket with a ZAP domain: who sent it? `user_id` is the message's "User-Id" (NULL is
- * allowed) and `fd` its ZMQ_SRCFD (-1 if unknown). ERR_AUTH if that key is admitted no longer; its connection is shut
- * then. */
-int zap_identify(struct zap *zap, const char *user_id, int fd, struct zap_identity *out);
+/* For every message from a socket with a ZAP domain that listens on `port`, as soon as it was received: who sent it?
+ * ERR_AUTH if that key is admitted no longer; its connection is shut then. */
+int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_identity *out);
+
+/* For a message that waited after zap_identify: is its sender admitted still, without a break? */
+bool zap_admits(struct zap *zap, const struct zap_identity *identity);
 
 void zap_statistics(struct zap *zap, struct zap_statistics *out);
 

@@ -337,8 +337,7 @@ static void request_take(struct bulk *bulk, struct request *request)
         return;
     }
     zmq_msg_t *head = &request->parts[1], *body = request->frames == 3 ? &request->parts[2] : NULL;
-    if (zap_identify(bulk->zap, zmq_msg_gets(head, "User-Id"), zmq_msg_get(head, ZMQ_SRCFD), &from) != 0 ||
-        from.kind != ZAP_MEMBER) {
+    if (zap_identify(bulk->zap, head, bulk->port, &from) != 0 || from.kind != ZAP_MEMBER) {
         bulk_count(bulk, &bulk->statistics.refused, 1);
         return;
     }

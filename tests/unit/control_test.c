@@ -2,6 +2,7 @@
  * meets. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -210,6 +211,101 @@ static void an_evicted_key_is_cut_off_and_stays_out(void **state)
     assert_true(counts.refused > refused);
     side_close(&a);
     side_close(&b);
+}
+
+/* How many connections this side's port has, and the descriptor of one of them. */
+static uint32_t side_connections(const struct side *side, int *out_fd)
+{
+    uint32_t count = 0;
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in local = {0}, peer;
+        socklen_t bytes = sizeof local, peer_bytes = sizeof peer;
+        if (getsockname(fd, (struct sockaddr *)&local, &bytes) == 0 && local.sin_family == AF_INET &&
+            ntohs(local.sin_port) == control_port(side->control) &&
+            getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0) {
+            *out_fd = fd;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* A TCP connection of this process that is none of libzmq's; ends[1] gets the number `fd`. */
+static void unrelated_connection(int ends[2], int fd)
+{
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(ends[0], (struct sockaddr *)&at, sizeof at), 0);
+    ends[1] = accept(listener, NULL, NULL);
+    assert_true(ends[1] >= 0);
+    (void)close(listener);
+    if (ends[1] != fd && ends[0] != fd) {
+        assert_int_equal(dup2(ends[1], fd), fd);
+        (void)close(ends[1]);
+        ends[1] = fd;
+    }
+}
+
+/* What an evicted key said before waits, in the inbox or still in libzmq, while its connection is closed and the
+ * descriptor's number is given to something else. */
+static void what_an_evicted_key_left_waiting_shuts_nothing_else(void **state)
+{
+    (void)state;
+    for (int in_libzmq = 0; in_libzmq < 2; in_libzmq++) {
+        struct side a, b;
+        side_open(&a);
+        side_open(&b);
+        introduce(&a, &b);
+        introduce(&b, &a);
+        assert_true(deliver(&a, &b, "before", PATIENCE_MS));
+        struct control_incoming in;
+        while (control_receive(b.control, &in) == 0) {
+        }
+        int fd = -1;
+        assert_int_equal(side_connections(&b, &fd), 1);
+        for (int i = 0; i < 20; i++) {
+            assert_int_equal(control_send(a.control, b.keys.id, (const uint8_t *)"late", 4), 0);
+        }
+        zmq_pollitem_t items[CONTROL_POLL_MAX];
+        assert_true(control_poll_items(b.control, items) > 0);
+        assert_int_equal(zmq_poll(items, 1, PATIENCE_MS), 1);
+        if (in_libzmq == 0) {
+            control_process(b.control);
+            assert_int_equal(control_receive(b.control, &in), 0);
+        }
+        assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), 0);
+        control_peer_remove(b.control, a.keys.id);
+        control_peer_remove(a.control, b.keys.id);
+        uint64_t end_ms = now_ms() + PATIENCE_MS;
+        while (fcntl(fd, F_GETFD) >= 0 && now_ms() < end_ms) {
+            assert_int_equal(zmq_poll(NULL, 0, 5), 0);
+        }
+        assert_true(fcntl(fd, F_GETFD) < 0);
+        int ends[2];
+        unrelated_connection(ends, fd);
+        assert_true(ends[0] == fd || ends[1] == fd);
+        side_turn(&b, 0);
+        while (control_receive(b.control, &in) == 0) {
+            fail_msg("a message of an evicted key came in");
+        }
+        struct control_statistics counts;
+        control_statistics(b.control, &counts);
+        assert_int_equal(counts.cut, 1); /* by the eviction itself */
+        char byte = 0;
+        assert_int_equal(send(ends[0], "x", 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(recv(ends[1], &byte, 1, 0), 1);
+        assert_int_equal(send(ends[1], "y", 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(recv(ends[0], &byte, 1, 0), 1);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        side_close(&a);
+        side_close(&b);
+    }
 }
 
 static void a_peer_that_moved_is_followed(void **state)
@@ -609,6 +705,131 @@ static void what_one_sender_may_have_waiting_is_bounded(void **state)
     side_close(&c);
 }
 
+/* Keys that `to` admits, with a connection each; all of a crowd share one context. */
+struct crowd {
+    void *context;
+    uint32_t count;
+    void *sockets[128];
+};
+
+static void crowd_open(struct crowd *crowd, uint32_t count, struct side *to)
+{
+    int queue = 20000;
+    crowd->context = zmq_ctx_new();
+    crowd->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct side from = {.context = crowd->context};
+        keys_create(&from.keys);
+        assert_int_equal(control_admit(to->control, from.keys.sign_public, false, false), 0);
+        crowd->sockets[i] = zmq_socket(from.context, ZMQ_DEALER);
+        assert_int_equal(zmq_setsockopt(crowd->sockets[i], ZMQ_SNDHWM, &queue, sizeof queue), 0);
+        admitted_connect(crowd->sockets[i], &from, to);
+        assert_int_equal(zmq_send(crowd->sockets[i], "first", 5, 0), 5);
+    }
+    uint32_t got = 0;
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; got < count && now_ms() < end_ms;) {
+        side_turn(to, 20);
+        struct control_incoming in;
+        while (control_receive(to->control, &in) == 0) {
+            got++;
+        }
+    }
+    assert_int_equal(got, count);
+}
+
+/* Each says `count` times what is in `bytes`, and goes. When this returns, libzmq has received it all, and nothing of it
+ * was taken yet. */
+static void crowd_say_and_close(struct crowd *crowd, const struct side *to, uint32_t count, const uint8_t *bytes,
+                                size_t byte_count)
+{
+    int patience_ms = PATIENCE_MS, fd;
+    uint32_t others = side_connections(to, &fd) - crowd->count;
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        for (uint32_t n = 0; n < count; n++) {
+            assert_int_equal(zmq_send(crowd->sockets[i], bytes, byte_count, 0), byte_count);
+        }
+        assert_int_equal(zmq_setsockopt(crowd->sockets[i], ZMQ_LINGER, &patience_ms, sizeof patience_ms), 0);
+        assert_int_equal(zmq_close(crowd->sockets[i]), 0);
+    }
+    assert_int_equal(zmq_ctx_term(crowd->context), 0);
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; side_connections(to, &fd) > others && now_ms() < end_ms;) {
+        assert_int_equal(zmq_poll(NULL, 0, 5), 0); /* libzmq reads to the end of a connection, then closes it */
+    }
+    assert_int_equal(side_connections(to, &fd), others);
+}
+
+/* However much has come during a stall, one call takes a bounded part of it, and wants to be called for the rest. */
+static void after_a_stall_each_call_takes_a_bounded_number(void **state)
+{
+    (void)state;
+    struct side b;
+    side_open(&b);
+    static struct crowd rogue;
+    crowd_open(&rogue, 1, &b);
+    assert_int_equal(control_next_ms(b.control), UINT64_MAX);
+    crowd_say_and_close(&rogue, &b, 2 * CONTROL_TAKE_MAX + 100, (const uint8_t *)"burst", 5);
+    static const uint32_t expected[] = {CONTROL_TAKE_MAX, CONTROL_TAKE_MAX, 100};
+    uint64_t overrun = 0;
+    for (size_t call = 0; call < 3; call++) {
+        control_process(b.control);
+        assert_int_equal(control_next_ms(b.control), 0);
+        uint32_t got = 0;
+        struct control_incoming in;
+        while (control_receive(b.control, &in) == 0) {
+            got++;
+        }
+        struct control_statistics counts;
+        control_statistics(b.control, &counts);
+        assert_int_equal(got + counts.overrun - overrun, expected[call]);
+        overrun = counts.overrun;
+        assert_int_equal(control_next_ms(b.control), call < 2 ? 0 : UINT64_MAX);
+    }
+    side_close(&b);
+}
+
+/* Rogues fill what they may have waiting. Then many others say one thing each, and all of them are heard: whatever place
+ * in the inbox a key gets, no other key's messages take it. */
+static void others_are_heard_behind(uint32_t rogues, uint32_t count, size_t bytes)
+{
+    static uint8_t large[MESSAGE_BYTES_MAX];
+    static struct crowd crowd, honest;
+    struct side b;
+    side_open(&b);
+    crowd_open(&honest, 128, &b);
+    crowd_open(&crowd, rogues, &b);
+    crowd_say_and_close(&crowd, &b, count, large, bytes);
+    for (uint32_t taken = 0; taken < rogues * count; taken += CONTROL_TAKE_MAX) {
+        control_process(b.control);
+    }
+    struct control_statistics counts;
+    control_statistics(b.control, &counts);
+    uint64_t overrun = counts.overrun;
+    assert_true(overrun >= rogues);
+    crowd_say_and_close(&honest, &b, 1, (const uint8_t *)"honest", 6);
+    control_process(b.control);
+    control_statistics(b.control, &counts);
+    assert_int_equal(counts.overrun, overrun);
+    uint32_t heard = 0;
+    struct control_incoming in;
+    while (control_receive(b.control, &in) == 0) {
+        heard += in.count == 6;
+    }
+    assert_int_equal(heard, 128);
+    side_close(&b);
+}
+
+static void those_who_send_too_many_messages_starve_nobody(void **state)
+{
+    (void)state;
+    others_are_heard_behind(20, 1100, 1);
+}
+
+/* Together they fill the part of the inbox that all share. */
+static void those_who_send_too_many_bytes_starve_nobody(void **state)
+{
+    (void)state;
+    others_are_heard_behind(20, 70, MESSAGE_BYTES_MAX);
+}
 /* A program that is no shoal listens where the peer should be, and answers rubbish; later the peer is back. */
 static void a_link_recovers_from_another_program_on_the_port(void **state)
 {
@@ -879,6 +1100,7 @@ int main(void)
         cmocka_unit_test(they_talk_over_ipv6_too),
         cmocka_unit_test(a_member_admitted_late_gets_in),
         cmocka_unit_test(an_evicted_key_is_cut_off_and_stays_out),
+        cmocka_unit_test(what_an_evicted_key_left_waiting_shuts_nothing_else),
         cmocka_unit_test(a_peer_that_moved_is_followed),
         cmocka_unit_test(many_peers_come_and_go),
         cmocka_unit_test(bad_addresses_are_refused),
@@ -886,6 +1108,9 @@ int main(void)
         cmocka_unit_test(a_member_that_misbehaves_is_bounded),
         cmocka_unit_test(a_burst_with_pings_and_a_broken_connection_end_nothing),
         cmocka_unit_test(what_one_sender_may_have_waiting_is_bounded),
+        cmocka_unit_test(after_a_stall_each_call_takes_a_bounded_number),
+        cmocka_unit_test(those_who_send_too_many_messages_starve_nobody),
+        cmocka_unit_test(those_who_send_too_many_bytes_starve_nobody),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(one_joins_with_an_invite),
         cmocka_unit_test(invites_do_not_open_the_bulk_door),
