@@ -149,6 +149,26 @@ static void code_goes_to_the_next_node_when_one_refuses_it(void **state)
     world_free(world);
 }
 
+/* A step that has too much else to say looks after no code, and forgets nothing of what it knows about it. */
+static void a_look_without_room_forgets_no_copies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    world_run(world, 10000);
+    struct world_node *node = &world->nodes[0];
+    assert_int_equal(codes_copied(node->core), 1);
+    uint64_t pass = node->core->repair_pass;
+    node->core->housekeep_ms = node->core->repair_ms = 0;
+    struct node_event tick = {.kind = NODE_EVENT_TICK, .now_ms = world->now_ms, .wall_s = node->core->wall_s};
+    node->effects.count = 0;
+    node->effects.used_bytes = NODE_EFFECT_BYTES_MAX - (1u << 15);
+    node_core_step(node->core, &tick, &node->effects);
+    assert_int_equal(node->core->repair_pass, pass + 1);
+    assert_int_equal(codes_copied(node->core), 1);
+    world_free(world);
+}
+
 /* A row that names holders for a checkpoint of trial 0 that nobody made, as if the node with the smallest id had written
  * it: `strangers` nodes that never were, then `holder`. */
 static struct view_manifest forge(struct world *world, uint32_t strangers, uint32_t writer, uint32_t holder)
@@ -284,6 +304,7 @@ int main(void)
         cmocka_unit_test(the_code_of_many_experiments_goes_out_a_few_pieces_at_a_time),
         cmocka_unit_test(a_full_disk_does_not_hold_up_the_code_of_the_others),
         cmocka_unit_test(code_goes_to_the_next_node_when_one_refuses_it),
+        cmocka_unit_test(a_look_without_room_forgets_no_copies),
         cmocka_unit_test(a_checkpoint_is_repaired_once_however_many_holders_are_dead),
         cmocka_unit_test(a_repair_that_makes_nothing_better_waits_for_another_node),
         cmocka_unit_test(many_repairs_go_out_a_few_at_a_time),
