@@ -984,7 +984,7 @@ static const struct option options[] = {
            "The most that a trial may grow to; at least slots_per_trial."),
     NUMBER("resources.priority", priority, 1, 99, "42", "Lower goes first in the queue."),
     WORD("resources.slot_kind", slot_kind, slot_words, "any", "The kind of slot that a trial needs."),
-    NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, "2", "Copies of each checkpoint, on different nodes."),
+    NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, "2", "Copies of each checkpoint, on different nodes; 8 at most."),
     NUMBER("checkpoint.save_experiment_best", save_experiment_best, 0, CONFIG_SAVE_MAX, "0",
            "The best checkpoints of all trials together that are kept, by searcher.metric."),
     NUMBER("checkpoint.save_trial_best", save_trial_best, 0, CONFIG_SAVE_MAX, "1", "The best of each trial that are kept."),

@@ -713,6 +713,7 @@ void bulk_jobs_pump(struct bulk *bulk)
         if (job->finished) {
             *at = job->next;
             bulk->active_count--;
+            bulk->again |= bulk->waiting != NULL; /* jobs_start has looked already: nothing else would wake us */
             bulk_job_free(job);
         } else {
             at = &job->next;

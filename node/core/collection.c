@@ -125,7 +125,6 @@ static uint32_t copies_wanted(const struct node_core *core, const struct view_ex
         nodes += !is_gone(core, core->peers[i]->id);
     }
     uint32_t wanted = experiment->config->checkpoint_replicas;
-    wanted = wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : wanted;
     return wanted < nodes ? wanted : nodes;
 }
 
@@ -135,7 +134,7 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
     uint32_t wanted = copies_wanted(core, experiment);
     for (struct view_manifest *row = trial->manifests; row != NULL;) {
         struct view_manifest checkpoint;
-        const struct view_manifest *end = view_manifest_unite(row, &checkpoint);
+        const struct view_manifest *end = core_replicas_unite(core, row, &checkpoint);
         uint32_t confirmed = 0;
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
             const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);

@@ -16,7 +16,7 @@
 #define CONFIG_METRIC_BYTES 64
 #define CONFIG_SLOTS_MAX 64
 #define CONFIG_RESTARTS_MAX 1000
-#define CONFIG_REPLICAS_MAX 16
+#define CONFIG_REPLICAS_MAX 8 /* FACT_HOLDERS_MAX: a manifest names no more holders */
 #define CONFIG_SAVE_MAX 1000
 #define CONFIG_PREEMPTION_TIMEOUT_S_MAX 86400
 #define CONFIG_SCRATCH_BYTES (2 * CONFIG_PACKED_BYTES_MAX) /* enough for config_parse_yaml */

@@ -838,7 +838,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
     struct view_manifest united = {0};
     if (newest != NULL) {
-        (void)view_manifest_unite(newest, &united);
+        (void)core_replicas_unite(core, newest, &united);
     }
     uint32_t count = 0;
     *at_best = 0;

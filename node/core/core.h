@@ -143,6 +143,7 @@ struct node_event {
             uint64_t bytes;
             node_id node;
             bool ok;
+            bool is_missing; /* PUSHED, not ok: it is not on this node's own disk */
         } blob;
         struct {
             bool full;

@@ -2,6 +2,8 @@
 #include "base/probe.h"
 #include "node/core/state.h"
 
+_Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
+
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
 {
     for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
@@ -13,6 +15,82 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
     }
     return NULL;
 }
+
+static bool is_good_holder(const void *context, hash256 blob, node_id holder)
+{
+    const struct node_core *core = context;
+    return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
+}
+
+const struct view_manifest *core_replicas_unite(const struct node_core *core, const struct view_manifest *first,
+                                                struct view_manifest *out)
+{
+    return view_manifest_unite_by(first, is_good_holder, core, out);
+}
+
+bool core_replicas_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
+{
+    while (*row != NULL) {
+        *row = core_replicas_unite(core, *row, out);
+        if (out->holder_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_has(const node_id *list, uint32_t count, node_id node)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (node_id_equal(list[i], node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- how many copies are under way ------------------------------------------------------------------------------------- */
+
+/* A daemon has a bounded number of requests on their way (node/bulk): copies that nobody waits for leave most of them to
+ * fetches and to the checkpoints of running workers. */
+static uint32_t pushes_to(const struct node_core *core, node_id to)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
+        count += core->code_pushes[i].used && node_id_equal(core->code_pushes[i].to, to);
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        for (uint32_t i = 0; (push->is_repair || push->is_check) && i < push->asked_count; i++) {
+            count += push->is_waited[i] && node_id_equal(push->asked[i], to);
+        }
+    }
+    return count;
+}
+
+static bool may_push_to(const struct node_core *core, node_id to)
+{
+    const struct core_peer *peer = core_find_peer(core, to);
+    return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER : 1);
+}
+
+static bool may_repair(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        count += push->is_repair || push->is_check;
+    }
+    return count < CORE_REPAIRS_MAX;
+}
+
+static void put_off(struct node_core *core, experiment_id experiment)
+{
+    if (!core->repair_is_behind) {
+        core->repair_is_behind = true;
+        core->repair_from = experiment;
+    }
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------------- */
 
 /* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). */
 static void finish(struct node_core *core, const struct core_push *push)
@@ -51,6 +129,7 @@ void core_replicas_durable(struct node_core *core, const attempt_id *attempt, ui
  * false when the push is over. */
 static bool advance(struct node_core *core, struct core_push *push)
 {
+    push->was_put_off = false;
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->peer_count; i++) {
@@ -70,6 +149,11 @@ static bool advance(struct node_core *core, struct core_push *push)
         if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
             continue;
         }
+        if (push->is_repair && !may_push_to(core, candidates[i])) {
+            push->was_put_off = true;
+            continue;
+        }
+        push->is_waited[push->asked_count] = true;
         push->asked[push->asked_count++] = candidates[i];
         push->waiting_count++;
         struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
@@ -135,7 +219,6 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
                                    &push->metric) &&
                        push->metric - push->metric == 0;
     push->metric = push->has_metric ? push->metric : 0;
-    push->wanted = push->wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : push->wanted;
     push->holders[0] = core->options.self;
     push->holder_count = 1;
     push->next = core->pushes;
@@ -181,22 +264,51 @@ static struct core_code *find_code(struct node_core *core, experiment_id experim
     return code;
 }
 
-static void push_code(struct node_core *core, hash256 blob, node_id to)
+static void push_code(struct node_core *core, experiment_id experiment, hash256 blob, node_id to)
 {
+    struct core_code_push *free_one = NULL;
+    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
+        struct core_code_push *push = &core->code_pushes[i];
+        if (!push->used) {
+            free_one = push;
+        } else if (node_id_equal(push->to, to) && hash256_equal(push->blob, blob)) {
+            return; /* for another experiment, perhaps */
+        }
+    }
+    if (free_one == NULL || !may_push_to(core, to)) {
+        put_off(core, experiment);
+        return;
+    }
+    *free_one = (struct core_code_push){.used = true, .blob = blob, .to = to};
     struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
     effect->u.push.blob = blob;
     effect->u.push.to = to;
 }
 
-/* Whoever has the code sees to it that the first nodes in rendezvous order of the experiment have it too. Several may do
- * so at once: a node that has it answers that at once. */
-static void repair_code(struct node_core *core, const struct view_experiment *experiment)
+static struct core_code_copy *find_copy(struct core_code *code, node_id node)
 {
-    struct core_code *code = find_code(core, experiment->id);
-    if (code == NULL) {
-        return;
+    for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
+        if (node_id_equal(code->copies[i].node, node)) {
+            return &code->copies[i];
+        }
     }
-    code->pass = core->repair_pass;
+    return NULL;
+}
+
+/* The row of nodes[at], in place of one that is none of `nodes` any more. */
+static struct core_code_copy *make_copy(struct core_code *code, const node_id *nodes, uint32_t count, uint32_t at)
+{
+    struct core_code_copy *copy = find_copy(code, nodes[at]);
+    for (uint32_t i = 0; copy == NULL && i < FACT_HOLDERS_MAX; i++) {
+        copy = list_has(nodes, count, code->copies[i].node) ? NULL : &code->copies[i];
+    }
+    return copy;
+}
+
+/* Whoever has the code sees to it that the first nodes in rendezvous order of the experiment have it too, and in place of
+ * those that do not take it the next ones. Several may do so at once: a node that has it answers that at once. */
+static void repair_code(struct node_core *core, const struct view_experiment *experiment, struct core_code *code)
+{
     if (core->now_ms < code->retry_ms) {
         return;
     }
@@ -211,53 +323,73 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
         }
     }
     rendezvous_sort(nodes, count, experiment->id.bytes, sizeof experiment->id.bytes);
-    for (uint32_t i = 0; i < count && i < CORE_CODE_COPIES; i++) {
+    count = count < FACT_HOLDERS_MAX ? count : FACT_HOLDERS_MAX;
+    for (uint32_t i = 0, copies = 0; i < count && copies < CORE_CODE_COPIES; i++) {
         const struct core_peer *peer = core_find_peer(core, nodes[i]);
         if (peer == NULL) {
-            continue; /* ourselves */
+            copies++; /* ourselves */
+            continue;
         }
-        struct core_code_copy *copy = NULL;
-        for (uint32_t c = 0; c < FACT_HOLDERS_MAX; c++) {
-            if (node_id_equal(code->copies[c].node, nodes[i])) {
-                copy = &code->copies[c];
-            }
-        }
-        if (copy == NULL) {
-            copy = &code->copies[0]; /* newest first */
-            memmove(copy + 1, copy, (FACT_HOLDERS_MAX - 1) * sizeof *copy);
-            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot};
-        } else if (copy->boot != peer->boot) {
+        struct core_code_copy *copy = make_copy(code, nodes, count, i);
+        if (!node_id_equal(copy->node, nodes[i]) || copy->boot != peer->boot) {
             *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot}; /* perhaps with another disk */
         }
-        if (!copy->is_asked && !copy->has_code) {
-            copy->is_asked = true;
-            push_code(core, experiment->code, nodes[i]);
-        } else if (!copy->is_asked && !copy->has_config_text && !hash256_is_none(experiment->config_text)) {
-            copy->is_asked = true;
-            push_code(core, experiment->config_text, nodes[i]);
+        bool has_all = copy->has_code && (copy->has_config_text || hash256_is_none(experiment->config_text));
+        bool refuses = core->now_ms < copy->retry_ms ||
+                       (peer->code_refused_ms != 0 && core->now_ms - peer->code_refused_ms < CORE_CODE_RETRY_MS);
+        if (!has_all && refuses) {
+            continue;
+        }
+        copies++;
+        if (!has_all) {
+            push_code(core, experiment->id, copy->has_code ? experiment->config_text : experiment->code, nodes[i]);
         }
     }
 }
 
+static void refused(const struct node_core *core, struct core_code_copy *copy)
+{
+    uint64_t wait_ms = CORE_CODE_RETRY_MS;
+    for (uint32_t i = 0; i < copy->refusals && wait_ms < CORE_CODE_RETRY_MAX_MS; i++) {
+        wait_ms *= 2;
+    }
+    copy->refusals++;
+    copy->retry_ms = core->now_ms + (wait_ms < CORE_CODE_RETRY_MAX_MS ? wait_ms : CORE_CODE_RETRY_MAX_MS);
+}
+
 static void code_pushed(struct node_core *core, const struct node_event *event)
 {
+    bool ok = event->u.blob.ok;
+    struct core_peer *peer = core_find_peer(core, event->u.blob.node);
+    if (peer != NULL && !event->u.blob.is_missing) {
+        peer->code_refused_ms = ok ? 0 : core->now_ms;
+    }
+    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
+        struct core_code_push *push = &core->code_pushes[i];
+        push->used &= !(node_id_equal(push->to, event->u.blob.node) && hash256_equal(push->blob, event->u.blob.blob));
+    }
     for (struct core_code *code = core->codes; code != NULL; code = code->next) {
         const struct view_experiment *experiment = view_find_experiment(&core->view, code->experiment);
         bool is_code = experiment != NULL && hash256_equal(experiment->code, event->u.blob.blob);
         bool is_text = experiment != NULL && hash256_equal(experiment->config_text, event->u.blob.blob);
-        for (uint32_t i = 0; (is_code || is_text) && i < FACT_HOLDERS_MAX; i++) {
-            struct core_code_copy *copy = &code->copies[i];
-            if (node_id_equal(copy->node, event->u.blob.node)) {
-                copy->is_asked = false;
-                if (is_code && event->u.blob.ok && !copy->has_code) {
-                    const struct view_member *member = view_find_member(&core->view, copy->node);
-                    TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
-                          member != NULL ? member->name : "?");
-                }
-                copy->has_code |= is_code && event->u.blob.ok;
-                copy->has_config_text |= is_text && event->u.blob.ok;
-                code->retry_ms = event->u.blob.ok ? code->retry_ms : core->now_ms + CORE_CODE_RETRY_MS;
+        struct core_code_copy *copy = is_code || is_text ? find_copy(code, event->u.blob.node) : NULL;
+        if (copy == NULL) {
+            continue;
+        }
+        if (event->u.blob.is_missing) {
+            code->retry_ms = core->now_ms + CORE_CODE_RETRY_MS;
+        } else if (!ok) {
+            refused(core, copy);
+        } else {
+            if (is_code && !copy->has_code) {
+                const struct view_member *member = view_find_member(&core->view, copy->node);
+                TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
+                      member != NULL ? member->name : "?");
             }
+            copy->has_code |= is_code;
+            copy->has_config_text |= is_text;
+            copy->refusals = 0;
+            copy->retry_ms = 0;
         }
     }
 }
@@ -284,10 +416,92 @@ void core_replicas_fetched(struct node_core *core, experiment_id experiment)
     }
 }
 
+/* ---- repairs that were begun -------------------------------------------------------------------------------------------- */
+
+static bool is_repair_of(const struct core_repair *repair, const struct core_push *push)
+{
+    return repair->step == push->step && hash256_equal(repair->blob, push->blob) &&
+           attempt_id_equal(&repair->attempt, &push->attempt);
+}
+
+/* Forgets the repair of one checkpoint, or (NULL) all that are too long ago. */
+static void repair_drop(struct node_core *core, const struct core_push *push)
+{
+    for (struct core_repair **link = &core->repairs; *link != NULL;) {
+        struct core_repair *repair = *link;
+        if (push != NULL ? is_repair_of(repair, push) : core->now_ms >= repair->until_ms) {
+            *link = repair->next;
+            arena_give(&core->arena, repair, sizeof *repair);
+        } else {
+            link = &repair->next;
+        }
+    }
+}
+
+/* It was tried lately among the same nodes, and there are no more copies than before. */
+static bool repair_is_futile(struct node_core *core, const struct core_push *push)
+{
+    for (const struct core_repair *repair = core->repairs; repair != NULL; repair = repair->next) {
+        if (is_repair_of(repair, push)) {
+            if (push->holder_count <= repair->living_copies && core->repair_nodes == repair->nodes) {
+                return true;
+            }
+            repair_drop(core, push);
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool repair_note(struct node_core *core, const struct core_push *push)
+{
+    struct core_repair *repair = arena_take(&core->arena, sizeof *repair);
+    if (repair == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    repair->attempt = push->attempt;
+    repair->step = push->step;
+    repair->blob = push->blob;
+    repair->living_copies = push->holder_count;
+    repair->nodes = core->repair_nodes;
+    repair->until_ms = core->now_ms + CORE_REPAIR_AGAIN_MS;
+    repair->next = core->repairs;
+    core->repairs = repair;
+    return true;
+}
+
+/* Changes whenever another node may take copies than before, or one begins anew. */
+static uint64_t digest_nodes(const struct node_core *core)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        uint64_t state = core_node_accepts(core, peer->id) ? 2 : core_node_alive(core, peer->id);
+        digest = (digest ^ bytes_get_u64(peer->id.bytes) ^ peer->boot ^ state << 60) * 0x9e3779b97f4a7c15u;
+    }
+    return digest;
+}
+
 /* ---- copies made --------------------------------------------------------------------------------------------------------- */
+
+static void answered(struct core_push *push, node_id node)
+{
+    push->waiting_count--;
+    for (uint32_t i = 0; i < push->asked_count; i++) {
+        push->is_waited[i] &= !node_id_equal(push->asked[i], node);
+    }
+}
 
 void core_replicas_pushed(struct node_core *core, const struct node_event *event)
 {
+    struct core_peer *peer = core_find_peer(core, event->u.blob.node);
+    if (peer != NULL && !event->u.blob.is_missing) {
+        peer->takes_copies = event->u.blob.ok;
+    }
+    if (core->repair_is_behind) {
+        core->repair_ms = core->now_ms; /* what was put off may have a place now */
+    }
     if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
         code_pushed(core, event);
         return;
@@ -297,7 +511,7 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             !attempt_id_equal(&push->attempt, &event->u.blob.attempt) || push->waiting_count == 0) {
             continue;
         }
-        push->waiting_count--;
+        answered(push, event->u.blob.node);
         if (push->is_check) {
             push_drop(core, push);
             return;
@@ -313,6 +527,10 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             if (is_kept || !push->is_repair) {
                 finish(core, push);
             }
+            if (push->was_put_off) {
+                repair_drop(core, push);
+                put_off(core, push->attempt.experiment);
+            }
             push_drop(core, push);
         }
         return;
@@ -321,60 +539,56 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
 
 /* ---- repair ------------------------------------------------------------------------------------------------------------- */
 
-static bool list_has(const node_id *list, uint32_t count, node_id node)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (node_id_equal(list[i], node)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A holder died, or its copy: the living holder with the smallest id copies the checkpoint to one more node. What it
  * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
 static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
                               const struct view_manifest *checkpoint)
 {
     struct view_manifest united;
-    (void)view_manifest_unite(checkpoint, &united);
-    node_id alive[FACT_HOLDERS_MAX];
-    uint32_t count = 0;
+    (void)core_replicas_unite(core, checkpoint, &united);
+    struct core_push repair = {.attempt = united.attempt,
+                               .step = united.step,
+                               .blob = united.blob,
+                               .bytes = united.bytes,
+                               .has_metric = united.has_metric,
+                               .metric = united.metric,
+                               .is_repair = true};
     for (uint32_t i = 0; i < united.holder_count; i++) {
-        if (core_node_alive(core, united.holders[i]) && !core_copy_is_doubtful(core, united.blob, united.holders[i])) {
-            alive[count++] = united.holders[i];
+        if (is_good_holder(core, united.blob, united.holders[i])) {
+            repair.holders[repair.holder_count++] = united.holders[i];
+            repair.asked[repair.asked_count++] = united.holders[i];
         }
     }
-    uint32_t wanted = experiment->config->checkpoint_replicas;
-    wanted = wanted > FACT_HOLDERS_MAX ? FACT_HOLDERS_MAX : wanted;
-    bool is_mine = list_has(alive, count, core->options.self);
-    for (uint32_t i = 0; i < count; i++) {
-        is_mine &= node_id_compare(core->options.self, alive[i]) <= 0;
+    repair.wanted = experiment->config->checkpoint_replicas;
+    bool is_mine = list_has(repair.holders, repair.holder_count, core->options.self);
+    for (uint32_t i = 0; i < repair.holder_count; i++) {
+        is_mine &= node_id_compare(core->options.self, repair.holders[i]) <= 0;
     }
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
         is_mine &= !hash256_equal(push->blob, united.blob);
     }
-    struct core_push *push = is_mine && count < wanted ? arena_take(&core->arena, sizeof *push) : NULL;
-    if (push == NULL) {
+    if (repair_is_futile(core, &repair) || !is_mine || repair.holder_count >= repair.wanted) {
         return;
     }
-    push->attempt = united.attempt;
-    push->step = united.step;
-    push->blob = united.blob;
-    push->bytes = united.bytes;
-    push->has_metric = united.has_metric;
-    push->metric = united.metric;
+    if (!may_repair(core)) {
+        put_off(core, experiment->id);
+        return;
+    }
+    struct core_push *push = repair_note(core, &repair) ? arena_take(&core->arena, sizeof *push) : NULL;
+    if (push == NULL) {
+        repair_drop(core, &repair);
+        return;
+    }
+    *push = repair;
     MARK(checkpoint_repaired);
-    push->is_repair = true;
-    push->wanted = wanted;
-    push->holder_count = count;
-    push->asked_count = count;
-    memcpy(push->holders, alive, count * sizeof alive[0]);
-    memcpy(push->asked, alive, count * sizeof alive[0]);
     push->next = core->pushes;
     core->pushes = push;
-    if (!advance(core, push)) {
-        push_drop(core, push); /* nobody is left to ask */
+    if (!advance(core, push)) { /* nobody is left to ask */
+        if (push->was_put_off) {
+            put_off(core, experiment->id);
+        }
+        repair_drop(core, push);
+        push_drop(core, push);
     }
 }
 
@@ -387,7 +601,7 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
     }
     for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
         struct view_manifest united;
-        next = view_manifest_unite(row, &united);
+        next = core_replicas_unite(core, row, &united);
         if (united.is_kept && row != newest && core_has_room(core, 64, 1u << 16)) {
             repair_checkpoint(core, experiment, row);
         }
@@ -396,14 +610,14 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
 
 /* A node that begins anew may have an old or an empty disk. Each trial's newest checkpoint that it should hold is sent to
  * it once more by the other living holder with the smallest id; if it has it, it says so at once. */
-static bool check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
+static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
 {
     const struct view_manifest *newest = core_replicas_newest(core, trial);
     if (newest == NULL) {
-        return false;
+        return;
     }
     struct view_manifest united;
-    (void)view_manifest_unite(newest, &united);
+    (void)core_replicas_unite(core, newest, &united);
     bool is_mine = list_has(united.holders, united.holder_count, core->options.self) &&
                    list_has(united.holders, united.holder_count, peer->id);
     for (uint32_t i = 0; i < united.holder_count; i++) {
@@ -415,7 +629,7 @@ static bool check_copy(struct node_core *core, const struct core_peer *peer, con
     }
     struct core_push *push = is_mine ? arena_take(&core->arena, sizeof *push) : NULL;
     if (push == NULL) {
-        return false;
+        return;
     }
     push->attempt = newest->attempt;
     push->step = newest->step;
@@ -423,6 +637,9 @@ static bool check_copy(struct node_core *core, const struct core_peer *peer, con
     push->bytes = newest->bytes;
     push->is_check = true;
     push->waiting_count = 1;
+    push->asked_count = 1;
+    push->asked[0] = peer->id;
+    push->is_waited[0] = true;
     push->next = core->pushes;
     core->pushes = push;
     struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
@@ -430,7 +647,6 @@ static bool check_copy(struct node_core *core, const struct core_peer *peer, con
     effect->u.push.to = peer->id;
     effect->u.push.attempt = push->attempt;
     effect->u.push.step = push->step;
-    return true;
 }
 
 static void check_copies(struct node_core *core, struct core_peer *peer)
@@ -444,7 +660,6 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
         peer->copies_trial = 0;
     }
     peer->copies_done = false;
-    uint32_t sent = 0;
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
         const struct view_experiment *experiment = core->view.experiments[i];
         int order = experiment_id_compare(experiment->id, peer->copies_experiment);
@@ -452,12 +667,15 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
             continue; /* looked at in an earlier pass */
         }
         for (uint32_t t = order > 0 ? 0 : peer->copies_trial; t < experiment->trial_slots; t++) {
-            if (sent == CORE_CHECKS_MAX || !core_has_room(core, 64, 1u << 16)) {
+            if (!may_repair(core) || !may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
                 peer->copies_experiment = experiment->id;
                 peer->copies_trial = t;
+                put_off(core, core->repair_from);
                 return;
             }
-            sent += experiment->trials[t] != NULL && check_copy(core, peer, experiment->trials[t]);
+            if (experiment->trials[t] != NULL) {
+                check_copy(core, peer, experiment->trials[t]);
+            }
         }
     }
     peer->copies_done = true;
@@ -470,8 +688,15 @@ void core_replicas_housekeep(struct node_core *core)
     }
     core->repair_ms = core->now_ms + CORE_REPAIR_MS;
     core->repair_pass++;
-    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
-        const struct view_experiment *experiment = core->view.experiments[i];
+    core->repair_is_behind = false;
+    core->repair_nodes = digest_nodes(core);
+    repair_drop(core, NULL);
+    uint32_t count = core->view.experiment_count, first = 0;
+    while (first < count && experiment_id_compare(core->view.experiments[first]->id, core->repair_from) < 0) {
+        first++;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[(first + i) % count];
         if (!experiment->known) {
             continue;
         }
@@ -480,8 +705,15 @@ void core_replicas_housekeep(struct node_core *core)
                 repair_trial(core, experiment, experiment->trials[t]);
             }
         }
-        if (!view_experiment_over(experiment) && core_has_room(core, 64, 1u << 16)) {
-            repair_code(core, experiment);
+        struct core_code *code = view_experiment_over(experiment) ? NULL : find_code(core, experiment->id);
+        if (code == NULL) {
+            continue;
+        }
+        code->pass = core->repair_pass; /* though there may be no room to look after it now */
+        if (core_has_room(core, 64, 1u << 16)) {
+            repair_code(core, experiment, code);
+        } else {
+            put_off(core, experiment->id);
         }
     }
     drop_codes(core);

@@ -60,14 +60,18 @@
 #define CORE_CONFIRM_RETRY_MS 60000
 #define CORE_CONFIRMS_MAX 8         /* asked at a time: each reads a whole checkpoint */
 #define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
-#define CORE_CHECKS_MAX 16          /* checkpoints sent once more to a node that began anew, in one look */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_FAREWELL_MS 5000       /* between two words to one who is out and may not have heard */
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
 #define CORE_FAREWELLS 12
 #define CORE_FAREWELL_TELLERS 3     /* living nodes that say it, so that a large mesh does not shout */
 #define CORE_HAND_OVER_MS 60000     /* between two tries of a drained coordinator to give an experiment away */
-#define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take */
+#define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take; then doubled each time */
+#define CORE_CODE_RETRY_MAX_MS 600000 /* ... up to this */
+#define CORE_CODE_PUSHES_MAX 8      /* under way at a time, */
+#define CORE_REPAIRS_MAX 8          /* ... and checkpoints that no worker waits for, */
+#define CORE_PUSHES_PEER 4          /* ... both together to one node; 1 until it has taken something */
+#define CORE_REPAIR_AGAIN_MS 300000 /* a repair that made nothing better, while the same nodes live */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
 _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer than its reservations live");
@@ -89,6 +93,8 @@ struct core_peer {
     experiment_id copies_experiment; /* ... up to this trial */
     uint32_t copies_trial;
     bool copies_done;
+    bool takes_copies;          /* it took the last one that it was sent */
+    uint64_t code_refused_ms;   /* when it last did not take some code; 0: it took the last that it was sent */
     char address[FACT_ADDRESS_BYTES];
 };
 
@@ -257,20 +263,41 @@ struct core_push {
     uint32_t asked_count; /* of the candidates in rendezvous order */
     uint32_t waiting_count;
     node_id asked[FACT_HOLDERS_MAX * 2];
+    bool is_waited[FACT_HOLDERS_MAX * 2]; /* of those asked: no answer yet */
+    bool was_put_off; /* a candidate has enough to do already */
+};
+
+/* A repair that was begun. Never on disk. */
+struct core_repair {
+    struct core_repair *next;
+    attempt_id attempt;
+    uint64_t step;
+    hash256 blob;
+    uint32_t living_copies; /* when it began */
+    uint64_t nodes;         /* a digest of who could take a copy then */
+    uint64_t until_ms;
 };
 
 /* Where the code of an experiment that is not over has been seen to be. Never on disk: who restarts asks again. */
 struct core_code_copy {
     node_id node;
     uint64_t boot;
-    bool is_asked; /* a push is under way */
     bool has_code, has_config_text;
+    uint32_t refusals; /* in a row */
+    uint64_t retry_ms; /* after those; it does not count as one of CORE_CODE_COPIES until then */
+};
+
+/* A push of code or configuration that is under way. */
+struct core_code_push {
+    bool used;
+    hash256 blob;
+    node_id to;
 };
 
 struct core_code {
     struct core_code *next; /* by experiment id */
     experiment_id experiment;
-    uint64_t retry_ms; /* it is not here, or could not be pushed: not before */
+    uint64_t retry_ms; /* it is not here: not before */
     struct core_code_copy copies[FACT_HOLDERS_MAX];
     uint64_t pass; /* housekeeping: those of experiments that are over are dropped */
 };
@@ -333,6 +360,11 @@ struct node_core {
     uint64_t quarantine_until_ms;
     struct core_push *pushes;
     struct core_code *codes;
+    struct core_code_push code_pushes[CORE_CODE_PUSHES_MAX];
+    struct core_repair *repairs;
+    uint64_t repair_nodes; /* see struct core_repair; of the pass under way */
+    bool repair_is_behind; /* something was put off in the last pass, first of all something of ... */
+    experiment_id repair_from; /* ... this one, with which the next begins */
     struct core_confirmation *confirmations;
     struct core_ack *acks;
     uint64_t retention_ms, collect_ms;
@@ -468,6 +500,13 @@ void core_replicas_housekeep(struct node_core *core);
 void core_replicas_forget(struct node_core *core, experiment_id experiment);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
+
+/* As view_manifest_unite, with the holders first that live and are not known to have lost their copy. */
+const struct view_manifest *core_replicas_unite(const struct node_core *core, const struct view_manifest *first,
+                                                struct view_manifest *out);
+
+/* The first checkpoint at `*row` or behind it that somebody holds, united; `*row` is then behind it. False: there is none. */
+bool core_replicas_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
 
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial);

@@ -1049,41 +1049,49 @@ enum view_experiment_state view_experiment_state(const struct view_experiment *e
     return running > 0 || begun > 0 ? VIEW_RUNNING : VIEW_QUEUED;
 }
 
-const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
+static void add_holder(struct view_manifest *out, node_id holder)
+{
+    bool is_known = false;
+    for (uint32_t i = 0; i < out->holder_count; i++) {
+        is_known |= node_id_equal(out->holders[i], holder);
+    }
+    if (!is_known && out->holder_count < FACT_HOLDERS_MAX) {
+        out->holders[out->holder_count++] = holder;
+    }
+}
+
+const struct view_manifest *view_manifest_unite_by(const struct view_manifest *first, view_prefers *prefers,
+                                                   const void *context, struct view_manifest *out)
 {
     *out = *first;
-    const struct view_manifest *row = first->next;
-    for (; row != NULL && row->step == first->step && attempt_id_equal(&row->attempt, &first->attempt) &&
-           hash256_equal(row->blob, first->blob);
-         row = row->next) {
-        out->durable |= row->durable;
-        if (row->has_metric && !out->has_metric) {
+    const struct view_manifest *end = first->next;
+    for (; end != NULL && end->step == first->step && attempt_id_equal(&end->attempt, &first->attempt) &&
+           hash256_equal(end->blob, first->blob);
+         end = end->next) {
+        out->durable |= end->durable;
+        if (end->has_metric && !out->has_metric) {
             out->has_metric = true;
-            out->metric = row->metric;
+            out->metric = end->metric;
         }
-        for (uint32_t i = 0; i < row->holder_count && out->holder_count < FACT_HOLDERS_MAX; i++) {
-            bool is_known = false;
-            for (uint32_t j = 0; j < out->holder_count; j++) {
-                is_known |= node_id_equal(out->holders[j], row->holders[i]);
-            }
-            if (!is_known) {
-                out->holders[out->holder_count++] = row->holders[i];
+    }
+    memset(out->holders, 0, sizeof out->holders);
+    out->holder_count = 0;
+    for (int preferred = prefers != NULL; preferred >= 0; preferred--) {
+        for (const struct view_manifest *row = first; row != end; row = row->next) {
+            for (uint32_t i = 0; i < row->holder_count; i++) {
+                if (!preferred || prefers(context, row->blob, row->holders[i])) {
+                    add_holder(out, row->holders[i]);
+                }
             }
         }
     }
     out->next = NULL;
-    return row;
+    return end;
 }
 
-bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out)
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
 {
-    while (*row != NULL) {
-        *row = view_manifest_unite(*row, out);
-        if (out->holder_count > 0) {
-            return true;
-        }
-    }
-    return false;
+    return view_manifest_unite_by(first, NULL, NULL, out);
 }
 
 bool view_experiment_over(const struct view_experiment *experiment)

@@ -250,8 +250,11 @@ const struct view_worker *view_attempt_worker(const struct view_attempt *attempt
  * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
 
-/* The first checkpoint at `*row` or behind it that somebody holds, united; `*row` is then behind it. False: there is none. */
-bool view_next_checkpoint(const struct view_manifest **row, struct view_manifest *out);
+/* The same, with those first that `prefers` says yes to: rows name as many holders as they like, and of all together only
+ * the first FACT_HOLDERS_MAX are told. */
+typedef bool view_prefers(const void *context, hash256 blob, node_id holder);
+const struct view_manifest *view_manifest_unite_by(const struct view_manifest *first, view_prefers *prefers,
+                                                   const void *context, struct view_manifest *out);
 
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);

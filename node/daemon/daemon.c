@@ -302,6 +302,7 @@ static void pushed(struct daemon *daemon, uint64_t request, int code, const char
     event.u.blob.attempt = push->effect.u.push.attempt;
     event.u.blob.step = push->effect.u.push.step;
     event.u.blob.ok = code == 0;
+    event.u.blob.is_missing = code == ERR_NOT_FOUND && !chunks_has(daemon->chunks, push->effect.u.push.blob);
     free(push);
     daemon_event(daemon, &event);
 }

@@ -701,9 +701,9 @@ static void request_checkpoint_get(struct daemon *daemon, struct local_request *
     const struct view_manifest *row = trial->manifests;
     struct view_manifest found;
     bool any_step = !local_argument_u64(request, "step", &step) || step == 0;
-    bool is_found = view_next_checkpoint(&row, &found);
+    bool is_found = core_replicas_next(daemon->core, &row, &found);
     while (is_found && !any_step && found.step != step) {
-        is_found = view_next_checkpoint(&row, &found);
+        is_found = core_replicas_next(daemon->core, &row, &found);
     }
     struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     if (wanted == NULL) {

@@ -684,7 +684,7 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
 {
     const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
     struct view_manifest newest;
-    if (!view_next_checkpoint(&row, &newest)) {
+    if (!core_replicas_next(core, &row, &newest)) {
         pack_nil(writer);
         return;
     }
@@ -889,7 +889,7 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
         bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
         const struct view_manifest *m = wanted ? row->manifests : NULL;
         struct view_manifest united;
-        while (fits && view_next_checkpoint(&m, &united)) {
+        while (fits && core_replicas_next(core, &m, &united)) {
             if (position >= *from) {
                 render_checkpoint(core, i, &united, NULL, writer);
                 fits = list_took_row(&list);

@@ -326,8 +326,12 @@ uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attem
     uint32_t likely_count = 0;
     _Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "the submitter, too, has room");
     for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
-        for (uint32_t i = 0; hash256_equal(m->blob, blob) && i < m->holder_count && likely_count < FACT_HOLDERS_MAX; i++) {
-            likely[likely_count++] = m->holders[i];
+        if (hash256_equal(m->blob, blob)) {
+            struct view_manifest united;
+            (void)core_replicas_unite(daemon->core, m, &united);
+            memcpy(likely, united.holders, united.holder_count * sizeof likely[0]);
+            likely_count = united.holder_count;
+            break;
         }
     }
     if (!is_checkpoint && experiment != NULL) {

@@ -159,7 +159,7 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
 static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)
 {
     struct view_manifest checkpoint;
-    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &checkpoint);) {
+    for (const struct view_manifest *row = trial->manifests; core_replicas_next(daemon->core, &row, &checkpoint);) {
         bool is_ours = false;
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
             is_ours |= node_id_equal(checkpoint.holders[i], daemon->keys.id);

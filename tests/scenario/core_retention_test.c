@@ -60,7 +60,7 @@ static void assert_listed(const struct world *world, uint32_t node, const char *
     char text[128] = "";
     struct view_manifest found;
     const struct view_trial *trial = view_find_trial(world_experiment(world, node), 0);
-    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &found);) {
+    for (const struct view_manifest *row = trial->manifests; core_replicas_next(world->nodes[node].core, &row, &found);) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)found.step);
     }
@@ -202,7 +202,7 @@ static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
     uint32_t count = 0;
     struct view_manifest found;
     bool has_best = false;
-    for (const struct view_manifest *row = trial->manifests; view_next_checkpoint(&row, &found); count++) {
+    for (const struct view_manifest *row = trial->manifests; core_replicas_next(world->nodes[1].core, &row, &found); count++) {
         has_best |= found.step == 20;
     }
     assert_in_range(count, 2, 12); /* of 39; what a look finds goes at the next one */

@@ -273,7 +273,12 @@ static void push_blob(struct world *world, uint32_t number, const struct node_ef
         snprintf(line, sizeof line, "push %s %s", is_code ? "code" : "checkpoint", world->nodes[to].person.name);
         say(world, number, '>', line);
     }
-    event.u.blob.ok = to != UINT32_MAX && world->nodes[to].is_up && !is_apart(world, number, to);
+    struct world_node *node = &world->nodes[number];
+    event.u.blob.is_missing = node->lacks_code && !is_checkpoint;
+    event.u.blob.ok = !event.u.blob.is_missing && to != UINT32_MAX && world->nodes[to].is_up &&
+                      !world->nodes[to].disk_is_full && !is_apart(world, number, to);
+    node->pushes++;
+    node->pushes_most = node->pushes > node->pushes_most ? node->pushes : node->pushes_most;
     post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
 }
 
@@ -490,6 +495,7 @@ void world_step(struct world *world, uint32_t number, struct node_event *event)
                  (unsigned long long)event->u.persisted.ticket);
         say(world, number, '<', line);
     }
+    node->pushes -= event->kind == NODE_EVENT_PUSHED;
     node->effects.count = 0;
     node->effects.used_bytes = 0;
     node_core_step(node->core, event, &node->effects);
@@ -650,6 +656,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     struct tracer *tracer = malloc(sizeof *tracer);
     *tracer = (struct tracer){world, number};
     node->boots++;
+    node->pushes = 0;
     memset(node->memory, 0xa5, CORE_BYTES); /* nothing of an earlier life is to be found there */
     struct node_options options = {.self = node->person.id, .mesh = make_mesh(), .boot = node->boots << 32 | (number + 1),
                                    .seed = 100 * number + node->boots, .now_ms = world->now_ms,

@@ -45,6 +45,9 @@ struct world_node {
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
     bool has_bad_copies;        /* of checkpoints, if somebody asks */
+    bool disk_is_full;          /* for what others push; its own records still fit */
+    bool lacks_code;            /* and so can push none */
+    uint32_t pushes, pushes_most; /* under way now, and at any time */
     struct person person;
     uint64_t boots;
     uint32_t slot_count;

@@ -568,6 +568,7 @@ static void pushed(struct sim *sim, struct sim_event *event)
     core_event.u.blob.blob = push->blob;
     core_event.u.blob.node = sim->nodes[to].id;
     core_event.u.blob.ok = ok;
+    core_event.u.blob.is_missing = !push->is_question && !holds(sim, push->blob, node);
     sim_step(sim, node, &core_event);
 }
 

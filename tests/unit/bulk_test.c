@@ -460,6 +460,36 @@ static void dead_peers_hold_up_nobody(void **state)
     assert_int_equal(close(deaf), 0);
 }
 
+/* What waits behind requests that all time out together starts then, and not when somebody asks for something else. */
+static void what_waits_behind_dead_peers_starts_when_they_are_given_up(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 9, MIB);
+    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* its kernel answers, nobody else does */
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    assert_true(deaf >= 0 && bind(deaf, (struct sockaddr *)&at, sizeof at) == 0 && listen(deaf, 16) == 0 &&
+                getsockname(deaf, (struct sockaddr *)&at, &bytes) == 0);
+    for (uint64_t i = 0; i < BULK_ACTIVE_MAX / BULK_ACTIVE_PEER; i++) { /* all places are theirs */
+        struct keys dead;
+        keys_create(&dead);
+        assert_int_equal(bulk_peer(a->bulk, dead.id, dead.sign_public, "127.0.0.1", ntohs(at.sin_port)), 0);
+        for (uint64_t k = 0; k < BULK_ACTIVE_PEER; k++) {
+            assert_int_equal(bulk_push(a->bulk, 100 + BULK_ACTIVE_PEER * i + k, manifest, dead.id), 0);
+        }
+    }
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    wait_ok(world, a, BULK_PUSHED, 1);
+    for (uint64_t i = 0; i < BULK_ACTIVE_MAX; i++) {
+        assert_int_equal(wait_event(world, a, BULK_PUSHED, 100 + i)->code, ERR_TIMEOUT);
+    }
+    assert_int_equal(close(deaf), 0);
+}
+
 static void many_requests_at_once(void **state)
 {
     struct world *world = *state;
@@ -1251,6 +1281,7 @@ int main(void)
         TEST(a_push_sends_what_the_peer_lacks),
         TEST(a_push_finds_its_own_copy_damaged),
         TEST(dead_peers_hold_up_nobody),
+        TEST(what_waits_behind_dead_peers_starts_when_they_are_given_up),
         TEST(many_requests_at_once),
         TEST(the_bandwidth_is_capped),
         TEST(idle_connections_close),

@@ -202,6 +202,7 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nresources:\n  min_slot: 1\n", NULL, "exp.yaml:3: unknown key 'resources.min_slot'; did you mean 'min_slots'?"},
         {"entrypoint: x\nmax_restarts: many\n", NULL, "exp.yaml:2: max_restarts is 'many'; allowed are 0 ... 1000"},
         {"entrypoint: x\nmax_restarts: -1\n", NULL, "max_restarts is '-1'; allowed are 0 ... 1000"},
+        {"entrypoint: x\ncheckpoint: {replicas: 9}\n", NULL, "checkpoint.replicas is '9'; allowed are 1 ... 8"},
         {"entrypoint: x\nmax_restarts: 1.0\n", NULL, "max_restarts is '1.0'"},
         {"entrypoint: x\nmax_restarts: '1'\n", NULL, "max_restarts is '1'"},
         {"entrypoint: x\nmax_restarts: [1]\n", NULL, "max_restarts is a list; allowed are 0 ... 1000"},

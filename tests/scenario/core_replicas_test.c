@@ -1,0 +1,313 @@
+/* Stories of copies: of code and of checkpoints, on nodes that die, refuse, or never were. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rendezvous.h"
+#include "tests/scenario/core_story.h"
+
+/* One trial of one slot that runs for ever. */
+static void begin(struct world *world)
+{
+    struct config config;
+    make_config(&config, 1, 5);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world_spawns(world), 1);
+}
+
+/* The nodes in rendezvous order of experiment 0. */
+static void order_nodes(const struct world *world, uint32_t out[WORLD_NODES_MAX])
+{
+    node_id order[WORLD_NODES_MAX];
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        order[i] = world->nodes[i].person.id;
+    }
+    experiment_id id = make_experiment_id(0);
+    rendezvous_sort(order, world->node_count, id.bytes, sizeof id.bytes);
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        for (uint32_t n = 0; n < world->node_count; n++) {
+            out[i] = node_id_equal(order[i], world->nodes[n].person.id) ? n : out[i];
+        }
+    }
+}
+
+static uint32_t pushes_to(const struct world *world, uint32_t node, const char *what)
+{
+    char line[128];
+    snprintf(line, sizeof line, "> push %s %s\n", what, world->nodes[node].person.name);
+    return world_count(world, line);
+}
+
+/* Node `from` tells all others of `count` experiments whose code only node 0 has. */
+static void submit_many(struct world *world, uint32_t from, uint32_t count)
+{
+    struct config config;
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    make_config(&config, 1, 5);
+    uint32_t packed_bytes = make_packed_config(&config, packed);
+    for (uint32_t i = 0; i < count; i++) {
+        struct fact_experiment fact = {.config = packed, .config_bytes = packed_bytes, .code_bytes = 10};
+        fact.code.bytes[0] = WORLD_CODE_BYTE;
+        fact.config_text.bytes[0] = WORLD_CODE_BYTE + 1;
+        bytes_put_u32(fact.code.bytes + 1, i);
+        bytes_put_u32(fact.config_text.bytes + 1, i);
+        struct made made;
+        make_record(&made, world->nodes[from].person.id, world->nodes[from].core->options.boot, 800000 + i,
+                    FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(i)), &fact);
+        for (uint32_t to = 0; to < world->node_count; to++) {
+            if (to != from) {
+                world_deliver(world, from, to, &made);
+            }
+        }
+    }
+}
+
+static uint32_t codes_copied(const struct node_core *core)
+{
+    uint32_t copied = 0;
+    for (const struct core_code *code = core->codes; code != NULL; code = code->next) {
+        bool is_copied = false;
+        for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
+            is_copied |= code->copies[i].has_code && code->copies[i].has_config_text;
+        }
+        copied += is_copied;
+    }
+    return copied;
+}
+
+static void the_code_of_many_experiments_goes_out_a_few_pieces_at_a_time(void **state)
+{
+    (void)state;
+    enum { EXPERIMENTS = 100 };
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world->nodes[1].lacks_code = world->nodes[2].lacks_code = true;
+    world->push_ms = 20000;
+    submit_many(world, 1, EXPERIMENTS);
+    world_run(world, 15000); /* nobody has answered: it may be that nobody does */
+    assert_int_equal(pushes_to(world, 1, "code"), 2); /* from a, and from c, which does not know what it lacks */
+    assert_int_equal(pushes_to(world, 2, "code"), 2);
+    world->push_ms = 100;
+    world_run(world, 120000);
+    assert_int_equal(codes_copied(world->nodes[0].core), EXPERIMENTS);
+    assert_in_range(world->nodes[0].pushes_most, CORE_PUSHES_PEER, CORE_CODE_PUSHES_MAX);
+    world_free(world);
+}
+
+static void a_full_disk_does_not_hold_up_the_code_of_the_others(void **state)
+{
+    (void)state;
+    enum { EXPERIMENTS = 40 };
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world->nodes[1].lacks_code = world->nodes[2].lacks_code = true;
+    world->nodes[2].disk_is_full = true;
+    world->push_ms = 100;
+    submit_many(world, 1, EXPERIMENTS);
+    world_run(world, 120000);
+    assert_int_equal(codes_copied(world->nodes[0].core), EXPERIMENTS); /* all on b, in whatever order */
+    world_free(world);
+}
+
+static void code_goes_to_the_next_node_when_one_refuses_it(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    uint32_t order[WORLD_NODES_MAX];
+    order_nodes(world, order);
+    uint32_t full = order[1];
+    world->nodes[full].disk_is_full = true;
+    begin(world);
+    world_run(world, 5000);
+    assert_int_not_equal(pushes_to(world, order[0], "code"), 0);
+    char in_its_place[128], line[128];
+    snprintf(in_its_place, sizeof in_its_place, "the code of exp is on %s\n", world->nodes[order[2]].person.name);
+    assert_int_not_equal(world_count(world, in_its_place), 0);
+    assert_int_equal(pushes_to(world, order[3], "code"), 0);
+    uint32_t asked = pushes_to(world, order[2], "code");
+    world_run(world, 600000);
+    assert_int_equal(pushes_to(world, order[2], "code"), asked);
+    assert_int_equal(pushes_to(world, order[3], "code"), 0);
+    /* Each of the other three asks the full one less and less often: after 30 s, 60 s, ... */
+    assert_in_range(pushes_to(world, full, "code"), 6, 18);
+
+    snprintf(line, sizeof line, "the code of exp is on %s\n", world->nodes[full].person.name);
+    assert_int_equal(world_count(world, line), 0);
+    world->nodes[full].disk_is_full = false;
+    assert_line(world, CORE_CODE_RETRY_MAX_MS + 10000, line);
+    world_free(world);
+}
+
+/* A step that has too much else to say looks after no code, and forgets nothing of what it knows about it. */
+static void a_look_without_room_forgets_no_copies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    world_run(world, 10000);
+    struct world_node *node = &world->nodes[0];
+    assert_int_equal(codes_copied(node->core), 1);
+    uint64_t pass = node->core->repair_pass;
+    node->core->housekeep_ms = node->core->repair_ms = 0;
+    struct node_event tick = {.kind = NODE_EVENT_TICK, .now_ms = world->now_ms, .wall_s = node->core->wall_s};
+    node->effects.count = 0;
+    node->effects.used_bytes = NODE_EFFECT_BYTES_MAX - (1u << 15);
+    node_core_step(node->core, &tick, &node->effects);
+    assert_int_equal(node->core->repair_pass, pass + 1);
+    assert_int_equal(codes_copied(node->core), 1);
+    world_free(world);
+}
+
+/* A row that names holders for a checkpoint of trial 0 that nobody made, as if the node with the smallest id had written
+ * it: `strangers` nodes that never were, then `holder`. */
+static struct view_manifest forge(struct world *world, uint32_t strangers, uint32_t writer, uint32_t holder)
+{
+    struct view_manifest row = {.attempt = world_experiment(world, 0)->trials[0]->attempts->id, .step = 900000};
+    struct fact_manifest fact = {.bytes = 10, .holder_count = strangers + 1, .durable = true};
+    fact.blob.bytes[0] = 0x77;
+    for (uint32_t i = 0; i < strangers; i++) {
+        struct person person = make_person(100 + i);
+        fact.holders[i] = person.id;
+    }
+    fact.holders[strangers] = world->nodes[holder].person.id;
+    struct made made;
+    make_record(&made, world->nodes[writer].person.id, world->nodes[writer].core->options.boot, 900000, FACT_MANIFEST,
+                fact_key_manifest(&row.attempt, row.step), &fact);
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (i != writer) {
+            world_deliver(world, writer, i, &made);
+        }
+    }
+    return row;
+}
+
+static uint32_t smallest(const struct world *world)
+{
+    uint32_t low = 0;
+    for (uint32_t i = 1; i < world->node_count; i++) {
+        low = node_id_compare(world->nodes[i].person.id, world->nodes[low].person.id) < 0 ? i : low;
+    }
+    return low;
+}
+
+static void a_checkpoint_is_repaired_once_however_many_holders_are_dead(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    begin(world);
+    uint32_t writer = smallest(world), holder = writer == 0 ? 1 : 0;
+    struct view_manifest forged = forge(world, FACT_HOLDERS_MAX - 1, writer, holder);
+    world_run(world, 120000);
+    assert_int_equal(world_count(world, "> push checkpoint"), 1);
+    for (uint32_t n = 0; n < world->node_count; n++) { /* the coordinator and who asks for it see both copies */
+        const struct node_core *core = world->nodes[n].core;
+        const struct view_manifest *row = world_experiment(world, n)->trials[0]->manifests;
+        struct view_manifest united;
+        assert_true(core_replicas_next(core, &row, &united));
+        assert_int_equal(united.step, forged.step);
+        assert_int_equal(united.holder_count, FACT_HOLDERS_MAX);
+        assert_true(core_node_alive(core, united.holders[0]) && core_node_alive(core, united.holders[1]));
+    }
+    world_free(world);
+}
+
+static void a_repair_that_makes_nothing_better_waits_for_another_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    uint32_t writer = smallest(world), holder = writer == 0 ? 1 : 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].disk_is_full = i != holder;
+    }
+    (void)forge(world, 0, writer, holder);
+    world_run(world, CORE_REPAIR_AGAIN_MS - 20000);
+    assert_int_equal(world_count(world, "> push checkpoint"), 2); /* each of the others was asked once */
+    world_run(world, 40000);
+    assert_int_equal(world_count(world, "> push checkpoint"), 4); /* and once more, some minutes later */
+
+    size_t before = world->log_bytes;
+    uint32_t other = 3 - writer - holder;
+    world->nodes[other].disk_is_full = false;
+    world_crash(world, other);
+    world_run(world, 1000);
+    world_restart(world, other, true); /* whoever begins anew may have another disk */
+    char line[128];
+    snprintf(line, sizeof line, "> push checkpoint %s\n", world->nodes[other].person.name);
+    assert_true(world_run_until(world, 20000, before, line));
+    world_run(world, 20000);
+    before = world->log_bytes;
+    world_run(world, 2 * CORE_REPAIR_AGAIN_MS); /* now there are two */
+    assert_true(world_find(world, before, "> push checkpoint") == SIZE_MAX);
+    world_free(world);
+}
+
+/* Checkpoints of many trials that lost their second holder are copied a few at a time, and all of them in the end. */
+static void many_repairs_go_out_a_few_at_a_time(void **state)
+{
+    (void)state;
+    enum { STEPS = 40 };
+    struct world *world = world_new(4, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.save_trial_latest = STEPS;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    world->push_ms = 100;
+    world_request(world, 0, NODE_REQUEST_PAUSE); /* its own checkpoint is not to be among them */
+    world_run(world, 20000);
+    uint32_t writer = smallest(world), holder = writer == 0 ? 1 : 0;
+    attempt_id attempt = world_experiment(world, 0)->trials[0]->attempts->id;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct fact_manifest fact = {.bytes = 10, .holder_count = 1};
+        fact.blob.bytes[0] = 0x77;
+        fact.blob.bytes[1] = (uint8_t)i;
+        fact.holders[0] = world->nodes[holder].person.id;
+        struct made made;
+        make_record(&made, world->nodes[writer].person.id, world->nodes[writer].core->options.boot, 900000 + i,
+                    FACT_MANIFEST, fact_key_manifest(&attempt, 900000 + i), &fact);
+        for (uint32_t n = 0; n < world->node_count; n++) {
+            if (n != writer) {
+                world_deliver(world, writer, n, &made);
+            }
+        }
+    }
+    world->nodes[holder].pushes_most = 0;
+    world_run(world, 60000);
+    assert_in_range(world->nodes[holder].pushes_most, 2, CORE_REPAIRS_MAX);
+    struct view_manifest united;
+    uint32_t copied = 0;
+    for (const struct view_manifest *row = world_experiment(world, holder)->trials[0]->manifests;
+         core_replicas_next(world->nodes[holder].core, &row, &united);) {
+        copied += united.step >= 900000 && united.holder_count == 2;
+    }
+    assert_int_equal(copied, STEPS);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_code_of_many_experiments_goes_out_a_few_pieces_at_a_time),
+        cmocka_unit_test(a_full_disk_does_not_hold_up_the_code_of_the_others),
+        cmocka_unit_test(code_goes_to_the_next_node_when_one_refuses_it),
+        cmocka_unit_test(a_look_without_room_forgets_no_copies),
+        cmocka_unit_test(a_checkpoint_is_repaired_once_however_many_holders_are_dead),
+        cmocka_unit_test(a_repair_that_makes_nothing_better_waits_for_another_node),
+        cmocka_unit_test(many_repairs_go_out_a_few_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
