@@ -19,7 +19,6 @@ def place(mesh, identity, viewer=None):
 @case(limit_s=120)
 def evict_a_node_with_a_worker(lab):
     mesh = lab.mesh(["alder", "birch", "cedar"], slots="cpu:1")
-    mesh.wait_alive(3)  # else nobody is there yet to store the eviction too
     alder, birch, cedar = mesh.nodes
     identity = lab.submit(alder, {"name": "evicted", "entrypoint": "exec sleep 600",
                                   "searcher": {"name": "single", "metric": "accuracy"}})
