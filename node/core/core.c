@@ -585,14 +585,6 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
 
 /* ---- the machine ---------------------------------------------------------------------------------------------------------- */
 
-uint64_t node_boot_next(uint32_t last, uint64_t wall_s, uint32_t noise)
-{
-    uint64_t start = last + (uint64_t)1;
-    start = wall_s > start && wall_s <= UINT32_MAX ? wall_s : start;
-    start = start > UINT32_MAX ? UINT32_MAX : start;
-    return start << 32 | noise;
-}
-
 struct node_core *node_core_init(const struct node_options *options)
 {
     struct arena arena;

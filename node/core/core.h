@@ -26,7 +26,8 @@ struct node_options {
     node_id self;
     uint8_t public_key[PUBLIC_KEY_BYTES];
     mesh_id mesh;
-    uint64_t boot; /* node_boot_next: larger than any before */
+    uint64_t boot; /* start number << 32 | 32 random bits: larger than any that the disk knows; the core raises it when the
+                    mesh knows of a later one */
     uint64_t seed; /* of every random choice but secrets */
     uint8_t secret[32]; /* tokens and group keys are hashes under it: from the system's generator, new in every boot */
     uint64_t now_ms;
@@ -257,11 +258,6 @@ struct node_effects {
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
 struct node_core; /* node/core/state.h, for node/ and for tests that look inside */
-
-/* The number of a node's next life: (start number << 32) | noise. The start number is larger than `last`, the one on disk,
- * and at least the wall clock's seconds: a disk that went back in time does not know how often the node has started since,
- * and what it said under a number that comes again could never be replaced. */
-uint64_t node_boot_next(uint32_t last, uint64_t wall_s, uint32_t noise);
 
 /* The bytes that a struct node_core takes from options.memory are inside it too. NULL when memory is too small. */
 struct node_core *node_core_init(const struct node_options *options);

@@ -641,8 +641,11 @@ static int new_boot(struct daemon *daemon)
     if (getrandom(noise, sizeof noise, 0) != (ssize_t)sizeof noise) {
         return ERR_IO;
     }
-    daemon->boot = node_boot_next(last, daemon_wall_ms() / 1000, bytes_get_u32(noise));
-    bytes_put_u32(counter, (uint32_t)(daemon->boot >> 32));
+    if (last == UINT32_MAX) {
+        return ERR_FULL;
+    }
+    bytes_put_u32(counter, last + 1);
+    daemon->boot = (uint64_t)(last + 1) << 32 | bytes_get_u32(noise);
     return write_meta(daemon, "boot", counter, sizeof counter);
 }
 

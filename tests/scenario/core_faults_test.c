@@ -501,19 +501,6 @@ static void code_is_copied_again_when_its_holder_dies(void **state)
     world_free(world);
 }
 
-static void a_boot_on_an_old_disk_is_newer_than_all_before(void **state)
-{
-    (void)state;
-    uint64_t first = node_boot_next(0, 1700000000, 0xffffffff);
-    uint64_t second = node_boot_next((uint32_t)(first >> 32), 1700000000, 0); /* within the same second */
-    assert_true(second > first);
-    uint64_t third = node_boot_next((uint32_t)(first >> 32), 1700000020, 0); /* the disk of the first life */
-    assert_true(third > second);
-    assert_true(node_boot_next((uint32_t)(third >> 32), 0, 0) > third); /* the clock is lost */
-    assert_true(node_boot_next(7, (uint64_t)1 << 40, 0) >> 32 == 8);      /* or says nonsense */
-    assert_true(node_boot_next(UINT32_MAX, 0, 0) >> 32 == UINT32_MAX);
-}
-
 /* A node that begins anew may have an old disk: whoever else holds a checkpoint sends it once more, and no more often. */
 static void a_holder_that_begins_anew_is_sent_its_checkpoints_again(void **state)
 {
@@ -570,7 +557,6 @@ int main(void)
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
         cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
-        cmocka_unit_test(a_boot_on_an_old_disk_is_newer_than_all_before),
         cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
