@@ -451,7 +451,7 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
     int error = records_put(&core->records, envelope, count, false, &entry);
     if (error != 0) {
         core->counters.full++;
-        TRACE(&core->options.trace, "memory is full: a record of kind %u is not kept", (unsigned)kind);
+        TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)kind, err_text(error));
         return NULL;
     }
     struct core_pending *pending = persist(core, entry);

@@ -1,0 +1,395 @@
+/* What follows from the rows of a view: states, counts, the checkpoint and the result that count. */
+
+#include "node/core/view.h"
+
+#include "base/check.h"
+#include "base/probe.h"
+
+struct fact_drain view_member_drain(const struct view_member *member)
+{
+    struct fact_drain now = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        if (drain->fact.lamport < now.lamport) {
+            continue;
+        }
+        if (drain->fact.lamport > now.lamport) {
+            now = (struct fact_drain){.lamport = drain->fact.lamport};
+        }
+        /* Of concurrent ones (equal lamport) a drain wins. */
+        now.drained |= drain->fact.drained;
+        now.at_once |= drain->fact.drained && drain->fact.at_once;
+        now.is_idle |= drain->fact.drained && drain->fact.is_idle && node_id_equal(drain->writer, member->id);
+    }
+    return now;
+}
+
+const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank)
+{
+    if (!attempt->assigned || rank >= attempt->member_count) {
+        return NULL;
+    }
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (worker->rank == rank && node_id_equal(worker->writer, attempt->members[rank].node)) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
+{
+    const struct view_verdict *lowest = NULL;
+    for (const struct view_verdict *verdict = attempt->verdicts; verdict != NULL; verdict = verdict->next) {
+        if (lowest == NULL || verdict->reason < lowest->reason) {
+            lowest = verdict;
+        }
+    }
+    return lowest;
+}
+
+struct view_attempt *view_trial_completed(const struct view_trial *trial)
+{
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(attempt);
+        if (verdict != NULL && verdict->reason == FACT_COMPLETED) {
+            return attempt;
+        }
+    }
+    return NULL;
+}
+
+struct view_attempt *view_trial_highest(const struct view_trial *trial)
+{
+    struct view_attempt *highest = NULL;
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        if (attempt->assigned || attempt->verdicts != NULL) {
+            highest = attempt;
+        }
+    }
+    return highest;
+}
+
+uint32_t view_trial_failures(const struct view_trial *trial)
+{
+    uint32_t failures = 0;
+    for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(attempt);
+        failures += verdict != NULL && verdict->reason == FACT_FAILED &&
+                    !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
+        failures += verdict != NULL && verdict->reason == FACT_LOST &&
+                    BUG(losses_counted, "only the program's own failures count against max_restarts");
+    }
+    return failures;
+}
+
+node_id view_attempt_node(const struct view_attempt *attempt)
+{
+    node_id none;
+    memset(&none, 0, sizeof none);
+    for (uint32_t i = 1; i < attempt->member_count; i++) {
+        if (!node_id_equal(attempt->members[i].node, attempt->members[0].node)) {
+            return none;
+        }
+    }
+    return attempt->assigned ? attempt->members[0].node : none;
+}
+
+/* The host of a worker that ended in the boot in which it ran was cut off or suspended, and lived. */
+static bool death_is_void(const struct view_attempt *attempt, const struct fact_death *death)
+{
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        if (node_id_equal(worker->writer, death->node) && worker->state == FACT_WORKER_ENDED &&
+            worker->boot == death->boot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct view_death *view_attempt_death(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_death *least = NULL;
+    for (const struct view_death *death = attempt->deaths; death != NULL; death = death->next) {
+        if (verdict != NULL && verdict->reason == FACT_LOST && !death_is_void(attempt, &death->fact) &&
+            (least == NULL || death->fact.suspects < least->fact.suspects)) {
+            least = death;
+        }
+    }
+    return least;
+}
+
+static void list_node(node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count, node_id node)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (node_id_equal(nodes[i], node)) {
+            return;
+        }
+    }
+    if (*count < VIEW_QUARANTINE_NODES) {
+        nodes[(*count)++] = node;
+    }
+}
+
+/* Failures on three nodes, none of which has brought the trial further than the one before (it starts from the same
+ * step): then it is not the nodes. A trial that gets on between its failures has max_restarts of them. */
+static bool fails_everywhere(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint64_t step = 0;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict == NULL || verdict->reason != FACT_FAILED || node_id_is_none(view_attempt_node(a))) {
+            continue;
+        }
+        *count = a->start_step == step ? *count : 0;
+        step = a->start_step;
+        list_node(nodes, count, view_attempt_node(a));
+        if (*count == VIEW_QUARANTINE_NODES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A host that dies takes several trials with it, of which one is to blame, if any. So a first death makes suspects only,
+ * of all that had just begun there; a second one convicts, unless another suspect was on the host too; three convict in
+ * any case. Deaths of several hosts together (a rack without power) are not recorded at all (node/core/quarantine.c). */
+static bool kills_hosts(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES], uint32_t *count)
+{
+    uint32_t deaths = 0;
+    bool is_pointed_at = false;
+    *count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_death *death = view_attempt_death(a);
+        if (death != NULL) {
+            deaths++;
+            is_pointed_at |= deaths > 1 && death->fact.suspects == 0;
+            list_node(nodes, count, death->fact.node);
+        }
+    }
+    return deaths >= VIEW_QUARANTINE_SHARED_DEATHS || (deaths >= VIEW_QUARANTINE_HOST_DEATHS && is_pointed_at);
+}
+
+enum view_quarantine view_trial_quarantine(const struct view_trial *trial, node_id nodes[VIEW_QUARANTINE_NODES],
+                                           uint32_t *count)
+{
+    node_id unused[VIEW_QUARANTINE_NODES];
+    uint32_t unused_count;
+    nodes = nodes != NULL ? nodes : unused;
+    count = count != NULL ? count : &unused_count;
+    if (fails_everywhere(trial, nodes, count)) {
+        return VIEW_QUARANTINE_FAILURES;
+    }
+    if (kills_hosts(trial, nodes, count)) {
+        return VIEW_QUARANTINE_DEATHS;
+    }
+    *count = 0;
+    return VIEW_NO_QUARANTINE;
+}
+
+enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index)
+{
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    if (highest == NULL) {
+        return VIEW_TRIAL_QUEUED;
+    }
+    if (view_trial_completed(trial) != NULL) {
+        return VIEW_TRIAL_COMPLETED;
+    }
+    if (experiment->known && (view_trial_failures(trial) > experiment->config->max_restarts ||
+                              view_trial_quarantine(trial, NULL, NULL) != VIEW_NO_QUARANTINE)) {
+        return VIEW_TRIAL_FAILED;
+    }
+    return view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
+}
+
+bool view_experiment_cancelled(const struct view_experiment *experiment)
+{
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        if (control->fact.cancelled && (control->fact.lamport == 0 ||
+                                        !BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool view_experiment_paused(const struct view_experiment *experiment)
+{
+    uint64_t newest = 0;
+    bool paused = false;
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        if (control->fact.lamport == 0 || control->fact.lamport < newest) {
+            continue;
+        }
+        /* Of concurrent ones (equal lamport) a pause wins. */
+        paused = control->fact.lamport > newest ? control->fact.paused : paused || control->fact.paused;
+        newest = control->fact.lamport;
+    }
+    return paused;
+}
+
+enum view_experiment_state view_experiment_state(const struct view_experiment *experiment)
+{
+    uint32_t completed = 0, failed = 0, running = 0, begun = 0;
+    for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
+        if (experiment->trials[i] == NULL) {
+            continue;
+        }
+        enum view_trial_state state = view_trial_state(experiment, i);
+        completed += state == VIEW_TRIAL_COMPLETED;
+        failed += state == VIEW_TRIAL_FAILED;
+        running += state == VIEW_TRIAL_RUNNING;
+        begun += experiment->trials[i]->attempts != NULL;
+    }
+    if (experiment->known && completed == experiment->trial_count) {
+        return VIEW_COMPLETED;
+    }
+    if (view_experiment_cancelled(experiment)) {
+        return VIEW_CANCELLED;
+    }
+    if (experiment->known && completed + failed == experiment->trial_count) {
+        return VIEW_FAILED;
+    }
+    if (view_experiment_paused(experiment)) {
+        return VIEW_PAUSED;
+    }
+    return running > 0 || begun > 0 ? VIEW_RUNNING : VIEW_QUEUED;
+}
+
+static void add_holder(struct view_manifest *out, node_id holder)
+{
+    bool is_known = false;
+    for (uint32_t i = 0; i < out->holder_count; i++) {
+        is_known |= node_id_equal(out->holders[i], holder);
+    }
+    if (!is_known && out->holder_count < FACT_HOLDERS_MAX) {
+        out->holders[out->holder_count++] = holder;
+    }
+}
+
+const struct view_manifest *view_manifest_unite_by(const struct view_manifest *first, view_prefers *prefers,
+                                                   const void *context, struct view_manifest *out)
+{
+    *out = *first;
+    const struct view_manifest *end = first->next;
+    for (; end != NULL && end->step == first->step && attempt_id_equal(&end->attempt, &first->attempt) &&
+           hash256_equal(end->blob, first->blob);
+         end = end->next) {
+        out->durable |= end->durable;
+        if (end->has_metric && !out->has_metric) {
+            out->has_metric = true;
+            out->metric = end->metric;
+        }
+    }
+    memset(out->holders, 0, sizeof out->holders);
+    out->holder_count = 0;
+    for (int preferred = prefers != NULL; preferred >= 0; preferred--) {
+        for (const struct view_manifest *row = first; row != end; row = row->next) {
+            for (uint32_t i = 0; i < row->holder_count; i++) {
+                if (!preferred || prefers(context, row->blob, row->holders[i])) {
+                    add_holder(out, row->holders[i]);
+                }
+            }
+        }
+    }
+    out->next = NULL;
+    return end;
+}
+
+const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out)
+{
+    return view_manifest_unite_by(first, NULL, NULL, out);
+}
+
+bool view_experiment_over(const struct view_experiment *experiment)
+{
+    enum view_experiment_state state = view_experiment_state(experiment);
+    return state == VIEW_COMPLETED || state == VIEW_CANCELLED || state == VIEW_FAILED;
+}
+
+bool view_experiment_live(const struct view_experiment *experiment)
+{
+    if (!experiment->known) {
+        return false;
+    }
+    if (!view_experiment_over(experiment)) {
+        return true;
+    }
+    /* Attempts that still run somewhere want their verdict, whatever became of the experiment. */
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            if (a->assigned && a->verdicts == NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, metrics, bytes);
+    if (pack_peek(&reader) != PACK_MAP) {
+        return false;
+    }
+    struct pack_reader in_group = pack_find(&reader, group);
+    struct pack_reader value = pack_find(&in_group, name);
+    double number = pack_read_double(&value);
+    if (in_group.failed || value.failed) {
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
+                          double *value)
+{
+    bool found = false;
+    for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
+        const struct view_attempt *attempt =
+            experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
+        if (attempt == NULL) {
+            continue;
+        }
+        const struct records_entry *entry = records_find(view->records, view_attempt_verdict(attempt)->ident);
+        struct fact_verdict fact;
+        double candidate;
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 ||
+            !view_metric(fact.metrics, fact.metrics_bytes, "validation", experiment->config->metric, &candidate) ||
+            candidate - candidate != 0) {
+            continue; /* not reported, or diverged: infinite or not a number */
+        }
+        bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
+        if (better) {
+            found = true;
+            *trial = i;
+            *value = candidate;
+        }
+    }
+    return found;
+}
+
+const char *view_trial_state_name(enum view_trial_state state)
+{
+    static const char *const names[] = {"queued", "running", "completed", "failed"};
+    return names[state];
+}
+
+const char *view_experiment_state_name(enum view_experiment_state state)
+{
+    static const char *const names[] = {"queued", "running", "paused", "completed", "cancelled", "failed"};
+    return names[state];
+}
+
+const char *fact_reason_name(enum fact_reason reason)
+{
+    static const char *const names[] = {"completed", "failed", "stopped", "lost"};
+    CHECK(reason < FACT_REASONS);
+    return names[reason];
+}
