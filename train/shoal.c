@@ -48,8 +48,8 @@ struct request {
     uint64_t id; /* 0: no answer comes */
     int fd;      /* rides along; not ours to close here */
     bool wanted; /* somebody waits for the answer */
-    size_t bytes, sent;
-    uint8_t frame[]; /* with its length in front */
+    size_t bytes, sent; /* what is sent counts the frame's head, too */
+    uint8_t frame[];
 };
 
 struct save_buffer {
@@ -132,13 +132,12 @@ static int request_new(struct request **out, const struct pack_writer *writer, u
     if (writer->failed) {
         return ERR_USAGE;
     }
-    struct request *request = malloc(sizeof *request + 4 + writer->used_bytes);
+    struct request *request = malloc(sizeof *request + writer->used_bytes);
     if (request == NULL) {
         return ERR_MEMORY;
     }
-    *request = (struct request){.id = id, .fd = fd, .bytes = 4 + writer->used_bytes};
-    bytes_put_u32(request->frame, (uint32_t)writer->used_bytes);
-    memcpy(request->frame + 4, writer->bytes, writer->used_bytes);
+    *request = (struct request){.id = id, .fd = fd, .bytes = writer->used_bytes};
+    memcpy(request->frame, writer->bytes, writer->used_bytes);
     *out = request;
     return 0;
 }
@@ -221,33 +220,8 @@ static void connect_daemon(struct shoal *s)
 /* 1 all sent, 0 the socket is full, ERR_CLOSED. */
 static int request_send(int socket_fd, struct request *request)
 {
-    while (request->sent < request->bytes) {
-        struct iovec part = {request->frame + request->sent, request->bytes - request->sent};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-        union {
-            struct cmsghdr header;
-            char space[CMSG_SPACE(sizeof(int))];
-        } control;
-        if (request->sent == 0 && request->fd >= 0) {
-            memset(&control, 0, sizeof control);
-            message.msg_control = &control;
-            message.msg_controllen = sizeof control.space;
-            struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-            c->cmsg_level = SOL_SOCKET;
-            c->cmsg_type = SCM_RIGHTS;
-            c->cmsg_len = CMSG_LEN(sizeof(int));
-            memcpy(CMSG_DATA(c), &request->fd, sizeof(int));
-        }
-        ssize_t n = sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return errno == EAGAIN ? 0 : ERR_CLOSED;
-        }
-        request->sent += (size_t)n;
-    }
-    return 1;
+    int error = frame_send_some(socket_fd, request->frame, request->bytes, request->fd, &request->sent);
+    return error == 0 ? 1 : error == ERR_AGAIN ? 0 : ERR_CLOSED;
 }
 
 static int send_waiting(struct shoal *s)
@@ -344,21 +318,11 @@ static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
     }
 }
 
-/* The descriptor that came with the frame just taken. Only answers to worker_load carry one, so that its owner is clear
- * from the frame's content, which is known only now. */
-static int take_passed_fd(struct frame_reader *reader)
-{
-    size_t fd_count = sizeof reader->fds / sizeof reader->fds[0];
-    int fd = reader->fds[0];
-    memmove(reader->fds, reader->fds + 1, (fd_count - 1) * sizeof reader->fds[0]);
-    reader->fds[fd_count - 1] = -1;
-    return fd;
-}
-
+/* Only answers to worker_load carry a descriptor, so that its owner is clear from the frame's content. */
 static void take_answer(struct shoal *s, const struct pack_reader *reply, bool wanted)
 {
     struct pack_reader found = pack_find(reply, "found");
-    int fd = pack_read_bool(&found) && !found.failed ? take_passed_fd(&s->reader) : -1;
+    int fd = pack_read_bool(&found) && !found.failed ? frame_reader_take_fd(&s->reader) : -1;
     uint8_t *copy = wanted ? malloc(reply->count) : NULL; /* out of memory: the caller's wait ends with ERR_TIMEOUT */
     if (copy == NULL) {
         if (fd >= 0) {
@@ -493,7 +457,7 @@ static void wait_for_daemon(struct shoal *s, uint64_t until_ms)
     if (wait_ms > RETRY_MS) {
         wait_ms = RETRY_MS;
     }
-    bool unsent = s->state == OPENING ? s->opening->sent < s->opening->bytes : s->sent_count < s->queue_count;
+    bool unsent = s->state == OPENING ? s->opening->sent < FRAME_HEAD_BYTES + s->opening->bytes : s->sent_count < s->queue_count;
     struct pollfd item = {.fd = s->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
     (void)poll(&item, 1, (int)wait_ms);
 }

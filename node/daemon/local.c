@@ -47,40 +47,22 @@ static void flush(struct daemon_client *client)
 {
     while (client->first != NULL && !client->broken) {
         struct client_frame *frame = client->first;
-        struct iovec part = {frame->bytes + frame->sent, frame->count - frame->sent};
-        union {
-            struct cmsghdr header;
-            char space[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-        if (frame->fd >= 0 && frame->sent == 0) {
-            memset(&control, 0, sizeof control);
-            message.msg_control = &control;
-            message.msg_controllen = sizeof control.space;
-            struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-            c->cmsg_level = SOL_SOCKET;
-            c->cmsg_type = SCM_RIGHTS;
-            c->cmsg_len = CMSG_LEN(sizeof(int));
-            memcpy(CMSG_DATA(c), &frame->fd, sizeof(int));
-        }
-        ssize_t n = sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0) {
-            client->broken = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+        size_t before = frame->sent;
+        int error = frame_send_some(client->fd, frame->bytes, frame->count, frame->fd, &frame->sent);
+        client->queued_bytes -= frame->sent - before;
+        if (error != 0) {
+            client->broken = error != ERR_AGAIN;
             return;
         }
-        frame->sent += (size_t)n;
-        client->queued_bytes -= (size_t)n;
-        if (frame->sent == frame->count) {
-            client->first = frame->next;
-            client->last = client->first == NULL ? NULL : client->last;
-            frame_free(frame);
-        }
+        client->first = frame->next;
+        client->last = client->first == NULL ? NULL : client->last;
+        frame_free(frame);
     }
 }
 
 static void queue(struct daemon_client *client, const uint8_t *bytes, size_t count, int fd)
 {
-    struct client_frame *frame = malloc(sizeof *frame + count + 4);
+    struct client_frame *frame = malloc(sizeof *frame + count);
     if (frame == NULL || client->queued_bytes + count > CLIENT_QUEUE_MAX) {
         client->broken = true; /* it does not read, or there is no memory for it */
         free(frame);
@@ -89,16 +71,15 @@ static void queue(struct daemon_client *client, const uint8_t *bytes, size_t cou
         }
         return;
     }
-    *frame = (struct client_frame){.fd = fd, .count = count + 4};
-    bytes_put_u32(frame->bytes, (uint32_t)count);
-    memcpy(frame->bytes + 4, bytes, count);
+    *frame = (struct client_frame){.fd = fd, .count = count};
+    memcpy(frame->bytes, bytes, count);
     if (client->last != NULL) {
         client->last->next = frame;
     } else {
         client->first = frame;
     }
     client->last = frame;
-    client->queued_bytes += frame->count;
+    client->queued_bytes += FRAME_HEAD_BYTES + count;
     flush(client);
 }
 
@@ -1047,13 +1028,7 @@ static void take_frames(struct daemon *daemon, struct daemon_client *client)
         }
         struct request request;
         error = request_read(bytes, count, &request);
-        int passed = -1;
-        if (request.wants_fd) {
-            passed = client->reader.fds[0];
-            memmove(client->reader.fds, client->reader.fds + 1, 3 * sizeof(int));
-            client->reader.fds[3] = -1;
-        }
-        handle(daemon, client, &request, error, passed);
+        handle(daemon, client, &request, error, request.wants_fd ? frame_reader_take_fd(&client->reader) : -1);
     }
 }
 

@@ -12,8 +12,8 @@
 struct client_frame {
     struct client_frame *next;
     int fd; /* rides along; -1: none */
-    size_t sent, count;
-    uint8_t bytes[]; /* length prefix included */
+    size_t sent, count; /* what is sent counts the frame's head, too */
+    uint8_t bytes[];
 };
 
 enum stream_kind { STREAM_NONE, STREAM_WAIT, STREAM_WATCH, STREAM_EVENTS };
