@@ -15,7 +15,6 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "gossip/token.h"
-#include "node/config_yaml.h"
 #include "node/daemon/render.h"
 #include "node/daemon/request.h"
 
