@@ -7,7 +7,9 @@
  *   daemon.c       start, the loop, effects, stop
  *   persist.c      records and fences on their way to the disk, in the order of tickets
  *   runs.c         the workers of this node: directories, shoal-keep, logs, metrics
- *   local.c        the local socket: frames, requests, streams
+ *   local.c        the local socket: connections, requests, replies
+ *   local_change.c requests that change something; local_submit.c: the one that brings an experiment
+ *   local_worker.c requests of the workers
  *   query.c        requests that read: documents, series, checkpoints
  *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
  *   busy.c         whether programs outside Shoal use the GPUs
@@ -238,11 +240,15 @@ void daemon_local_close(struct daemon *daemon);
 uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
 void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
 void daemon_local_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
+
+/* local_change.c */
 void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect);
+
+/* local_worker.c */
 void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
-void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 
 /* daemon.c */
@@ -261,13 +267,13 @@ void daemon_busy_close(struct daemon *daemon); /* when no job runs any more */
 /* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
-/* daemon_collect.c */
+/* collect.c */
 void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
 void daemon_collect_close(struct daemon *daemon);
 
-/* daemon_scrub.c */
+/* scrub.c */
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash); /* it was dropped here */
 void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);

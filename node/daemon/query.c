@@ -1,5 +1,7 @@
-/* Requests that read: documents out of the core's state (node/daemon/render.h), streams of them, and what is fetched from other
- * nodes first: metric points, logs, checkpoints. */
+#include "node/daemon/query.h"
+
+/* Documents come out of the core's state (node/daemon/render.h); metric points, logs and checkpoints may be fetched from
+ * other nodes first. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "node/daemon/local.h"
 #include "node/daemon/render.h"
 #include "node/daemon/request.h"
 

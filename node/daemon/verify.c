@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "node/daemon/local.h"
+#include "node/daemon/query.h"
 #include "node/daemon/render.h"
 
 #define VERIFY_FLIGHTS_MAX 8
