@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
 #include "node/daemon/request.h"
 
 #define STREAM_MS 500

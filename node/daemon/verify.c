@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "node/daemon/query.h"
-#include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
 
 #define VERIFY_FLIGHTS_MAX 8
 #define VERIFY_ROWS_PER_PART 256 /* a row has 1.5 KB at most: FACT_HOLDERS_MAX names and ids */
