@@ -168,7 +168,7 @@ static void worker_report(struct daemon *daemon, struct local_request *request, 
                           REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1);
         return;
     }
-    daemon_runs_report(daemon, run, report.group, report.step, report.metrics);
+    daemon_series_report(daemon, run, report.group, report.step, report.metrics);
     local_reply_empty(daemon, request->client, request->id);
 }
 
@@ -241,7 +241,7 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->id = request->id;
     save->slot = (uint32_t)request->client->slot;
     save->attempt = run->prepare.u.worker.attempt;
-    save->metrics_bytes = daemon_runs_metrics(run, save->metrics);
+    save->metrics_bytes = daemon_series_metrics(run, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
     jobs_run(daemon->blob_jobs, &save->job);
@@ -291,7 +291,7 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
     } else if (pack_text_is(op, op_bytes, "worker_load")) {
         worker_load(daemon, request, run);
     } else if (pack_text_is(op, op_bytes, "worker_progress") && local_argument_u64(request, "step", &step)) {
-        daemon_runs_progress(daemon, run, step);
+        daemon_series_progress(daemon, run, step);
         local_reply_empty(daemon, request->client, request->id);
     } else {
         return false;
