@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sodium/crypto_generichash.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #include "gossip/control_address.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 

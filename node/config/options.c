@@ -1,6 +1,5 @@
 #include "node/config/options.h"
 
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  *   local.c        the local socket: connections, requests, replies
  *   local_change.c requests that change something; local_submit.c: the one that brings an experiment
  *   local_worker.c requests of the workers
- *   query.c        requests that read: documents, series, checkpoints
+ *   query.c        requests that read: documents; query_series.c, query_checkpoint.c: what may have to be fetched
  *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
  *   collect.c      what of the store nobody wants any more
  *   scrub.c        reads every chunk again, and mends
@@ -285,7 +285,7 @@ void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 void daemon_tell_bulk(struct daemon *daemon);
 void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 
-/* query.c */
+/* query_checkpoint.c, query_series.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
 

@@ -18,7 +18,7 @@
 #include "node/daemon/query.h"
 #include "node/daemon/request.h"
 
-/* ---- frames out ---------------------------------------------------------------------------------------------------------- */
+/* ---- frames out ------------------------------------------------------------------------------------------------ */
 
 struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial)
 {
@@ -145,7 +145,7 @@ void local_reply_empty(struct daemon *daemon, struct daemon_client *client, uint
     }
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------------------------- */
 
 bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out)
 {
@@ -178,7 +178,7 @@ bool local_argument_experiment(struct daemon *daemon, struct local_request *requ
     return true;
 }
 
-/* ---- clients ---------------------------------------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------------------------- */
 
 static void handle(struct daemon *daemon, struct daemon_client *client, const struct request *decoded, int error, int fd)
 {

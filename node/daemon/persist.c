@@ -134,7 +134,7 @@ void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t
     daemon_persist_flush(daemon);
 }
 
-/* ---- start ---------------------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------------------------- */
 
 struct loading {
     uint8_t *bytes;

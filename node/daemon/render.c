@@ -2,7 +2,7 @@
 
 #include "node/daemon/render_put.h"
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 static bool is_self(const struct node_core *core, node_id node)
 {
@@ -170,7 +170,7 @@ void render_eviction(const struct node_core *core, node_id node, struct pack_wri
     put_names(core, "void", out, out_count, writer);
 }
 
-/* ---- invites ----------------------------------------------------------------------------------------------------------- */
+/* ---- invites --------------------------------------------------------------------------------------------------- */
 
 struct invites {
     const struct node_core *core;
@@ -227,7 +227,7 @@ bool render_invites(const struct node_core *core, uint32_t *from, struct pack_wr
     return invites.more;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
 {
@@ -247,7 +247,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
     return i < core->view.member_count;
 }
 
-/* ---- slots -------------------------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------------------------- */
 
 /* Of its own slots the owner knows more than its records say: reservations. */
 static struct view_slot slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot)
@@ -333,7 +333,7 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
     return i < core->view.member_count;
 }
 
-/* ---- status ------------------------------------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------------------------- */
 
 static void put_refused(const struct node_core *core, const struct render_status_extra *extra,
                         struct pack_writer *writer)

@@ -7,7 +7,7 @@
 
 #define ATTEMPTS_SHOWN_MAX 16 /* of one trial: keeps a row within RENDER_BYTES_MIN */
 
-/* ---- experiments -------------------------------------------------------------------------------------------------------- */
+/* ---- experiments ----------------------------------------------------------------------------------------------- */
 
 static struct election_claim highest_claim(const struct node_core *core, const struct view_experiment *experiment,
                                            bool *released)
@@ -134,7 +134,7 @@ void render_experiment_state(const struct node_core *core, const struct view_exp
     put_best(core, experiment, writer);
 }
 
-/* ---- trials ------------------------------------------------------------------------------------------------------------- */
+/* ---- trials ---------------------------------------------------------------------------------------------------- */
 
 /* Metrics in records are bytes that some node wrote: only a map of group to map of name to number is passed on. */
 static bool metrics_are_sound(const uint8_t *bytes, uint32_t count)
@@ -442,7 +442,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     return i < experiment->trial_count;
 }
 
-/* ---- checkpoints -------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ----------------------------------------------------------------------------------------------- */
 
 void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
                        const char *const *states, struct pack_writer *writer)

@@ -2,7 +2,6 @@
  * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local_worker.c, and its metrics go on
  * through series.c. */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -24,7 +23,7 @@
 #define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
 
-/* ---- the log, read in pieces into the series ------------------------------------------------------------------------------ */
+/* ---- the log, read in pieces into the series ------------------------------------------------------------------- */
 
 struct log_job {
     struct job job;
@@ -83,7 +82,7 @@ static void log_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &log->job);
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------------------ */
+/* ---- directories ----------------------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
@@ -129,7 +128,7 @@ static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
     }
 }
 
-/* ---- prepare ---------------------------------------------------------------------------------------------------------------- */
+/* ---- prepare --------------------------------------------------------------------------------------------------- */
 
 struct unpack_job {
     struct job job;
@@ -349,7 +348,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     fetch(daemon, slot);
 }
 
-/* ---- what a run says of itself across a restart of the daemon --------------------------------------------------------------- */
+/* ---- what a run says of itself across a restart of the daemon -------------------------------------------------- */
 
 static size_t identity_write(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
 {
@@ -395,7 +394,7 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
 }
 
-/* ---- spawn -------------------------------------------------------------------------------------------------------------------- */
+/* ---- spawn ----------------------------------------------------------------------------------------------------- */
 
 struct spawn_job {
     struct job job;
@@ -525,7 +524,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     jobs_run(daemon->file_jobs, &spawn->job);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
 
 static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
 {
@@ -659,7 +658,7 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
     }
 }
 
-/* ---- restarts --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- restarts -------------------------------------------------------------------------------------------------- */
 
 struct adoption {
     struct daemon *daemon;

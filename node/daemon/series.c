@@ -52,7 +52,7 @@ void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char
     (void)bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
 }
 
-/* ---- what workers report ------------------------------------------------------------------------------------------------------------ */
+/* ---- what workers report --------------------------------------------------------------------------------------- */
 
 static struct run_group *group_row(struct daemon_run *run, const char *name)
 {
