@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* One option with the places that it sets, one of `number`, `real` and `text` if it has a value; a place keeps what it held before where the option is not given. */
+/* One option with the places that it sets, one of `number`, `real` and `text` if it has a value; they keep what they held
+ * before where the option is not given. */
 struct command_line_option {
     const char *name;     /* "--seeds" */
     const char *value;    /* what stands behind it in the help, "N"; NULL: it has no value */
