@@ -338,6 +338,44 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
     world_free(world);
 }
 
+/* The daemon of one dies, then the coordinator falls silent, then the first, back meanwhile, falls silent as well: the third
+ * may be cut off by now, and waits. (Seed 5886 of the simulator.) */
+static void who_is_suspect_once_more_has_fallen_silent_too(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    uint32_t left = coordinator == 0 ? 1 : 0, other = 3 - coordinator - left;
+    const char *names[] = {world->nodes[0].person.name, world->nodes[1].person.name, world->nodes[2].person.name};
+    char line[64];
+    world->nodes[left].disk_refuses = true; /* so that it claims when all this has happened */
+    size_t before = world->log_bytes;
+    world_crash(world, other);
+    snprintf(line, sizeof line, "%s: %s is dead", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world->nodes[coordinator].is_cut = true;
+    snprintf(line, sizeof line, "%s: %s is dead", names[left], names[coordinator]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world_run(world, CORE_REFUTE_MS);
+    before = world->log_bytes;
+    world_restart(world, other, true);
+    snprintf(line, sizeof line, "%s: %s is alive", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world->nodes[other].is_cut = true;
+    snprintf(line, sizeof line, "%s: %s is suspect", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+
+    world->nodes[left].disk_refuses = false;
+    before = world->log_bytes;
+    snprintf(line, sizeof line, "%s: coordinates exp", names[left]);
+    assert_true(world_run_until(world, 2000, before, line));
+    assert_int_equal(swim_state_of(&world->nodes[left].core->swim, world->nodes[other].person.id), SWIM_SUSPECT);
+    world_run(world, 60000);
+    snprintf(line, sizeof line, "%s> persist verdict", names[left]);
+    assert_int_equal(world_count(world, line), 0);
+    world_free(world);
+}
+
 /* A node comes back with fewer slots than it had: what ran in the others is over, and its trial goes on elsewhere. */
 static void a_slot_that_is_gone_ends_its_attempt(void **state)
 {
@@ -551,6 +589,7 @@ int main(void)
         cmocka_unit_test(a_later_write_does_not_stand_in_for_a_refused_one),
         cmocka_unit_test(who_leaves_hands_everything_over_first),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
+        cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),
         cmocka_unit_test(a_slot_that_is_gone_ends_its_attempt),
         cmocka_unit_test(an_end_is_said_once),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
