@@ -70,6 +70,39 @@ static void a_restarted_coordinator_goes_on_with_a_new_term(void **state)
     world_free(world);
 }
 
+/* A coordinator runs on an old disk, and somebody comes who has kept what it said before under a larger boot. (Seed 19385 of
+ * the simulator.) */
+static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    world_crash(world, coordinator);
+    world_run(world, 300);
+    world_restart(world, coordinator, true);
+    assert_line(world, 10000, "coordinates exp with term 2");
+    struct fact_claim fact = {.term = 1};
+    struct made made;
+    make_record(&made, world->nodes[coordinator].person.id, 9ull << 32, 1, FACT_CLAIM,
+                fact_key_experiment(world_experiment(world, coordinator)->id), &fact);
+    size_t before = world->log_bytes;
+    world_deliver(world, (coordinator + 1) % 3, coordinator, &made);
+    assert_true(world_run_until(world, 5000, before, "coordinates exp with term 3"));
+    assert_true(world_find(world, before, "> persist claim 3") < world_find(world, before, "coordinates exp with term 3"));
+    world_run(world, 40000);
+    assert_int_equal(world_coordinator(world), coordinator);
+    assert_int_equal(world_spawns(world), 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t highest = 0;
+        for (const struct view_claim *claim = world_experiment(world, i)->claims; claim != NULL; claim = claim->next) {
+            highest = claim->fact.term > highest ? claim->fact.term : highest;
+        }
+        assert_int_equal(highest, 3);
+    }
+    world_free(world);
+}
+
 static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
@@ -580,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_death_of_a_coordinator_starts_nothing_twice),
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
+        cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
         cmocka_unit_test(nothing_relies_on_a_record_that_the_disk_refused),
