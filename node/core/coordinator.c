@@ -100,7 +100,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     struct core_coordination *coordination = core_find_coordination(core, experiment);
     struct view_experiment *row = view_find_experiment(&core->view, experiment);
     struct election_claim claim = {term, core->options.self};
-    if (coordination == NULL || row == NULL || !coordination->claiming) {
+    if (coordination == NULL || row == NULL || !coordination->claiming || coordination->election.claiming_term != term) {
         return;
     }
     coordination->claiming = false;
@@ -115,10 +115,32 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     row->changed = true;
 }
 
+static bool leads(const struct core_coordination *coordination)
+{
+    return coordination->election.state == ELECTION_LEADING;
+}
+
+/* Somebody has kept what an earlier life of ours said under a larger boot, since our disk is an old one: it took the place of
+ * our claim, so that our records do not say any more that we lead. */
+static bool claim_is_replaced(const struct node_core *core, const struct core_coordination *coordination,
+                              const struct view_claim *claim)
+{
+    uint64_t term = leads(coordination) ? coordination->election.highest.term : coordination->election.claiming_term;
+    return (leads(coordination) || coordination->claiming) && node_id_equal(claim->writer, core->options.self) &&
+           claim->fact.term < term;
+}
+
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        if (claim_is_replaced(core, coordination, claim)) {
+            MARK(claim_replaced_by_an_earlier_one);
+            TRACE(&core->options.trace, "an earlier claim to %s has come back: claims it anew", name_of(experiment));
+            coordination->claiming = false;
+            drop_gangs(core, coordination);
+            election_lost(&coordination->election);
+        }
         observe(core, coordination, (struct election_claim){claim->fact.term, claim->writer}, claim->fact.released);
     }
     /* What this owner has obeyed counts too: its record may never have come, or have been lost with a disk. */
@@ -153,11 +175,6 @@ static void answer_ask(struct node_core *core, node_id from, const struct messag
     message.u.incumbent.hears = swim_state_of(&core->swim, asked->u.incumbent.about) == SWIM_ALIVE ||
                                 node_id_equal(asked->u.incumbent.about, core->options.self);
     core_send(core, from, &message);
-}
-
-static bool leads(const struct core_coordination *coordination)
-{
-    return coordination->election.state == ELECTION_LEADING;
 }
 
 /* ---- attempts that live --------------------------------------------------------------------------------------------------- */
