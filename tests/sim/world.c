@@ -244,6 +244,8 @@ void sim_hurry(struct sim *sim)
         bool was_put_off = sim_paused(sim, event->node) && event->at_ms == sim->nodes[event->node].paused_until_ms;
         if (was_put_off || event->kind == SIM_DISK) {
             event->at_ms = sim->now_ms;
+        } else if (event->kind == SIM_MESSAGE) {
+            network_hurry(sim, event);
         }
     }
     for (uint32_t i = sim->heap_count; i-- > 0;) {
