@@ -1,6 +1,7 @@
 /* The simulator's command line.
  *
  *     sim [--seeds N] [--first S] [--jobs J] [--minutes M]    run N seeds; exit 1 at the first that fails
+ *     sim ... --seconds T                                     of them as many as begin within T seconds
  *     sim ... --keep-going                                    run all of them, one line for each that fails
  *     sim --seed S [--verbose] [--bug NAME]                   run one, with its trace
  *     sim --seed S --shrink                                   leave out faults while it fails, and say what is left
@@ -35,7 +36,7 @@
 #define MARKS_SEEDS 20000
 
 struct options {
-    uint64_t seeds, first, minutes;
+    uint64_t seeds, first, minutes, seconds; /* seconds 0: without a limit */
     uint32_t jobs, ranges, plan_version;
     int bug; /* -1: none */
     uint64_t without, skipped;
@@ -104,11 +105,21 @@ static bool run_seed(struct sim_memory *memory, struct sim_run run, struct sim_r
     return !result->failed;
 }
 
-static int run_job(const struct options *options, uint32_t job, struct shared *shared)
+static double seconds_since(const struct timespec *began)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+static int run_job(const struct options *options, uint32_t job, const struct timespec *began, struct shared *shared)
 {
     struct sim_memory *memory = sim_memory_new();
     int status = 0;
     for (uint64_t i = job; i < options->seeds && !shared->failed; i += options->jobs) {
+        if (options->seconds > 0 && seconds_since(began) >= (double)options->seconds) {
+            break;
+        }
         struct sim_run run = {.seed = options->first + i,
                               .plan_version = options->plan_version,
                               .minutes = options->minutes,
@@ -151,7 +162,7 @@ static int check_marks(const struct options *options, const struct shared *share
     return missing > 0;
 }
 
-static int check_premises(const struct options *options, const struct shared *shared)
+static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
 {
     int missing = 0;
     for (int i = 0; i < PREMISE_COUNT; i++) {
@@ -162,7 +173,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         missing += count == 0;
     }
-    if (missing > 0 && options->seeds >= PREMISES_NEED_SEEDS) {
+    if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
         printf("%d premises never occurred: their checkers have shown nothing\n", missing);
         return 1;
     }
@@ -174,7 +185,7 @@ static int run_many(const struct options *options)
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
-    struct timespec began, ended;
+    struct timespec began;
     (void)clock_gettime(CLOCK_MONOTONIC, &began);
     int status = 0;
     for (uint32_t job = 0; job < options->jobs; job++) {
@@ -182,7 +193,7 @@ static int run_many(const struct options *options)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            int failed = run_job(options, job, shared);
+            int failed = run_job(options, job, &began, shared);
             (void)fflush(stdout);
             _exit(failed);
         }
@@ -195,18 +206,16 @@ static int run_many(const struct options *options)
             shared->failed = !options->keeps_going;
         }
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &ended);
     uint64_t done = 0, events = 0;
     for (uint32_t job = 0; job < options->jobs; job++) {
         done += shared->done[job];
         events += shared->events[job];
     }
     if (status == 0) {
-        status = options->marks ? check_marks(options, shared) : check_premises(options, shared);
+        status = options->marks ? check_marks(options, shared) : check_premises(options, shared, done);
     }
-    double seconds = (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
     printf("%llu of %llu seeds, %llu events, %.1f s: %s\n", (unsigned long long)done, (unsigned long long)options->seeds,
-           (unsigned long long)events, seconds, status == 0 ? "all invariants hold" : "FAILED");
+           (unsigned long long)events, seconds_since(&began), status == 0 ? "all invariants hold" : "FAILED");
     (void)munmap(shared, sizeof *shared);
     return status;
 }
@@ -464,6 +473,8 @@ static struct options parse(int argc, char **argv)
             options.plan_version = (uint32_t)number;
         } else if (strcmp(name, "--minutes") == 0 && number > 0) {
             options.minutes = number;
+        } else if (strcmp(name, "--seconds") == 0 && number > 0) {
+            options.seconds = number;
         } else if (strcmp(name, "--bug") == 0) {
             options.bug = bug_of(value);
         } else if (strcmp(name, "--ranges") == 0 && number > 0 && number <= RANGES_MAX) {
