@@ -222,7 +222,7 @@ def shout_locally(node, random):
     return made
 
 
-@case(limit_s=90)
+@case(limit_s=90, alone=True)
 def noise_on_every_port_is_refused_counted_and_forgotten(lab):
     mesh = lab.mesh(2, slots="cpu:1")
     alder, birch = mesh.nodes

@@ -196,7 +196,7 @@ THREE = ("alder", "birch", "cedar")
 FIVE = (*THREE, "dogwood", "elm")
 
 
-@case(limit_s=120, soak=True)
+@case(limit_s=120, soak=True, alone=True)
 def kill_the_coordinator_of_three(lab):
     run = Run(lab, THREE)
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -204,7 +204,7 @@ def kill_the_coordinator_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True)
+@case(limit_s=120, soak=True, alone=True)
 def kill_a_worker_node_of_three(lab):
     run = Run(lab, THREE, slots=3)  # a group over two nodes: the survivor must notice
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -212,7 +212,7 @@ def kill_a_worker_node_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True)
+@case(limit_s=120, soak=True, alone=True)
 def kill_the_submitter_of_three(lab):
     run = Run(lab, THREE)
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -220,7 +220,7 @@ def kill_the_submitter_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True)
+@case(limit_s=120, soak=True, alone=True)
 def kill_one_of_five(lab):
     run = Run(lab, FIVE)
     moment = lab.random.uniform(0, run.duration)
@@ -230,7 +230,7 @@ def kill_one_of_five(lab):
     return run.judge()
 
 
-@case(limit_s=150, soak=True)
+@case(limit_s=150, soak=True, alone=True)
 def kill_all_but_one(lab):
     """One after the other, the second as soon as what the first took has two copies again; the last node completes everything."""
     run = Run(lab, THREE)
@@ -261,12 +261,12 @@ def cut_off(lab, slots):
     return said
 
 
-@case(limit_s=150, soak=True)
+@case(limit_s=150, soak=True, alone=True)
 def cut_a_node_off(lab):
     return cut_off(lab, slots=2)
 
 
-@case(limit_s=150, soak=True)
+@case(limit_s=150, soak=True, alone=True)
 def cut_through_a_group(lab):
     return cut_off(lab, slots=3)
 
@@ -296,7 +296,7 @@ def expect_each_once(log, identity, ranks, steps, attempt=None):
                f"rank {rank} trained in the attempts {sorted({number for number, _ in seen})}")
 
 
-@case(limit_s=90)
+@case(limit_s=90, alone=True)
 def kill_an_idle_coordinator(lab):
     """The daemon that coordinates, but hosts no worker, is killed: training does not even hesitate."""
     mesh = lab.mesh(THREE)
@@ -343,7 +343,7 @@ def wait_lease(node, owner, identity, timeout):
     return time.monotonic() - began
 
 
-@case(limit_s=60)
+@case(limit_s=60, alone=True)
 def join_while_a_trial_waits(lab):
     """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them in 5 s."""
     mesh = lab.mesh(1)
@@ -367,7 +367,7 @@ def join_while_a_trial_waits(lab):
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
-@case(limit_s=90)
+@case(limit_s=90, alone=True)
 def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
@@ -394,7 +394,7 @@ def restart_daemons_under_a_trial(lab):
     return f"four restarts before step {reached} of {24 * 22}"
 
 
-@case(limit_s=90)
+@case(limit_s=90, alone=True)
 def restart_all_daemons_at_once(lab):
     mesh = lab.mesh(THREE)
     log = lab.dir / "steps"
@@ -459,7 +459,7 @@ def pause_resume_cancel(lab):
     return f"paused at step {held} of {7 * 55}"
 
 
-@case(limit_s=90)
+@case(limit_s=90, alone=True)
 def kill_one_worker(lab):
     """Not its machine, only the program: the attempt fails, the next one goes on from the last checkpoint."""
     mesh = lab.mesh(2)

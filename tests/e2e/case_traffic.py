@@ -104,7 +104,7 @@ def nothing_readable_travels_between_nodes(lab):
 # ---- idling --------------------------------------------------------------------------------------------------------------
 
 
-@case(limit_s=240)
+@case(limit_s=240, alone=True)
 def an_idle_node_costs_next_to_nothing(lab):
     """The limits of tools/bench/idle, in less time; the processor has twice the room, since other tests run beside."""
     mesh, wire = lab.wired(5, options=["--beacon", "7411"])

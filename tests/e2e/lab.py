@@ -26,23 +26,25 @@ class Broken(AssertionError):
     """A promise that was not kept."""
 
 
-def case(limit_s=60, soak=False):
-    """Makes a function of one argument (a Lab) a case of tests/e2e/run.py; `soak`: --soak repeats it with other seeds."""
+def case(limit_s=60, soak=False, alone=False):
+    """Makes a function of one argument (a Lab) a case of tests/e2e/run.py. `soak`: --soak repeats it with other seeds.
+    `alone`: no other case runs beside it, since it counts steps, seconds or what the processor does, or needs ports back."""
 
     def register(function):
-        CASES.append(Case(function.__name__, function, limit_s, soak))
+        CASES.append(Case(function.__name__, function, limit_s, soak, alone))
         return function
 
     return register
 
 
 class Case:
-    def __init__(self, name, function, limit_s, soak):
+    def __init__(self, name, function, limit_s, soak, alone):
         self.name = name
         self.full_name = f"{function.__module__}.{name}"
         self.function = function
         self.limit_s = limit_s
         self.soak = soak
+        self.alone = alone
 
 
 def expect(condition, text):

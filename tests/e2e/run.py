@@ -1,14 +1,17 @@
 """Runs the end-to-end cases: real daemons, real workers, real deaths. Cases are the functions marked @case in case_*.py.
 
 Each gets a directory and a mesh of its own and a time limit; whatever it started is ended, by id. One line per case:
-`ok|FAILED|skipped NAME (SECONDS) REASON`. The exit status is 0 only if no case failed."""
+`ok|FAILED|skipped NAME (SECONDS) REASON`. The exit status is 0 only if no case failed. One runs after the other, unless
+--together says otherwise: then each runs in a process of its own."""
 
 import argparse
 import importlib
+import multiprocessing
 import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +39,7 @@ def find_cases():
 
 
 def run_case(case, build, seed, arguments):
-    """Returns "ok", "FAILED" or "skipped", after one line that says so."""
+    """Returns "ok", "FAILED" or "skipped", and the lines that say so."""
     began = time.monotonic()
     room = lab.Lab(case.name, build, seed)
     verdict, reason, details = "ok", "", ""
@@ -54,15 +57,34 @@ def run_case(case, build, seed, arguments):
         signal.alarm(0)
         room.end()
     seconds = time.monotonic() - began
-    print(f"{verdict} {case.name} ({seconds:.1f}) {reason}".rstrip(), flush=True)
+    said = [f"{verdict} {case.name} ({seconds:.1f}) {reason}".rstrip()]
     if verdict == "FAILED" or arguments.verbose:
         notes = [f"seed {seed}", *room.notes, details.rstrip(), room.log_tails() if verdict == "FAILED" else ""]
-        print("\n".join("    " + line for text in notes if text for line in text.splitlines()), flush=True)
+        said += ["    " + line for text in notes if text for line in text.splitlines()]
     if arguments.keep:
-        print(f"    everything is in {room.dir}", flush=True)
+        said.append(f"    everything is in {room.dir}")
     else:
         room.remove()
-    return verdict
+    return verdict, "\n".join(said)
+
+
+def run_turns(turns, build, arguments):
+    """One after the other; yields what run_case returns."""
+    for case, seed in turns:
+        yield run_case(case, build, seed, arguments)
+
+
+def run_turn(name, build, seed, arguments):
+    return run_case(next(case for case in lab.CASES if case.name == name), build, seed, arguments)
+
+
+def run_together(turns, build, arguments):
+    """arguments.together at a time, those that may take longest first; yields as run_turns does, in the order of their ends."""
+    turns = sorted(turns, key=lambda turn: -turn[0].limit_s)
+    with ProcessPoolExecutor(arguments.together, mp_context=multiprocessing.get_context("fork")) as pool:
+        running = [pool.submit(run_turn, case.name, build, seed, arguments) for case, seed in turns]
+        for done in as_completed(running):
+            yield done.result()
 
 
 def main():
@@ -70,12 +92,17 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these cases: a part of FILE.NAME is enough, as --list shows it")
     parser.add_argument("--list", action="store_true", help="the cases' names")
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
-    parser.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--together", type=int, default=0, metavar="N", help="N at a time, without those that must run alone")
+    which.add_argument("--alone", action="store_true", help="only those that must run alone")
+    which.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="of the random moments; else from the clock")
     parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
     parser.add_argument("--verbose", action="store_true", help="show the cases' notes")
     arguments = parser.parse_args()
     cases = [c for c in find_cases() if not arguments.names or any(name in c.full_name for name in arguments.names)]
+    if arguments.alone or arguments.together > 0:
+        cases = [case for case in cases if case.alone == arguments.alone]
     if arguments.list:
         print("\n".join(case.full_name for case in cases))
         return 0
@@ -91,7 +118,10 @@ def main():
         soaked = [case for case in cases if case.soak]
         turns = [(soaked[i % len(soaked)], seed + i) for i in range(arguments.soak)]
     print(f"seed {seed}", flush=True)
-    verdicts = [run_case(case, build, case_seed, arguments) for case, case_seed in turns]
+    verdicts = []
+    for verdict, said in (run_together if arguments.together > 0 else run_turns)(turns, build, arguments):
+        verdicts.append(verdict)
+        print(said, flush=True)
     print(f"{verdicts.count('ok')} ok, {verdicts.count('FAILED')} failed, {verdicts.count('skipped')} skipped", flush=True)
     return 1 if "FAILED" in verdicts else 0
 

@@ -1,4 +1,5 @@
-/* Invariant 6: what a node believes follows from the set of its records, not from their order or how often they came. */
+/* Invariant 6: what a node believes follows from the set of its records, not from their order, nor how often they
+ * came. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static uint64_t hash_members(const struct view *view)
         const struct view_member *member = view->members[i];
         mix(&hash, member->id.bytes, sizeof member->id.bytes);
         mix(&hash, member->voucher.bytes, sizeof member->voucher.bytes);
-        mix_word(&hash, (uint64_t)(member->vouched | member->admitted << 1 | member->has_node << 2 | member->left << 3));
+        mix_word(&hash,
+                 (uint64_t)(member->vouched | member->admitted << 1 | member->has_node << 2 | member->left << 3));
         for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {
             mix_word(&hash, member->slots[slot].state);
             mix_attempt(&hash, &member->slots[slot].attempt);
@@ -119,7 +121,8 @@ void checkers_fold(struct sim *sim, int node)
     view_init(&view, &arena, &records, sim->mesh);
     for (uint32_t i = 0; i < gathered.count; i++) {
         struct records_entry *entry;
-        CHECK(records_put(&records, gathered.entries[i]->envelope, gathered.entries[i]->envelope_bytes, true, &entry) == 0);
+        CHECK(records_put(&records, gathered.entries[i]->envelope, gathered.entries[i]->envelope_bytes, true, &entry) ==
+              0);
         (void)view_apply(&view, entry);
         if (i % 3 == 0) {
             (void)view_apply(&view, entry);
@@ -133,7 +136,8 @@ void checkers_fold(struct sim *sim, int node)
     }
     checkers_met(sim, PREMISE_6_REFOLDED);
     if (hash_members(&view) != hash_members(&core->view)) {
-        sim_fail(sim, 6, "n%d: its %u records in another order give another roster or other slots", node, gathered.count);
+        sim_fail(sim, 6, "n%d: its %u records in another order give another roster or other slots", node,
+                 gathered.count);
     } else if (hash_experiments(&view) != hash_experiments(&core->view)) {
         sim_fail(sim, 6, "n%d: its %u records in another order give other experiments", node, gathered.count);
     }

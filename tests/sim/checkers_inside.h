@@ -1,7 +1,8 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
-/* What the checkers remember, shared by their files: checkers.c (records, messages, processes as they come), _fold.c
- * (6), _watch.c (what is looked at once a virtual second: 9, 10, 13, 14, 15). */
+/* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
+ * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _fold.c (6) and _watch.c (what is looked at once
+ * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
@@ -9,6 +10,7 @@
 
 #define TOKENS_MAX 512   /* the latest of each node */
 #define ATTEMPTS_MAX 128 /* of one trial */
+#define CALM_MS 20000    /* after the last fault: all have found each other again */
 
 /* Since when something has been so, on the simulator's clock; 0: it is not. */
 struct checkers_watch {
@@ -21,9 +23,9 @@ struct checkers_watch {
     bool knew_alive[PLAN_NODES_MAX][PLAN_NODES_MAX];
     node_id incumbent[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* as the node saw it after its last step */
     uint64_t incumbent_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* since when */
-    uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* when it last asked who hears the other */
-    uint32_t sent[PLAN_NODES_MAX]; /* messages in this second */
-    bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* known, in this life */
+    uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
+    uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
+    bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
 };
 
 struct token {
@@ -51,11 +53,11 @@ struct checkers {
     uint32_t results[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* bits: trials known as completed, in this life */
     struct trial trials[PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     uint32_t claims[PLAN_EXPERIMENTS_MAX];
-    uint32_t ran[PLAN_NODES_MAX]; /* bits: experiments of which it ever started a worker */
+    uint32_t ran[PLAN_NODES_MAX];        /* bits: experiments of which it ever started a worker */
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;
-    uint64_t other_disk_ms; /* when some node came back on another disk */
-    uint64_t apart_ms; /* after the heal: when two of the core did not see each other yet */
+    uint64_t other_disk_ms;    /* when some node came back on another disk */
+    uint64_t apart_ms;         /* after the heal: when two of the core did not see each other yet */
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
     struct checkers_watch watch;
@@ -81,8 +83,55 @@ static inline bool checkers_in_core(const struct sim *sim, int node)
     return (sim->plan.core >> node & 1) != 0;
 }
 
+/* ---- tokens, results, attempts ----------------------------------------------------------------------------------- */
+
+/* 4: the node has got this verdict; it believes in the results that are wanted of it, bits by experiment. */
+void checkers_learn_result(struct sim *sim, int node, const struct record *record);
+void checkers_results_hold(struct sim *sim, int node, const uint32_t wanted[PLAN_EXPERIMENTS_MAX], const char *why);
+
+/* 8: at the end. */
+void checkers_finished(struct sim *sim, int node, uint32_t experiment);
+
+/* A node writes such a record of its own. */
+void checkers_on_attempt(struct sim *sim, int node, const struct record *record);
+void checkers_on_verdict(struct sim *sim, int node, const struct record *record);
+void checkers_on_manifest(struct sim *sim, int node, const struct record *record);
+void checkers_on_worker(struct sim *sim, int node, const struct record *record);
+void checkers_on_slot(struct sim *sim, int node, const struct record *record);
+void checkers_on_claim(struct sim *sim, int node, const struct record *record);
+
+/* ---- 12 ---------------------------------------------------------------------------------------------------------- */
+
+/* The node does what the attempt's coordinator asks; `highest`: whom it obeyed so far, by experiment. */
+void checkers_obey(struct sim *sim, int node, const attempt_id *attempt,
+                   struct election_claim highest[PLAN_EXPERIMENTS_MAX]);
+void checkers_on_reserve(struct sim *sim, int node, const attempt_id *attempt);
+void checkers_fences(struct sim *sim, int node);
+void checkers_one_coordinator(struct sim *sim);
+
+/* ---- disks ------------------------------------------------------------------------------------------------------- */
+
+/* 7: as new as that, or newer. */
+bool checkers_is_on_disk(struct sim *sim, int node, record_ident ident, struct record_version version);
+void checkers_sent_records(struct sim *sim, int node, const struct message *message);
+
+/* 7: the node's memory holds what it had; from_disk: what it has just read back, and learns anew. */
+void checkers_state(struct sim *sim, int node, bool from_disk);
+
+/* 3, 10, 5. */
+void checkers_promise_kept(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
+                           enum fact_kind kind);
+void checkers_learn_cancel(struct sim *sim, int node, const struct record *record);
+void checkers_deleted(struct sim *sim, int node, uint32_t experiment);
+void checkers_same_state(struct sim *sim);
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
 /* 6: the node's records in another order, some twice, give what it believes. */
 void checkers_fold(struct sim *sim, int node);
+
+/* 14: what it says of others' deaths. */
+void checkers_rumours(struct sim *sim, int node, const struct swim_message *message);
 
 /* The node believes to be on a side with less than half of the roster. */
 bool checkers_in_minority(const struct sim *sim, int node);

@@ -5,14 +5,13 @@
 
 #include "base/check.h"
 
-#define UNWANTED_MS 3000    /* a node that knows that a worker should not run has ended it by then */
-#define ORPHANED_MS 2500    /* a reservation whose gang has given up is returned */
-#define LEASE_LATE_MS 2000  /* timers are looked at each time that anything happens */
-#define CALM_MS 20000       /* after the last fault: all have found each other again */
-#define DEAD_MS 10000       /* 8 s, and what the look costs */
-#define MESSAGES_MAX 4000   /* of one node in one second */
+#define UNWANTED_MS 3000   /* a node that knows that a worker should not run has ended it by then */
+#define ORPHANED_MS 2500   /* a reservation whose gang has given up is returned */
+#define LEASE_LATE_MS 2000 /* timers are looked at each time that anything happens */
+#define DEAD_MS 10000      /* 8 s, and what the look costs */
+#define MESSAGES_MAX 4000  /* of one node in one second */
 
-/* ---- 9 and 10: what should not run ---------------------------------------------------------------------------------- */
+/* ---- 9 and 10: what should not run ------------------------------------------------------------------------------- */
 
 static void watch_worker(struct sim *sim, int node, uint32_t slot)
 {
@@ -29,7 +28,8 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;
-    if (!process->is_alive || process->is_killed || process->is_stopping || !is_same || (!has_verdict && !is_cancelled)) {
+    if (!process->is_alive || process->is_killed || process->is_stopping || !is_same ||
+        (!has_verdict && !is_cancelled)) {
         *since_ms = 0;
         return;
     }
@@ -80,7 +80,7 @@ static void watch_minority(struct sim *sim, int node)
     *since_ms = !checkers_in_minority(sim, node) ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
 }
 
-/* ---- 13: reservations and leases ------------------------------------------------------------------------------------ */
+/* ---- 13: reservations and leases --------------------------------------------------------------------------------- */
 
 static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
 {
@@ -90,7 +90,8 @@ static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
         return true; /* nobody is left to return it: it ends by itself */
     }
     const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
-    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL;
+         gang = gang->next) {
         if (attempt_id_equal(&gang->attempt, attempt)) {
             return true;
         }
@@ -139,7 +140,7 @@ static void watch_slot(struct sim *sim, int node, uint32_t slot, bool is_calm)
     }
 }
 
-/* ---- 14: who is believed to be dead --------------------------------------------------------------------------------- */
+/* ---- 14: who is believed to be dead ------------------------------------------------------------------------------ */
 
 static void watch_beliefs(struct sim *sim, int node)
 {
@@ -156,8 +157,25 @@ static void watch_beliefs(struct sim *sim, int node)
         if (sim_runs(sim, other) && state != SWIM_UNKNOWN) {
             checkers_met(sim, PREMISE_14_CALM);
             if (was_alive && !is_alive) {
-                sim_fail(sim, 14, "n%d calls n%d %s, which runs and can be reached", node, other, swim_state_name(state));
+                sim_fail(sim, 14, "n%d calls n%d %s, which runs and can be reached", node, other,
+                         swim_state_name(state));
             }
+        }
+    }
+}
+
+/* At up to 5 % loss nobody says of a node that runs and can be reached that it is dead. */
+void checkers_rumours(struct sim *sim, int node, const struct swim_message *message)
+{
+    if (sim->plan.blurs_time || sim->now_ms < sim->shaken_until_ms + CALM_MS) {
+        return;
+    }
+    for (uint32_t i = 0; i < message->rumour_count; i++) {
+        const struct swim_rumour *rumour = &message->rumours[i];
+        int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
+        if (about >= 0 && sim_runs(sim, about) &&
+            rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
+            sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
         }
     }
 }
@@ -166,7 +184,8 @@ static void watch_beliefs(struct sim *sim, int node)
 static void watch_death(struct sim *sim, int dead)
 {
     const struct sim_node *gone = &sim->nodes[dead];
-    if (gone->core != NULL || gone->life == 0 || gone->leaves || sim->now_ms < gone->down_since_ms + DEAD_MS || sim->plan.blurs_time) {
+    if (gone->core != NULL || gone->life == 0 || gone->leaves || sim->now_ms < gone->down_since_ms + DEAD_MS ||
+        sim->plan.blurs_time) {
         return;
     }
     for (int node = 0; node < (int)sim->plan.node_count; node++) {

@@ -22,7 +22,7 @@
 #define MARKS_SEEDS 20000
 
 struct options {
-    uint64_t seeds, first, minutes;
+    uint64_t seeds, first, minutes, seconds; /* seconds 0: without a limit */
     uint32_t jobs, ranges, plan_version;
     int bug; /* -1: none */
     uint64_t without, skipped;
@@ -91,11 +91,21 @@ static bool run_seed(struct sim_memory *memory, struct sim_run run, struct sim_r
     return !result->failed;
 }
 
-static int run_job(const struct options *options, uint32_t job, struct shared *shared)
+static double seconds_since(const struct timespec *began)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+static int run_job(const struct options *options, uint32_t job, const struct timespec *began, struct shared *shared)
 {
     struct sim_memory *memory = sim_memory_new();
     int status = 0;
     for (uint64_t i = job; i < options->seeds && !shared->failed; i += options->jobs) {
+        if (options->seconds > 0 && seconds_since(began) >= (double)options->seconds) {
+            break;
+        }
         struct sim_run run = {.seed = options->first + i,
                               .plan_version = options->plan_version,
                               .minutes = options->minutes,
@@ -138,7 +148,7 @@ static int check_marks(const struct options *options, const struct shared *share
     return missing > 0;
 }
 
-static int check_premises(const struct options *options, const struct shared *shared)
+static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
 {
     int missing = 0;
     for (int i = 0; i < PREMISE_COUNT; i++) {
@@ -149,7 +159,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         missing += count == 0;
     }
-    if (missing > 0 && options->seeds >= PREMISES_NEED_SEEDS) {
+    if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
         printf("%d premises never occurred: their checkers have shown nothing\n", missing);
         return 1;
     }
@@ -161,7 +171,7 @@ static int run_many(const struct options *options)
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
-    struct timespec began, ended;
+    struct timespec began;
     (void)clock_gettime(CLOCK_MONOTONIC, &began);
     int status = 0;
     for (uint32_t job = 0; job < options->jobs; job++) {
@@ -169,7 +179,7 @@ static int run_many(const struct options *options)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            int failed = run_job(options, job, shared);
+            int failed = run_job(options, job, &began, shared);
             (void)fflush(stdout);
             _exit(failed);
         }
@@ -182,18 +192,16 @@ static int run_many(const struct options *options)
             shared->failed = !options->keeps_going;
         }
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &ended);
     uint64_t done = 0, events = 0;
     for (uint32_t job = 0; job < options->jobs; job++) {
         done += shared->done[job];
         events += shared->events[job];
     }
     if (status == 0) {
-        status = options->marks ? check_marks(options, shared) : check_premises(options, shared);
+        status = options->marks ? check_marks(options, shared) : check_premises(options, shared, done);
     }
-    double seconds = (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
     printf("%llu of %llu seeds, %llu events, %.1f s: %s\n", (unsigned long long)done, (unsigned long long)options->seeds,
-           (unsigned long long)events, seconds, status == 0 ? "all invariants hold" : "FAILED");
+           (unsigned long long)events, seconds_since(&began), status == 0 ? "all invariants hold" : "FAILED");
     (void)munmap(shared, sizeof *shared);
     return status;
 }
@@ -425,6 +433,7 @@ static struct options parse(int argc, char **argv)
         {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
         {.name = "--minutes", .value = "M", .help = "of virtual time in each; else 10", .number = &options.minutes, .min = 1},
+        {.name = "--seconds", .value = "T", .help = "of them as many as begin within T seconds", .number = &options.seconds, .min = 1},
         {.name = "--keep-going", .help = "run them all, one line for each that fails", .given = &options.keeps_going},
         {.name = "--plan", .value = "V", .help = "read seeds as version V did (plan.h)", .number = &plan_version, .min = 1,
          .max = PLAN_VERSION},

@@ -1,0 +1,209 @@
+/* Invariants 9 and 11: why an attempt is made, how it is said to have ended, and at which checkpoint the next one
+ * begins. */
+
+#include <string.h>
+
+#include "tests/sim/checkers_inside.h"
+
+#define MINORITY_MS 6000 /* what was begun before may still be recorded */
+
+/* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
+static void check_start_step(struct sim *sim, int node, const struct record *record, const attempt_id *attempt)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
+    struct fact_attempt fact;
+    if (fact_attempt_read(record, &fact) != 0) {
+        sim_fail(sim, 11, "n%d writes an attempt that does not decode", node);
+        return;
+    }
+    for (const struct view_manifest *saved = trial != NULL ? trial->manifests : NULL; saved != NULL;
+         saved = saved->next) {
+        for (uint32_t i = 0; i < saved->holder_count; i++) {
+            bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
+                                swim_state_of(&core->swim, saved->holders[i]) == SWIM_ALIVE;
+            if (is_reachable && saved->step > fact.start_step) {
+                sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu",
+                         node, attempt->number, attempt->trial, (unsigned long long)fact.start_step,
+                         sim_find_node(sim, saved->holders[i]), (unsigned long long)saved->step);
+            }
+        }
+    }
+    if (fact.start_step > 0) {
+        checkers_met(sim, PREMISE_11_RESUMED);
+    }
+}
+
+void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
+{
+    attempt_id attempt;
+    int experiment;
+    if (fact_key_read_attempt(record, &attempt) != 0 ||
+        (experiment = checkers_experiment(sim, attempt.experiment)) < 0 || attempt.trial >= PLAN_TRIALS_MAX) {
+        sim_fail(sim, 9, "n%d assigns something that is no trial", node);
+        return;
+    }
+    struct trial *trial = &sim->checkers->trials[experiment][attempt.trial];
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        if (attempt_id_equal(&trial->attempts[i], &attempt)) {
+            return; /* written once more */
+        }
+    }
+    checkers_met(sim, trial->attempt_count == 0 ? PREMISE_9_ONCE : PREMISE_9_REPEATED);
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        const struct view_attempt *other = view_find_attempt(&sim->nodes[node].core->view, &trial->attempts[i]);
+        const struct view_verdict *verdict = other != NULL ? view_attempt_verdict(other) : NULL;
+        if (trial->has_run[i] && verdict == NULL && !plan_isolates(&sim->plan)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u though attempt %u has not ended", node, attempt.number,
+                     attempt.trial, trial->attempts[i].number);
+        }
+        if (verdict != NULL && verdict->reason == FACT_COMPLETED) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u, which it knows to be completed", node, attempt.number,
+                     attempt.trial);
+        }
+    }
+    if (trial->attempt_count < ATTEMPTS_MAX) {
+        trial->attempts[trial->attempt_count++] = attempt;
+    }
+    uint64_t minority_ms = sim->checkers->watch.minority_ms[node];
+    if (sim->plan.experiments[experiment].pauses_minority && minority_ms != 0) {
+        checkers_met(sim, PREMISE_9_MINORITY);
+        if (sim->now_ms - minority_ms > MINORITY_MS && checkers_in_minority(sim, node)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u, though its side has been the smaller one for %llu ms",
+                     node, attempt.number, attempt.trial, (unsigned long long)(sim->now_ms - minority_ms));
+        }
+    }
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, attempt.experiment);
+    const struct view_trial *row = view_find_trial(seen, attempt.trial);
+    for (const struct view_attempt *a = row != NULL ? row->attempts : NULL; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL && !attempt_id_equal(&a->id, &attempt)) {
+            sim_fail(sim, 9, "n%d makes attempt %u of trial %u beside attempt %u, which it believes to run", node,
+                     attempt.number, attempt.trial, a->id.number);
+        }
+    }
+    if (view_experiment_cancelled(seen) || view_experiment_paused(seen)) {
+        sim_fail(sim, 10, "n%d makes attempt %u of trial %u though it knows that the experiment is cancelled or paused",
+                 node, attempt.number, attempt.trial);
+    }
+    check_start_step(sim, node, record, &attempt);
+}
+
+/* What is silent for `node` and may run on: a machine that it cannot reach and that does not refuse. */
+static bool is_silent(const struct sim *sim, int node, int other)
+{
+    return !network_both_ways(sim, node, other);
+}
+
+/* At least half of the mesh fell silent together: then it may be us who are cut off, and what runs there is waited for.
+ */
+static bool must_be_patient(const struct sim *sim, int node, const struct core_peer *lost)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t silent = 0, others = 1;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        int other = sim_find_node(sim, peer->id);
+        /* Whom it only heard to be dead, from others who live, says nothing of who is cut off. */
+        bool is_absent = (peer->state == SWIM_DEAD && peer->fell_silent) || peer->state == SWIM_SUSPECT;
+        bool is_old = peer->state == SWIM_DEAD && (peer->died_ms + CORE_TOGETHER_MS / 2 < lost->died_ms ||
+                                                   lost->died_ms + CORE_TOGETHER_MS / 2 < peer->died_ms);
+        if (is_absent && !is_old && peer->refused_since_ms == 0 && is_silent(sim, node, other)) {
+            silent++;
+        } else if (peer->state != SWIM_LEFT && peer->state != SWIM_UNKNOWN) {
+            others++;
+        }
+    }
+    return silent > others && core->now_ms - lost->died_ms < CORE_PATIENCE_MS && lost->refused_since_ms == 0;
+}
+
+/* Every repetition has a cause that the writer of the verdict can name. */
+static void check_loss(struct sim *sim, int node, const attempt_id *id, const char *why)
+{
+    if (strstr(why, "a node died") == NULL && strstr(why, "a worker was lost") == NULL) {
+        return; /* its gang never became complete, or its slots say that they are not leased to it */
+    }
+    const struct node_core *core = sim->nodes[node].core;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id->experiment);
+    const struct view_trial *trial = view_find_trial(experiment, id->trial);
+    bool has_cause = attempt == NULL || !attempt->assigned || view_trial_highest(trial) != attempt;
+    bool must_wait = false;
+    for (uint32_t rank = 0; !has_cause && rank < attempt->member_count; rank++) {
+        const struct fact_assignment *member = &attempt->members[rank];
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        const struct view_member *owner = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = owner != NULL ? view_member_slot(owner, member->slot) : NULL;
+        bool is_self = node_id_equal(member->node, sim->nodes[node].id);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, member->node);
+        has_cause |= worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST;
+        has_cause |= slot == NULL || slot->state != LEASE_LEASED || !attempt_id_equal(&slot->attempt, id);
+        bool is_away = state != SWIM_ALIVE && state != SWIM_SUSPECT;
+        const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
+        if (is_away && peer != NULL && state == SWIM_DEAD && must_be_patient(sim, node, peer)) {
+            must_wait = true;
+        } else {
+            has_cause |= is_away;
+        }
+    }
+    if (!has_cause && must_wait) {
+        sim_fail(sim, 9,
+                 "n%d calls attempt %u of trial %u lost, though most nodes fell silent together and it may run on",
+                 node, id->number, id->trial);
+    } else if (!has_cause) {
+        sim_fail(sim, 9, "n%d calls attempt %u of trial %u lost, and no record nor silence says why", node, id->number,
+                 id->trial);
+    }
+}
+
+void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_verdict fact;
+    attempt_id attempt;
+    int experiment;
+    if (fact_verdict_read(record, &fact) != 0 || fact_key_read_attempt(record, &attempt) != 0 ||
+        (experiment = checkers_experiment(sim, attempt.experiment)) < 0) {
+        return;
+    }
+    const struct plan_experiment *plan = &sim->plan.experiments[experiment];
+    bool has_run = false; /* a gang that never started anything is nobody's fault */
+    const struct trial *trial = &sim->checkers->trials[experiment][attempt.trial % PLAN_TRIALS_MAX];
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        has_run |= trial->has_run[i] && attempt_id_equal(&trial->attempts[i], &attempt);
+    }
+    if (has_run && fact.reason == FACT_LOST) {
+        checkers_met(sim, PREMISE_9_LOST);
+        check_loss(sim, node, &attempt, fact.why);
+    }
+    bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
+    /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */
+    bool is_gang = strstr(fact.why, "not confirmed") != NULL;
+    if (sim->plan.fault_count == 0 && !is_gang && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
+        sim_fail(sim, 9, "without any fault n%d calls attempt %u of trial %u %s: %s", node, attempt.number,
+                 attempt.trial, fact_reason_name(fact.reason), fact.why);
+    } else if (fact.reason == FACT_FAILED && !may_fail) {
+        sim_fail(sim, 9, "n%d says that trial %u failed though no program did: %s", node, attempt.trial, fact.why);
+    }
+}
+
+void checkers_on_manifest(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_manifest fact;
+    if (fact_manifest_read(record, &fact) != 0 || !fact.durable) {
+        return;
+    }
+    checkers_met(sim, PREMISE_11_DURABLE);
+    attempt_id attempt;
+    int experiment = fact_key_read_attempt(record, &attempt) == 0 ? checkers_experiment(sim, attempt.experiment) : -1;
+    if (experiment < 0 || fact.holder_count < sim->plan.experiments[experiment].replicas) {
+        sim_fail(sim, 11, "n%d calls a checkpoint durable that is on %u disks; more are asked for", node,
+                 fact.holder_count);
+    }
+    const struct worker_blob *blob = workers_blob(sim, fact.blob);
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        int holder = sim_find_node(sim, fact.holders[i]);
+        if (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0) {
+            sim_fail(sim, 11, "n%d calls a checkpoint durable on n%d, which does not have it", node, holder);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+/* Experiments on the command line: listed, shown, found, cancelled, deleted, waited for; and what the client makes of a
+ * daemon that is not there or talks nonsense. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cli_fixture.h"
+#include "tools/shoal/cli.h"
+#include "tools/shoal/document.h"
+
+static void lists_come_as_tables_or_json(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL},
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00\",\"name\":\"evil\\u001b[2J\",\"address\":\"10.0.0.1:"
+          "7410\",\"state\":\"alive\","
+          "\"slots\":2,\"version\":\"0.1.0\",\"quarantined\":{\"minutes\":4,\"reason\":\"so\"},\"new\":[1]}]"},
+         NULL},
+        {"slots",
+         {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"00\",\"node_name\":\"alpha\",\"index\":1,\"uuid\":\"u\","
+          "\"kind\":\"cpu\","
+          "\"model\":\"Xeon\",\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,"
+          "\"attempt\":null}]"},
+         NULL},
+        {"status",
+         {"\"ok\":true,\"end\":true,\"mesh\":{\"id\":\"aa\",\"name\":\"lab\"},\"node\":{\"id\":\"bb\",\"name\":"
+          "\"alpha\","
+          "\"state\":\"alive\"},\"version\":\"0.1.0\",\"address\":\"10.0.0.1:7410\",\"uptime_s\":61,\"nodes\":3,"
+          "\"nodes_alive\":2,"
+          "\"slots\":6,\"slots_free\":5,\"experiments\":2,\"experiments_live\":1,\"records\":40,\"memory_bytes\":"
+          "1048576,"
+          "\"syncing\":false,\"disk_full\":true,\"refused\":{\"handshakes\":3,\"strangers\":0}"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_has(out_text,
+               "a1b2c3d4e5f60718  mlp    running  3 of 8 completed, 1 running  trial 2 (accuracy 0.8812)  alpha");
+    assert_int_equal(RUN("ls", "--json"), CLI_DONE);
+    assert_has(out_text, "\"name\": \"mlp\"");
+    assert_lacks(out_text, "\"ok\"");
+    assert_lacks(out_text, "\"end\"");
+    assert_int_equal(strncmp(out_text, "{\"experiments\": [{\"id\": \"a1b2", 25), 0);
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "evil?[2J");
+    assert_has(out_text, "alive, quarantined");
+    assert_lacks(out_text, "\033");
+    assert_int_equal(RUN("slots"), CLI_DONE);
+    assert_has(out_text, "alpha     1  cpu   Xeon   1.0 GiB  free   -               -        -\n");
+    assert_int_equal(RUN("status"), CLI_DONE);
+    assert_has(out_text, "2 of 3 alive");
+    assert_has(out_text, "3 handshakes\n");
+    assert_has(out_text, "up for 1 min 1 s, 1.0 MiB");
+    assert_has(out_text, "FULL");
+    fake_stop();
+}
+
+static void parts_of_a_document_are_joined(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":false,\"more\":true,\"x\":{\"l\":[1]},\"nodes\":[{\"id\":\"00\"}]",
+          "\"ok\":true,\"end\":false,\"more\":true,\"x\":{\"l\":[2],\"y\":3},\"nodes\":[]",
+          "\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"01\"},{\"id\":\"02\"}]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("nodes", "--json"), CLI_DONE);
+    assert_string_equal(
+        out_text,
+        "{\"x\": {\"l\": [1, 2], \"y\": 3}, \"nodes\": [{\"id\": \"00\"}, {\"id\": \"01\"}, {\"id\": \"02\"}]}\n");
+    fake_stop();
+}
+
+static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL}, {"show", {SHOWN("failed", "\"end\":true")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("show", "mlp"), CLI_DONE);
+    assert_has(out_text, "mlp  a1b2c3d4e5f60718  failed  coordinator alpha, term 2\n");
+    assert_has(out_text, "1 of 2 completed, 1 failed  best: trial 0 (accuracy 0.9000)");
+    assert_has(out_text, "   *0  completed        1         0   300        0.9000      0.2500  300 x2      "
+                         "alpha:0 beta:1  hidden=[64, 32] learning_rate=0.0125\n");
+    assert_has(out_text, "trial 1: exit status 1, the last lines of its log:\n    first\n    last ?line\n");
+    struct pack_reader request = last_request();
+    char id[32];
+    document_text(&request, "experiment", id, sizeof id);
+    assert_string_equal(id, "a1b2c3d4e5f60718");
+    fake_stop();
+}
+
+static void experiments_are_found_by_name_and_prefix(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL},
+        {"cancel",
+         {"\"ok\":true,\"end\":true,\"experiment\":\"a1b2c3d4e5f60718\",\"stored_on\":2,\"nodes_alive\":3"},
+         NULL},
+        {"pause", {"\"ok\":false,\"end\":true,\"code\":4,\"error\":\"there is no experiment ffffffffffffffff\""}, NULL},
+        {"resume", {"\"ok\":false,\"end\":true,\"code\":77,\"error\":\"strange\""}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("cancel", "A1B2C"), CLI_DONE);
+    assert_string_equal(out_text, "a1b2c3d4e5f60718 cancelled, stored on 2 nodes\n");
+    assert_int_equal(RUN("cancel", "a1b2"), CLI_REFUSED);
+    assert_sentence("a1b2c3d4e5f60718, a1b2ffffffffffff");
+    assert_int_equal(RUN("cancel", "a1b"), CLI_NO_SUCH_THING);
+    assert_sentence("4 digits");
+    assert_int_equal(RUN("cancel", "twice"), CLI_REFUSED);
+    assert_sentence("2 experiments are named twice");
+    assert_int_equal(RUN("cancel", "nobody"), CLI_NO_SUCH_THING);
+    assert_int_equal(RUN("pause", "ffffffffffffffff"), CLI_NO_SUCH_THING);
+    assert_sentence("there is no experiment ffffffffffffffff");
+    assert_int_equal(RUN("resume", "mlp"), CLI_REFUSED); /* a code that DESIGN does not know */
+    fake_stop();
+    assert_string_equal(fake.ops, "ls cancel ls ls ls ls pause ls resume ");
+}
+
+static void delete_asks_on_a_terminal(void **state)
+{
+    (void)state;
+#define DELETED(more) \
+    "\"ok\":true,\"end\":true,\"experiment\":\"a1b2c3d4e5f60718\",\"stored_on\":2,\"nodes_alive\":3" more
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL}, {"delete", {DELETED("")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    typed = "n\n";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_REFUSED);
+    assert_has(err_text_written, "Delete a1b2c3d4e5f60718 for ever, with trials, results and checkpoints? [y/N] ");
+    typed = "";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_REFUSED); /* the end of the input is no yes */
+    typed = "y\n";
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
+    assert_string_equal(out_text, "a1b2c3d4e5f60718 deleted, stored on 2 nodes\n");
+    typed = "n\n";
+    assert_int_equal(RUN("delete", "A1B2C", "--yes"), CLI_DONE);
+    typed = NULL; /* no terminal */
+    assert_int_equal(RUN("delete", "A1B2C"), CLI_DONE);
+    fake_stop();
+    assert_string_equal(fake.ops, "ls ls ls delete ls delete ls delete ");
+}
+
+static void delete_takes_several(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL}, {"delete", {DELETED(",\"already\":true")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("delete", "A1B2C", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_string_equal(out_text, "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n"
+                                  "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n");
+    assert_int_equal(RUN("delete", "A1B2C", "nobody"), CLI_NO_SUCH_THING); /* found all, or none is deleted */
+    fake_stop();
+    assert_string_equal(fake.ops, "ls delete delete ls ls ");
+}
+
+static void wait_returns_the_end_as_its_code(void **state)
+{
+    (void)state;
+#define STATE(state_, end) \
+    "\"ok\":true,\"end\":" end ",\"state\":\"" state_ "\",\"trials\":{\"total\":1,\"completed\":1},\"best\":null"
+    static const struct answer completed[] = {{"wait", {STATE("running", "false"), STATE("completed", "true")}, NULL},
+                                              {NULL, {NULL}, NULL}};
+    static const struct answer failed[] = {{"wait", {STATE("failed", "true")}, NULL}, {NULL, {NULL}, NULL}};
+    static const struct answer late[] = {
+        {"wait", {STATE("running", "false"), "\"ok\":false,\"end\":true,\"code\":5,\"error\":\"it still runs\""}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(completed);
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "2m"), CLI_DONE);
+    assert_string_equal(out_text, "completed: trials 1 of 1 completed; best -\n");
+    struct pack_reader request = last_request();
+    assert_int_equal(document_number(&request, "timeout_s"), 120);
+    fake_stop();
+    fake_start(failed);
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--json"), CLI_REFUSED);
+    assert_sentence("is failed");
+    assert_has(out_text, "{\"state\": \"failed\"");
+    fake_stop();
+    fake_start(late);
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "1"), CLI_TIMED_OUT);
+    assert_sentence("it still runs");
+    fake_stop();
+}
+
+static void wait_and_watch_outlive_a_restart_of_the_daemon(void **state)
+{
+    (void)state;
+    /* Each connection is one life of the daemon. */
+    static const struct answer first[] = {{"wait", {STATE("running", "false"), "hang up"}, NULL},
+                                          {"watch", {SHOWN("running", "\"end\":false"), "hang up"}, NULL},
+                                          {NULL, {NULL}, NULL}};
+    static const struct answer later[] = {{"wait", {STATE("completed", "true")}, NULL},
+                                          {"watch", {SHOWN("failed", "\"end\":true")}, NULL},
+                                          {NULL, {NULL}, NULL}};
+    fake_start(first);
+    fake.next_answers = later;
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718", "--timeout", "100"), CLI_DONE);
+    assert_string_equal(out_text, "completed: trials 1 of 1 completed; best -\n");
+    assert_string_equal(err_text_written, "");
+    assert_string_equal(fake.ops, "wait wait ");
+    struct pack_reader request = last_request();
+    uint64_t left_s = document_number(&request, "timeout_s"); /* what is left of it */
+    assert_true(left_s > 50 && left_s <= 100);
+    fake_stop();
+    fake_start(first);
+    fake.next_answers = later;
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_has(out_text, "experiment mlp running\n");
+    assert_has(out_text, "experiment mlp failed\n");
+    assert_ptr_equal(strstr(strstr(out_text, "trial 0") + 1, "trial 0"), NULL); /* nothing is said twice */
+    assert_string_equal(fake.ops, "watch watch ");
+    fake_stop();
+    /* It does not come back: a listener that nobody can reach any more. */
+    fake_start(first);
+    fake.unlink_after = true;
+    assert_int_equal(RUN("wait", "a1b2c3d4e5f60718"), CLI_NO_DAEMON);
+    assert_sentence("was not back within 10 s");
+    fake_stop();
+}
+
+static void without_a_daemon_the_code_is_3(void **state)
+{
+    (void)state;
+    static const struct answer dies[] = {{"nodes", {"hang up"}, NULL}, {NULL, {NULL}, NULL}};
+    assert_int_equal(RUN("ls"), CLI_NO_DAEMON);
+    assert_sentence("start it with: shoald --dir");
+    assert_int_equal(RUN("nodes", "--dir", "/nonexistent"), CLI_NO_DAEMON);
+    fake_start(dies);
+    assert_int_equal(RUN("nodes"), CLI_NO_DAEMON);
+    assert_sentence("ended before it answered");
+    fake_stop();
+    char path[128]; /* the socket of a daemon that was killed */
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(path, sizeof path, "%s/shoald.sock", root);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    (void)close(fd);
+    assert_int_equal(RUN("ls"), CLI_NO_DAEMON);
+    (void)unlink(path);
+}
+
+static void nonsense_from_the_socket_is_an_error(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {"\"ok\":true,\"end\":true,\"experiments\":{\"id\":[1]}"}, NULL},
+        {"nodes", {"\"ok\":true,\"end\":true,\"nodes\":[1,\"x\",null,{\"id\":7,\"name\":{\"a\":1}}]"}, NULL},
+        {"status", {"\"ok\":true,\"end\":true,\"mesh\":3,\"node\":[],\"refused\":{\"a\":-1}"}, NULL},
+        {"show", {"\"ok\":true,\"end\":true,\"experiment\":{\"trials\":[{\"metrics\":3},7],\"counts\":[]}"}, NULL},
+        {"slots", {"\"ok\":3"}, NULL},
+        {"watch", {"\"ok\":true,\"end\":true"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "{\"a\": 1}");
+    assert_int_equal(RUN("status"), CLI_DONE);
+    assert_int_equal(RUN("show", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_int_equal(RUN("slots"), CLI_REFUSED);
+    assert_sentence("without a reason");
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
+    fake_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(lists_come_as_tables_or_json, stop_what_runs),
+        cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
+        cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
+        cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
+        cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),
+        cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),
+        cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
+        cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
+        cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),
+        cmocka_unit_test_teardown(nonsense_from_the_socket_is_an_error, stop_what_runs),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

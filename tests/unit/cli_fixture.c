@@ -1,0 +1,244 @@
+#include "tests/unit/cli_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tools/shoal/cli.h"
+#include "tools/shoal/document.h"
+#include "train/hparams.h"
+
+char root[64];
+char *out_text, *err_text_written;
+const char *typed;
+struct fake fake;
+
+int run_words(char **words)
+{
+    free(out_text);
+    free(err_text_written);
+    size_t out_bytes, err_bytes;
+    int count = 0;
+    while (words[count] != NULL) {
+        count++;
+    }
+    char *input = strdup(typed != NULL ? typed : "");
+    struct cli cli = {.in = fmemopen(input, strlen(input), "r"),
+                      .in_is_terminal = typed != NULL,
+                      .out = open_memstream(&out_text, &out_bytes),
+                      .err = open_memstream(&err_text_written, &err_bytes),
+                      .shoal_dir = root};
+    assert_non_null(cli.in);
+    assert_non_null(cli.out);
+    assert_non_null(cli.err);
+    int code = cli_run(&cli, count, words);
+    (void)fclose(cli.in);
+    free(input);
+    (void)fclose(cli.out);
+    (void)fclose(cli.err);
+    return code;
+}
+
+void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("'%s' is not in:\n%s", part, text);
+    }
+}
+
+void assert_lacks(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL) {
+        fail_msg("'%s' is in:\n%s", part, text);
+    }
+}
+
+void assert_sentence(const char *part)
+{
+    assert_true(strncmp(err_text_written, "shoal: ", 7) == 0);
+    assert_ptr_equal(strchr(err_text_written, '\n'), err_text_written + strlen(err_text_written) - 1);
+    assert_has(err_text_written, part);
+}
+
+char *read_text(const char *path)
+{
+    static char text[4096];
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    return text;
+}
+
+static int carried_fd(const char *text)
+{
+    int fd = memfd_create("carried", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    return fd;
+}
+
+/* False: the connection is to be closed. */
+static bool answer_one(int fd, const struct answer *answer, uint64_t id)
+{
+    for (size_t i = 0; i < ANSWERS_MAX && answer->replies[i] != NULL; i++) {
+        static uint8_t bytes[HPARAMS_BYTES_MAX];
+        static char text[HPARAMS_BYTES_MAX];
+        struct pack_writer writer;
+        bool last = i + 1 == ANSWERS_MAX || answer->replies[i + 1] == NULL;
+        if (strcmp(answer->replies[i], "hang up") == 0) {
+            return false;
+        }
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        if (strncmp(answer->replies[i], "log:", 4) == 0) { /* JSON knows no binary */
+            pack_map(&writer, 6);
+            pack_text(&writer, "id");
+            pack_u64(&writer, id);
+            pack_text(&writer, "ok");
+            pack_bool(&writer, true);
+            pack_text(&writer, "end");
+            pack_bool(&writer, last);
+            pack_text(&writer, "attempt");
+            pack_u64(&writer, 1);
+            pack_text(&writer, "rank");
+            pack_u64(&writer, (uint64_t)(answer->replies[i][4] - '0'));
+            pack_text(&writer, "bytes");
+            pack_bin(&writer, answer->replies[i] + 5, strlen(answer->replies[i] + 5));
+        } else {
+            (void)snprintf(text, sizeof text, "{\"id\":%llu,%s}", (unsigned long long)id, answer->replies[i]);
+            if (hparams_from_json(text, &writer) != 0) {
+                (void)fprintf(stderr, "not JSON: %s\n", text);
+                abort();
+            }
+        }
+        int carried = last && answer->carried != NULL ? carried_fd(answer->carried) : -1;
+        int sent = frame_send(fd, bytes, writer.used_bytes, carried);
+        if (carried >= 0) {
+            (void)close(carried);
+        }
+        if (sent != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void serve(int fd)
+{
+    static uint8_t buffer[FRAME_BYTES_MAX + 4];
+    struct frame_reader reader;
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    const uint8_t *bytes;
+    size_t count;
+    int passed_fd;
+    while (frame_reader_wait(&reader, fd, -1, &bytes, &count, 1, &passed_fd) == 0) {
+        memcpy(fake.request, bytes, count);
+        fake.request_bytes = count;
+        if (passed_fd >= 0) {
+            fake.passed_fd = passed_fd;
+        }
+        struct pack_reader request, id;
+        char op[32];
+        pack_reader_init(&request, bytes, count);
+        document_text(&request, "op", op, sizeof op);
+        id = pack_find(&request, "id");
+        size_t used = strlen(fake.ops);
+        (void)snprintf(fake.ops + used, sizeof fake.ops - used, "%s ", op);
+        const struct answer *answer = fake.answers;
+        while (answer->op != NULL && strcmp(answer->op, op) != 0) {
+            answer++;
+        }
+        if (answer->op == NULL || !answer_one(fd, answer, pack_read_u64(&id))) {
+            break;
+        }
+    }
+    frame_reader_close(&reader);
+    (void)close(fd);
+}
+
+static int close_listener(void)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/shoald.sock", root);
+    return unlink(path);
+}
+
+static void *fake_run(void *context)
+{
+    (void)context;
+    int fd;
+    while ((fd = accept4(fake.listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (fake.unlink_after) {
+            (void)close_listener();
+        }
+        serve(fd);
+        fake.answers = fake.next_answers != NULL ? fake.next_answers : fake.answers;
+    }
+    return NULL;
+}
+
+void fake_start(const struct answer *answers)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memset(&fake, 0, sizeof fake);
+    fake.answers = answers;
+    fake.passed_fd = -1;
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", root);
+    fake.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fake.listen_fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fake.listen_fd, 4), 0);
+    assert_int_equal(pthread_create(&fake.thread, NULL, fake_run, NULL), 0);
+    fake.runs = true;
+}
+
+void fake_stop(void)
+{
+    char path[128];
+    fake.runs = false;
+    (void)shutdown(fake.listen_fd, SHUT_RDWR); /* accept returns */
+    assert_int_equal(pthread_join(fake.thread, NULL), 0);
+    (void)close(fake.listen_fd);
+    (void)snprintf(path, sizeof path, "%s/shoald.sock", root);
+    (void)unlink(path);
+}
+
+struct pack_reader last_request(void)
+{
+    struct pack_reader request;
+    pack_reader_init(&request, fake.request, fake.request_bytes);
+    return request;
+}
+
+int make_root(void **state)
+{
+    (void)state;
+    (void)snprintf(root, sizeof root, "/tmp/shoal-cli-XXXXXX");
+    return mkdtemp(root) == NULL ? -1 : 0;
+}
+
+int remove_root(void **state)
+{
+    (void)state;
+    char command[128];
+    free(out_text);
+    free(err_text_written);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+int stop_what_runs(void **state)
+{
+    (void)state;
+    if (fake.runs) {
+        fake_stop();
+    }
+    return 0;
+}

@@ -1,0 +1,241 @@
+/* Nodes on the command line: slots withheld, nodes drained, invited and evicted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "gossip/token.h"
+#include "tests/unit/cli_fixture.h"
+#include "tools/shoal/cli.h"
+#include "tools/shoal/document.h"
+
+#define NODE_ROWS(drained, emptied)                                                                                  \
+    "\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00112233445566778899aabbccddeeff\",\"name\":\"alpha\",\"state\":" \
+    "\"alive\",\"drained\":" drained ",\"emptied\":" emptied                                                         \
+    "},{\"id\":\"00119999999999999999999999999999\",\"name\":\"beta\",\"state\":\"alive\"}]"
+
+static void owners_take_their_slots_back(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"withhold", {"\"ok\":true,\"end\":true,\"slots\":[0,2],\"stored_on\":2,\"nodes_alive\":3"}, NULL},
+        {"return", {"\"ok\":true,\"end\":true,\"slots\":[1],\"stored_on\":1,\"nodes_alive\":1"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("withhold", "0", "2", "--for", "2h"), CLI_DONE);
+    assert_string_equal(out_text, "slots 0 2 withheld, stored on 2 nodes\n");
+    struct pack_reader request = last_request(), slots = pack_find(&request, "slots");
+    assert_int_equal(document_number(&request, "for_s"), 7200);
+    assert_int_equal(pack_read_array(&slots), 2);
+    assert_int_equal(pack_read_u64(&slots), 0);
+    assert_int_equal(pack_read_u64(&slots), 2);
+    assert_int_equal(RUN("withhold", "--return", "1"), CLI_DONE);
+    assert_string_equal(out_text, "slot 1 returned, stored on 1 node\n");
+    request = last_request();
+    assert_false(document_has(&request, "for_s"));
+    assert_int_equal(RUN("withhold", "--json"), CLI_DONE);
+    assert_string_equal(out_text, "{\"slots\": [0, 2], \"stored_on\": 2, \"nodes_alive\": 3}\n");
+    request = last_request();
+    slots = pack_find(&request, "slots");
+    assert_int_equal(pack_read_array(&slots), 0); /* all */
+    assert_int_equal(document_number(&request, "for_s"), 0);
+    assert_int_equal(RUN("withhold", "64"), CLI_USAGE);
+    assert_sentence("'64' is no slot");
+    assert_int_equal(RUN("withhold", "--for", "0"), CLI_USAGE);
+    assert_sentence("--for 0 is no time");
+    assert_int_equal(RUN("withhold", "--for", "367d"), CLI_USAGE);
+    assert_int_equal(RUN("withhold", "--for", "1h", "--return"), CLI_USAGE);
+    assert_sentence("do not go together");
+    fake_stop();
+}
+
+static void nodes_are_drained_by_name_or_id(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"drain",
+         {"\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2"},
+         NULL},
+        {"undrain",
+         {"\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2"},
+         NULL},
+        {"nodes", {NODE_ROWS("true", "true")}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("drain", "alpha", "--now"), CLI_DONE);
+    assert_string_equal(out_text, "00112233445566778899aabbccddeeff drained, stored on 2 nodes\n");
+    struct pack_reader request = last_request();
+    char id[64];
+    document_text(&request, "node", id, sizeof id);
+    assert_string_equal(id, "00112233445566778899aabbccddeeff");
+    assert_true(document_true(&request, "now"));
+    assert_int_equal(RUN("drain", "--wait"), CLI_DONE); /* this node */
+    assert_has(out_text, "no worker runs there any more\n");
+    assert_int_equal(RUN("undrain", "001122"), CLI_DONE);
+    assert_string_equal(out_text, "00112233445566778899aabbccddeeff undrained, stored on 2 nodes\n");
+    assert_int_equal(RUN("drain", "0011"), CLI_REFUSED);
+    assert_sentence("2 nodes have ids that begin with 0011");
+    assert_int_equal(RUN("drain", "gamma"), CLI_NO_SUCH_THING);
+    assert_sentence("there is no node with the name or id gamma; shoal nodes lists them");
+    assert_int_equal(RUN("drain", "--timeout", "5"), CLI_USAGE);
+    assert_sentence("--timeout goes with --wait");
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "alpha  alive  yes      ");
+    assert_has(out_text, "beta   alive  -        ");
+    fake_stop();
+}
+
+static void drain_waits_for_the_nodes_own_word(void **state)
+{
+    (void)state;
+    static const char drained[] =
+        "\"ok\":true,\"end\":true,\"node\":\"00112233445566778899aabbccddeeff\",\"stored_on\":2,\"nodes_alive\":2";
+    static const struct answer busy[] = {
+        {"drain", {drained}, NULL}, {"nodes", {NODE_ROWS("true", "false")}, NULL}, {NULL, {NULL}, NULL}};
+    static const struct answer undrained[] = {
+        {"drain", {drained}, NULL}, {"nodes", {NODE_ROWS("false", "false")}, NULL}, {NULL, {NULL}, NULL}};
+    fake_start(busy);
+    assert_int_equal(RUN("drain", "--wait", "--timeout", "1"), CLI_TIMED_OUT);
+    assert_sentence("alpha (alive) has not said yet that no worker runs there");
+    assert_int_equal(RUN("nodes"), CLI_DONE);
+    assert_has(out_text, "alpha  alive  draining");
+    fake_stop();
+    fake_start(undrained);
+    assert_int_equal(RUN("drain", "--wait"), CLI_REFUSED);
+    assert_sentence("somebody has undrained alpha meanwhile");
+    fake_stop();
+}
+
+static void events_and_invites_are_lines(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"events",
+         {"\"ok\":true,\"end\":true,\"events\":[{\"seq\":5,\"wall_ms\":1763700000000,\"text\":\"node beta is dead\"}]"},
+         NULL},
+        {"invite", {"\"ok\":true,\"end\":true,\"token\":\"shoal1-abc\",\"expires_s\":1763700000"}, NULL},
+        {"leave", {"\"ok\":true,\"end\":true"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("events", "--from", "5"), CLI_DONE);
+    assert_has(out_text, "node beta is dead\n");
+    struct pack_reader request = last_request();
+    assert_int_equal(document_number(&request, "from"), 5);
+    assert_int_equal(RUN("events", "--json"), CLI_DONE);
+    assert_string_equal(out_text, "{\"seq\": 5, \"wall_ms\": 1763700000000, \"text\": \"node beta is dead\"}\n");
+    assert_int_equal(RUN("invite", "--expires", "15m"), CLI_DONE);
+    assert_string_equal(out_text, "shoal1-abc\n"); /* so that TOKEN=$(shoal invite) works */
+    request = last_request();
+    assert_int_equal(document_number(&request, "expires_s"), 900);
+    assert_int_equal(RUN("leave"), CLI_DONE);
+    fake_stop();
+}
+
+static void invites_are_listed_and_revoked(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"invites",
+         {"\"ok\":true,\"end\":true,\"invites\":[{\"id\":\"0011223344556677\",\"writer_name\":\"alpha\",\"state\":"
+          "\"good\","
+          "\"expires_s\":1763700000}]"},
+         NULL},
+        {"invite_revoke", {"\"ok\":true,\"end\":true,\"invite\":\"0011223344556677\",\"stored_on\":2"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("invite", "--list"), CLI_DONE);
+    assert_has(out_text, "0011223344556677  good");
+    assert_int_equal(RUN("invite", "--revoke", "0011"), CLI_DONE);
+    assert_string_equal(out_text, "0011223344556677 revoked, stored on 2 nodes\n");
+    char text[32];
+    struct pack_reader request = last_request();
+    document_text(&request, "invite", text, sizeof text);
+    assert_string_equal(text, "0011");
+
+    /* The token itself does as well, even when it has expired. */
+    struct token token = {
+        .expires_s = 1, .member_count = 1, .members = {{.address_count = 1, .addresses = {{"127.0.0.1:1"}}}}};
+    uint8_t key[32];
+    char written[TOKEN_TEXT_BYTES], id[17];
+    token_create(token.secret, key);
+    (void)token_write(&token, written);
+    bytes_to_hex(id, key, 8);
+    assert_int_equal(RUN("invite", "--revoke", written), CLI_DONE);
+    request = last_request();
+    document_text(&request, "invite", text, sizeof text);
+    assert_string_equal(text, id);
+    written[30] = written[30] == 'A' ? 'B' : 'A';
+    assert_int_equal(RUN("invite", "--revoke", written), CLI_USAGE);
+    assert_int_equal(RUN("invite", "--list", "--revoke", "0011"), CLI_USAGE);
+    fake_stop();
+}
+
+#define NODE_ROW(id_, name_, state_, voucher_) \
+    "{\"id\":\"" id_ "\",\"name\":\"" name_ "\",\"state\":\"" state_ "\",\"voucher\":\"" voucher_ "\"}"
+#define ALPHA "aaaa0000000000000000000000000000"
+#define BETA "bbbb0000000000000000000000000000"
+#define BETA_OLD "bbbb1111111111111111111111111111"
+#define GAMMA "cccc0000000000000000000000000000"
+
+static void an_eviction_is_confirmed_on_a_terminal(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[" NODE_ROW(ALPHA, "alpha", "alive", ALPHA) "," NODE_ROW(
+             BETA, "beta", "alive", ALPHA) "," NODE_ROW(BETA_OLD, "beta", "evicted",
+                                                        ALPHA) "," NODE_ROW(GAMMA, "gamma", "dead", BETA) "]"},
+         NULL},
+        {"evict",
+         {"\"ok\":true,\"end\":true,\"node\":\"" BETA
+          "\",\"name\":\"beta\",\"stored_on\":2,\"standing\":[{\"id\":\"" GAMMA "\",\"name\":\"gamma\"}],\"void\":[]"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    typed = "no\n";
+    assert_int_equal(RUN("evict", "beta"), CLI_REFUSED);
+    assert_has(err_text_written, "Evict beta (" BETA ")?");
+    assert_has(err_text_written, "It vouched for: gamma. They stay.\n");
+    typed = "";
+    assert_int_equal(RUN("evict", "beta", "--with-vouched"), CLI_REFUSED);
+    assert_has(err_text_written, "They go too");
+    assert_lacks(fake.ops, "evict");
+    typed = "Yes\n";
+    assert_int_equal(RUN("evict", "beta"), CLI_DONE);
+    assert_string_equal(out_text,
+                        "beta (bbbb00000000) evicted, stored on 2 nodes\nit vouched for, and these stay: gamma\n");
+    struct pack_reader request = last_request();
+    char text[64];
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, BETA);
+    assert_false(document_true(&request, "with_vouched"));
+    typed = NULL;
+    assert_int_equal(RUN("evict", "cccc", "--with-vouched", "--json"), CLI_DONE); /* nobody is there to be asked */
+    request = last_request();
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, GAMMA);
+    assert_true(document_true(&request, "with_vouched"));
+    assert_int_equal(RUN("evict", "bbbb"), CLI_REFUSED);
+    assert_sentence("2 nodes fit bbbb");
+    assert_int_equal(RUN("evict", "delta"), CLI_NO_SUCH_THING);
+    assert_sentence("no node");
+    assert_int_equal(RUN("evict"), CLI_USAGE);
+    fake_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(owners_take_their_slots_back, stop_what_runs),
+        cmocka_unit_test_teardown(nodes_are_drained_by_name_or_id, stop_what_runs),
+        cmocka_unit_test_teardown(drain_waits_for_the_nodes_own_word, stop_what_runs),
+        cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),
+        cmocka_unit_test_teardown(invites_are_listed_and_revoked, stop_what_runs),
+        cmocka_unit_test_teardown(an_eviction_is_confirmed_on_a_terminal, stop_what_runs),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

@@ -1,0 +1,97 @@
+/* shoal submit: what is sent, and what is refused before anything is sent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "store/archive.h"
+#include "tests/unit/cli_fixture.h"
+#include "tools/shoal/cli.h"
+#include "tools/shoal/document.h"
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    (void)fclose(file);
+}
+
+static void submit_sends_the_file_and_the_code(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"submit",
+         {"\"ok\":true,\"end\":false,\"progress\":{\"done_bytes\":1,\"bytes\":2}",
+          "\"ok\":true,\"end\":true,\"experiment\":\"x\",\"stored_on\":2,\"nodes_alive\":3"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    static const char yaml[] = "name: tiny\nentrypoint: ./train.sh\n";
+    char code[128], file[192], train[192], copy[128], error[256];
+    (void)snprintf(code, sizeof code, "%s/code", root);
+    (void)snprintf(file, sizeof file, "%s/exp.yaml", code);
+    (void)snprintf(train, sizeof train, "%s/train.sh", code);
+    (void)snprintf(copy, sizeof copy, "%s/copy", root);
+    assert_int_equal(mkdir(code, 0755), 0);
+    write_text(file, yaml);
+    write_text(train, "echo\n");
+    fake_start(answers);
+    assert_int_equal(RUN("submit", file, "--set", "max_restarts=2", "--set", "seed=4"), CLI_DONE);
+    struct pack_reader request = last_request();
+    char id[32], text[128];
+    document_text(&request, "experiment", id, sizeof id);
+    assert_int_equal(strlen(id), 16);
+    assert_has(out_text, "submitted tiny (");
+    assert_has(out_text, "stored on 2 nodes: ");
+    assert_string_equal(strrchr(out_text, ' ') + 1, strcat(memcpy(text, id, 17), "\n")); /* the last word */
+    struct pack_reader value = pack_find(&request, "config");
+    size_t bytes;
+    const char *config = pack_read_text(&value, &bytes);
+    assert_int_equal(bytes, sizeof yaml - 1);
+    assert_memory_equal(config, yaml, bytes);
+    value = pack_find(&request, "overrides");
+    assert_int_equal(pack_read_array(&value), 2);
+    pack_read_text_copy(&value, text, sizeof text);
+    assert_string_equal(text, "max_restarts=2");
+    struct stat status;
+    assert_int_equal(fstat(fake.passed_fd, &status), 0);
+    assert_int_equal(document_number(&request, "bytes"), status.st_size);
+    assert_int_equal(lseek(fake.passed_fd, 0, SEEK_SET), 0);
+    assert_int_equal(archive_unpack(fake.passed_fd, copy, 0, error, sizeof error), 0);
+    (void)close(fake.passed_fd);
+    (void)snprintf(train, sizeof train, "%s/train.sh", copy);
+    assert_string_equal(read_text(train), "echo\n");
+    fake_stop();
+}
+
+static void a_bad_file_is_refused_before_anything_is_sent(void **state)
+{
+    (void)state;
+    char file[128];
+    (void)snprintf(file, sizeof file, "%s/bad.yaml", root);
+    write_text(file, "name: x\nentrypoint: true\nsearchr:\n  name: single\n");
+    assert_int_equal(RUN("submit", file), CLI_REFUSED); /* no daemon is needed to see it */
+    assert_sentence("bad.yaml:3");
+    assert_int_equal(RUN("submit", "/nonexistent/x.yaml"), CLI_REFUSED);
+    assert_sentence("/nonexistent/x.yaml cannot be read");
+    write_text(file, "name: x\nentrypoint: ./t\n");
+    assert_int_equal(RUN("submit", file, "--context", "/nonexistent"), CLI_REFUSED);
+    assert_sentence("/nonexistent");
+    assert_int_equal(RUN("submit"), CLI_USAGE);
+    assert_int_equal(RUN("submit", "-"), CLI_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(submit_sends_the_file_and_the_code, stop_what_runs),
+        cmocka_unit_test_teardown(a_bad_file_is_refused_before_anything_is_sent, stop_what_runs),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
