@@ -138,6 +138,14 @@ static void fold_evictions(struct view *view)
 /* The voucher that is shown, and what it says. */
 static void fold_shown(struct view *view)
 {
+    /* Whose vouchers count no more, since a founder contradicted itself, is shown as nobody, whatever came first. */
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        struct view_member *member = view->members[i];
+        member->voucher = (node_id){{0}};
+        if (!member->has_node) {
+            member->name[0] = '\0';
+        }
+    }
     const struct view_member *done = NULL, *standing = NULL;
     for (uint32_t i = 0; i < view->vouchers.count; i++) {
         const struct view_word *word = &view->vouchers.items[i];

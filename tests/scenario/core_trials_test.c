@@ -42,6 +42,24 @@ static void a_single_node_runs_a_trial_of_two_slots(void **state)
     world_free(world);
 }
 
+/* Programs that do not wait for each other: the first one ends before the code of the second has come. */
+static void a_rank_that_is_done_does_not_keep_the_others_from_beginning(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 2;
+    world_start_all(world);
+    world->prepare_ms = 5000;
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> persist worker ended completed");
+    assert_int_equal(world_spawns(world), 1);
+    assert_line(world, 20000, "exp trial 0 attempt 1: completed, every rank is done");
+    assert_int_equal(world_spawns(world), 2);
+    world_free(world);
+}
+
 /* With a slow disk: what relies on a record is sent when the record is there, not before. */
 static void grants_and_spawns_wait_for_the_disk(void **state)
 {
@@ -253,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_node_runs_a_trial_of_two_slots),
+        cmocka_unit_test(a_rank_that_is_done_does_not_keep_the_others_from_beginning),
         cmocka_unit_test(grants_and_spawns_wait_for_the_disk),
         cmocka_unit_test(every_trial_runs_once_and_all_agree),
         cmocka_unit_test(a_failing_program_is_tried_max_restarts_and_one_times),

@@ -322,7 +322,8 @@ static void worker_event(struct world *world, uint32_t number, uint32_t slot, en
         event.bytes = metrics;
         event.byte_count = make_metrics(metrics, (double)node->workers[slot].step / 1024);
     }
-    post(world, world->now_ms, number, node->boots, &event);
+    bool is_late = kind == NODE_EVENT_PREPARED && node->workers[slot].rank > 0;
+    post(world, world->now_ms + (is_late ? world->prepare_ms : 0), number, node->boots, &event);
 }
 
 static void worker_exit(struct world *world, uint32_t number, uint32_t slot, int32_t code, bool killed, const char *text)
@@ -389,6 +390,7 @@ static void worker_effect(struct world *world, uint32_t number, const struct nod
         CHECK(!worker->runs);
         memset(worker, 0, sizeof *worker);
         worker->attempt = effect->u.worker.attempt;
+        worker->rank = effect->u.worker.rank;
         worker->ready = true;
         worker_event(world, number, slot, NODE_EVENT_PREPARED, 0, false, NULL);
         break;

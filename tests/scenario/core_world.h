@@ -75,6 +75,7 @@ struct world {
     uint64_t wall_shift_s; /* the calendar has jumped by it, everywhere */
     uint64_t disk_ms; /* how long a write takes */
     uint64_t push_ms; /* how long a copy takes */
+    uint64_t prepare_ms; /* how long it takes until the code is there, rank 0's excepted */
     enum world_program program;
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
     uint32_t node_count;
