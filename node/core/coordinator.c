@@ -173,6 +173,7 @@ static struct core_watch *watch_row(struct node_core *core, struct core_coordina
     struct core_watch *watch = arena_take(&core->arena, sizeof *watch);
     if (watch != NULL) {
         watch->attempt = *attempt;
+        watch->since_ms = core->now_ms;
         watch->next = coordination->watches;
         coordination->watches = watch;
     }
@@ -193,6 +194,23 @@ static void drop_watches(struct node_core *core, struct core_coordination *coord
     }
 }
 
+/* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only of
+ * what this coordinator has started itself. */
+static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    if (coordination == NULL || election_claim_compare(maker, coordination->election.highest) != 0) {
+        return 0;
+    }
+    for (const struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
+        if (attempt_id_equal(&watch->attempt, attempt)) {
+            return (core->now_ms - watch->since_ms) / 1000;
+        }
+    }
+    return 0;
+}
+
 static void put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                         const char *why)
 {
@@ -205,7 +223,7 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
         fact.step = worker.step;
         fact.metrics = worker.metrics;
         fact.metrics_bytes = worker.metrics_bytes;
-        fact.duration_s = worker.started_s > 0 && core->wall_s > worker.started_s ? core->wall_s - worker.started_s : 0;
+        fact.duration_s = duration_s(core, &attempt->id);
     }
     uint8_t bytes[FACT_METRICS_BYTES_MAX + 256];
     struct pack_writer writer;
@@ -221,7 +239,7 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     }
 }
 
-/* 2 x the median duration of the experiment's completed trials, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
+/* 2 x the median duration of the experiment's completed trials, where it is known, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
 static uint64_t patience_ms(const struct node_core *core, const struct view_experiment *experiment)
 {
     uint64_t durations[64];
@@ -232,7 +250,7 @@ static uint64_t patience_ms(const struct node_core *core, const struct view_expe
         const struct records_entry *entry =
             done != NULL ? records_find(&core->records, view_attempt_verdict(done)->ident) : NULL;
         struct fact_verdict fact;
-        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0) {
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 || fact.duration_s == 0) {
             continue;
         }
         uint32_t at = count++;
