@@ -5,7 +5,7 @@
  *   core.c         init, the one step, own records on their way to the disk, what waits for a ticket
  *   members.c      membership, roster, links, exchange of records
  *   owner.c        the slots of this node: reservations, leases, workers
- *   coordinator.c  elections, gangs, attempts, verdicts
+ *   coordinator.c  elections, and with attempts.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
  *   quarantine.c   trials that take machines down, and machines that take trials down

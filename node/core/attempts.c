@@ -1,0 +1,257 @@
+/* The attempts that live: how they look to their coordinator, when one is over, and its verdict (DESIGN 7, 8). */
+
+#include "base/probe.h"
+#include "node/core/coordinator.h"
+
+struct core_watch *attempts_watch(struct node_core *core, struct core_coordination *coordination,
+                                  const attempt_id *attempt)
+{
+    for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
+        if (attempt_id_equal(&watch->attempt, attempt)) {
+            return watch;
+        }
+    }
+    struct core_watch *watch = arena_take(&core->arena, sizeof *watch);
+    if (watch != NULL) {
+        watch->attempt = *attempt;
+        watch->since_ms = core->now_ms;
+        watch->next = coordination->watches;
+        coordination->watches = watch;
+    }
+    return watch;
+}
+
+void attempts_forget(struct node_core *core, struct core_coordination *coordination)
+{
+    struct core_watch **link = &coordination->watches;
+    while (*link != NULL) {
+        struct core_watch *watch = *link;
+        if (watch->seen_pass != coordination->pass) {
+            *link = watch->next;
+            arena_give(&core->arena, watch, sizeof *watch);
+        } else {
+            link = &watch->next;
+        }
+    }
+}
+
+/* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only
+ * of what this coordinator has started itself. */
+static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    if (coordination == NULL || election_claim_compare(maker, coordination->election.highest) != 0) {
+        return 0;
+    }
+    for (const struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
+        if (attempt_id_equal(&watch->attempt, attempt)) {
+            return (core->now_ms - watch->since_ms) / 1000;
+        }
+    }
+    return 0;
+}
+
+void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
+                          const char *why)
+{
+    struct fact_verdict fact = {.reason = reason, .step = attempt->start_step};
+    bytes_copy_text(fact.why, sizeof fact.why, why);
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
+    struct fact_worker worker;
+    if (entry != NULL && fact_worker_read(&entry->record, &worker) == 0) {
+        fact.step = worker.step;
+        fact.metrics = worker.metrics;
+        fact.metrics_bytes = worker.metrics_bytes;
+        fact.duration_s = duration_s(core, &attempt->id);
+    }
+    uint8_t bytes[FACT_METRICS_BYTES_MAX + 256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_verdict_pack(&writer, &fact);
+    (void)core_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer);
+    TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
+          coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
+          attempt->id.number, fact_reason_name(reason), why);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
+        core_quarantine_told(core, experiment, attempt->id.trial);
+    }
+}
+
+/* 2 x the median duration of the experiment's completed trials, where it is known, in ms; at least CORE_PATIENCE_MS
+ * (DESIGN 7). */
+static uint64_t patience_ms(const struct node_core *core, const struct view_experiment *experiment)
+{
+    uint64_t durations[64];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < experiment->trial_slots && count < 64; i++) {
+        const struct view_attempt *done =
+            experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
+        const struct records_entry *entry =
+            done != NULL ? records_find(&core->records, view_attempt_verdict(done)->ident) : NULL;
+        struct fact_verdict fact;
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 || fact.duration_s == 0) {
+            continue;
+        }
+        uint32_t at = count++;
+        for (; at > 0 && durations[at - 1] > fact.duration_s; at--) {
+            durations[at] = durations[at - 1];
+        }
+        durations[at] = fact.duration_s;
+    }
+    uint64_t median_ms = count > 0 ? durations[count / 2] * 1000 : 0;
+    return median_ms * 2 > CORE_PATIENCE_MS ? median_ms * 2 : CORE_PATIENCE_MS;
+}
+
+static bool any_is_out(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (coordinator_is_out(core, attempt->members[rank].node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct attempt_sight attempts_look(struct node_core *core, const struct view_experiment *experiment,
+                                   const struct view_attempt *attempt, const struct core_watch *watch)
+{
+    struct attempt_sight sight = {.heard_since_failure = true};
+    uint64_t patience = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_assignment *member = &attempt->members[rank];
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
+            sight.completed += worker->reason == FACT_COMPLETED;
+            sight.failed += worker->reason == FACT_FAILED;
+            sight.stopped += worker->reason == FACT_STOPPED;
+            sight.lost += worker->reason == FACT_LOST;
+            continue;
+        }
+        bool is_self = node_id_equal(member->node, core->options.self);
+        if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
+            bool is_suspect = swim_state_of(&core->swim, member->node) == SWIM_SUSPECT;
+            if (core_node_lost(core, member->node, UINT64_MAX) ||
+                (is_suspect && BUG(lost_while_suspect, "a node that is only suspect has lost nothing yet"))) {
+                sight.away++;
+            } else {
+                patience = patience == 0 ? patience_ms(core, experiment) : patience;
+                sight.unsure++;
+                sight.overdue += core_node_lost(core, member->node, patience);
+            }
+            continue;
+        }
+        const struct view_member *node = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = node != NULL ? view_member_slot(node, member->slot) : NULL;
+        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+        const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
+        if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
+            MARK(restarted_owner_awaited);
+            sight.unsure++;           /* it was restarted and has not said yet what became of its workers; */
+            sight.idle += !is_leased; /* ... on an old disk it never will */
+            continue;
+        }
+        if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->swim, member->node) <= watch->failed_ms) {
+            sight.heard_since_failure = false;
+        }
+        sight.idle += !is_leased;
+    }
+    return sight;
+}
+
+/* The slots that lost their worker are asked last for a moment, so that the next try goes elsewhere if it can. */
+static void avoid_losers(struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST) {
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot);
+        }
+    }
+}
+
+/* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
+static uint64_t stop_ms(const struct view_experiment *experiment)
+{
+    return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
+}
+
+bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
+                    const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_attempt *attempt)
+{
+    struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+    if (watch == NULL) {
+        return true;
+    }
+    watch->seen_pass = coordination->pass;
+    struct attempt_sight sight = attempts_look(core, experiment, attempt, watch);
+    uint32_t ended = sight.completed + sight.failed + sight.stopped + sight.lost;
+    if (sight.failed > 0 && watch->failed_ms == 0) {
+        watch->failed_ms = core->now_ms;
+        sight.heard_since_failure = false;
+    }
+    watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
+    watch->idle_ms = sight.idle == 0 || gangs_has(coordination, &attempt->id) ? 0
+                     : watch->idle_ms == 0                                    ? core->now_ms
+                                                                              : watch->idle_ms;
+    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
+    if (sight.completed == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
+    } else if (view_trial_completed(trial) != NULL) {
+        MARK(duplicate_stopped);
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
+    } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (sight.away > 0) {
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             any_is_out(core, attempt) ? "a node was evicted" : "a node died");
+    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count - ended) {
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             "a node has not answered for a long time, and others wait for it");
+    } else if (sight.lost > 0) {
+        avoid_losers(core, attempt);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a worker was lost");
+    } else if (sight.failed > 0 && sight.stopped > 0) {
+        MARK(stop_missed_by_one);
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop, and another missed it");
+    } else if (sight.failed > 0 && sight.unsure == 0 &&
+               (sight.heard_since_failure || ended == attempt->member_count ||
+                core->now_ms - watch->failed_ms >= CORE_FAILURE_SETTLE_MS)) {
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
+    } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "asked to stop");
+    } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count &&
+               core->now_ms - watch->stopped_ms >= stop_ms(experiment) && sight.unsure == 0) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
+    } else if (is_idle) {
+        MARK(idle_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a slot is not leased to it");
+    } else if (view_trial_highest(trial) != attempt) {
+        MARK(lower_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void attempts_renew(struct node_core *core, const struct core_coordination *coordination,
+                    const struct view_attempt *attempt)
+{
+    if (BUG(lease_not_renewed, "the coordinator renews the leases of what runs")) {
+        return;
+    }
+    struct message message = {.kind = MESSAGE_RENEW};
+    message.u.lease.attempt = attempt->id;
+    /* Leases are renewed by whichever coordinator the owner obeys; the attempt keeps its own name. */
+    message.u.lease.claim = coordination->election.highest;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        bool asked = rank > 0 && node_id_equal(attempt->members[rank].node, attempt->members[rank - 1].node);
+        if (!asked) {
+            coordinator_ask_owner(core, attempt->members[rank].node, &message);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+/* A group of slots on its way: reserved one after the other, recorded, confirmed (DESIGN 7). */
+
+#include "base/probe.h"
+#include "node/core/coordinator.h"
+
+static void lease_message(const struct core_gang *gang, uint32_t rank, enum message_kind kind, struct message *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    out->u.lease.attempt = gang->attempt;
+    out->u.lease.slot = gang->members[rank].slot;
+    out->u.lease.rank = rank;
+    out->u.lease.claim = (struct election_claim){gang->attempt.term, gang->attempt.coordinator};
+}
+
+bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (attempt_id_equal(&gang->attempt, attempt)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct core_gang *find_gang(struct core_coordination *coordination, const attempt_id *attempt)
+{
+    struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL;
+    while (gang != NULL && !attempt_id_equal(&gang->attempt, attempt)) {
+        gang = gang->next;
+    }
+    return gang;
+}
+
+static void gang_release(struct node_core *core, const struct core_gang *gang)
+{
+    if (BUG(gang_keeps, "a gang that gives up returns what it has reserved")) {
+        return;
+    }
+    struct message message;
+    for (uint32_t rank = 0; rank < gang->member_count; rank++) {
+        bool asked = rank > 0 && node_id_equal(gang->members[rank].node, gang->members[rank - 1].node);
+        if (!asked) {
+            lease_message(gang, rank, MESSAGE_RELEASE, &message);
+            coordinator_ask_owner(core, gang->members[rank].node, &message);
+        }
+    }
+}
+
+void gangs_unlink(struct core_coordination *coordination, struct core_gang *gang)
+{
+    struct core_gang **link = &coordination->gangs;
+    while (*link != gang) {
+        link = &(*link)->next;
+    }
+    *link = gang->next;
+}
+
+/* Gives up: what was reserved is returned; what is recorded gets its verdict. Out of the list first: this node may be
+ * an owner itself, whose refusal can make us yield, which drops all gangs. */
+static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                       const char *why)
+{
+    MARK(gang_gives_up);
+    gangs_unlink(coordination, gang);
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
+    if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL) {
+        attempts_put_verdict(core, attempt, FACT_LOST, why);
+    }
+    gang_release(core, gang);
+    arena_give(&core->arena, gang, sizeof *gang);
+}
+
+void gangs_drop(struct node_core *core, struct core_coordination *coordination)
+{
+    while (coordination->gangs != NULL) {
+        gang_abort(core, coordination, coordination->gangs, "its coordinator gave way before the group was complete");
+    }
+}
+
+/* Older first: by submission, then id (leases compare the id themselves). */
+static uint64_t age_of(const struct view_experiment *experiment)
+{
+    return experiment->submitted_s;
+}
+
+void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
+{
+    struct message message;
+    lease_message(gang, gang->reserved_count, MESSAGE_RESERVE, &message);
+    message.u.lease.priority = experiment->config->priority;
+    message.u.lease.age = age_of(experiment);
+    gang->resend_ms = core->now_ms + CORE_RESEND_MS;
+    coordinator_ask_owner(core, gang->members[gang->reserved_count].node, &message);
+}
+
+/* All slots are ours for a moment: record the attempt, then confirm. Ranks follow the slots' order. */
+static void gang_record(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
+{
+    struct fact_attempt fact = {.member_count = gang->member_count};
+    memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
+        BUG(lineages_mixed, "a trial starts from its own checkpoints")) {
+        newest = core_replicas_newest(core, view_find_trial(experiment, 0));
+    }
+    if (newest != NULL) {
+        MARK(resumed_from_checkpoint);
+        fact.start_step = newest->step;
+        fact.checkpoint = newest->blob;
+        fact.checkpoint_bytes = newest->bytes;
+    }
+    const struct view_manifest *oldest = newest;
+    while (oldest != NULL && oldest->next != NULL &&
+           BUG(stale_start_step, "a further attempt starts from the newest checkpoint that can be reached")) {
+        oldest = oldest->next;
+        fact.start_step = oldest->step;
+        fact.checkpoint = oldest->blob;
+    }
+    if (newest != NULL && BUG(start_step_invented, "an attempt starts at the step of its checkpoint")) {
+        fact.start_step++;
+    }
+    uint8_t bytes[FACT_MEMBERS_MAX * 32 + 128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_attempt_pack(&writer, &fact);
+    gang->state = CORE_GANG_RECORDING;
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    struct core_pending *pending = core_put(core, FACT_ATTEMPT, fact_key_attempt(&gang->attempt), &writer);
+    if (pending != NULL) {
+        pending->action = CORE_ACTION_ASSIGNED;
+        pending->attempt = gang->attempt;
+    }
+    char where[160] = "";
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        const struct view_member *member = view_find_member(&core->view, gang->members[i].node);
+        size_t used = strlen(where);
+        format_text(where + used, sizeof where - used, " %s/%u", member != NULL ? member->name : "?",
+                    gang->members[i].slot);
+    }
+    TRACE(&core->options.trace, "%s trial %u attempt %u from step %llu on%s", coordinator_name(experiment),
+          gang->attempt.trial, gang->attempt.number, (unsigned long long)fact.start_step, where);
+}
+
+/* This node may be an owner itself and answer before ask_owner returns, which can complete the gang or give it up:
+ * hence the copy, and the look whether it is still there. */
+static void gang_confirm(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+{
+    gang->resend_ms = core->now_ms + CORE_RESEND_MS;
+    const struct core_gang asked = *gang;
+    struct message message;
+    for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
+        if (!asked.confirmed[rank]) {
+            lease_message(&asked, rank, MESSAGE_CONFIRM, &message);
+            memcpy(message.u.lease.group_key, asked.group_key, sizeof message.u.lease.group_key);
+            coordinator_ask_owner(core, asked.members[rank].node, &message);
+        }
+    }
+}
+
+void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt)
+{
+    struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct core_gang *gang = find_gang(coordination, attempt);
+    if (gang != NULL && gang->state == CORE_GANG_RECORDING) {
+        gang->state = CORE_GANG_CONFIRMING;
+        gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;
+        gang_confirm(core, coordination, gang);
+    }
+}
+
+/* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
+static bool gang_is_wanted(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct core_gang *gang)
+{
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    if (BUG(gang_never_unwanted, "a gang gives up when its trial is done or its experiment cancelled")) {
+        return true;
+    }
+    if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
+        (gang->state == CORE_GANG_RESERVING && coordinator_minority_pauses(core, experiment)) ||
+        (trial != NULL && view_trial_completed(trial) != NULL)) {
+        return false;
+    }
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        bool is_own = attempt_id_equal(&a->id, &gang->attempt);
+        if ((is_own && a->verdicts != NULL) || (!is_own && a->assigned && a->verdicts == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void on_reserve_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                              node_id from, const struct message *message)
+{
+    const struct fact_assignment *asked = &gang->members[gang->reserved_count];
+    if (gang->state != CORE_GANG_RESERVING || !node_id_equal(asked->node, from) ||
+        asked->slot != message->u.lease.slot) {
+        return;
+    }
+    if (message->u.lease.code != 0) {
+        placing_back_off(core, asked->node, asked->slot);
+        gang_abort(core, coordination, gang, "a slot was refused");
+        return;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+    if (!gang_is_wanted(core, experiment, gang)) {
+        MARK(gang_not_wanted_any_more);
+        gang_abort(core, coordination, gang, "it is not wanted any more");
+        return;
+    }
+    if (++gang->reserved_count == gang->member_count) {
+        gang_record(core, experiment, gang);
+    } else {
+        gangs_reserve_next(core, experiment, gang);
+    }
+}
+
+static void on_confirm_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                              node_id from, const struct message *message)
+{
+    uint32_t rank = message->u.lease.rank;
+    if (gang->state != CORE_GANG_CONFIRMING || rank >= gang->member_count ||
+        !node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot) {
+        return;
+    }
+    if (message->u.lease.code != 0) {
+        placing_back_off(core, from, message->u.lease.slot);
+        gang_abort(core, coordination, gang, "a slot was not confirmed");
+        return;
+    }
+    gang->confirmed[rank] = true;
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        if (!gang->confirmed[i]) {
+            return;
+        }
+    }
+    gangs_unlink(coordination, gang); /* complete: from here on the records speak */
+    arena_give(&core->arena, gang, sizeof *gang);
+}
+
+void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
+                   const struct message *message)
+{
+    struct core_gang *gang = find_gang(coordination, &message->u.lease.attempt);
+    if (gang != NULL && message->kind == MESSAGE_RESERVE_ANSWER) {
+        on_reserve_answer(core, coordination, gang, from, message);
+    } else if (gang != NULL && message->kind == MESSAGE_CONFIRM_ANSWER) {
+        on_confirm_answer(core, coordination, gang, from, message);
+    }
+}
+
+/* True if something was done: gangs may have come to their end meanwhile, so the caller starts over. Each is looked at
+ * once a tick, since what is done moves its next time. */
+static bool gangs_step(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment)
+{
+    for (struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        bool unreachable = false;
+        for (uint32_t i = 0; i < gang->member_count; i++) {
+            unreachable |= !core_node_alive(core, gang->members[i].node);
+        }
+        if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
+            MARK(gang_loses_sight);
+            /* Its workers may have begun over there: no verdict now, attempts_judge() knows when one may be given. */
+            gangs_unlink(coordination, gang);
+            arena_give(&core->arena, gang, sizeof *gang);
+            return true;
+        }
+        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
+            gang_abort(core, coordination, gang, "its group did not become complete");
+            return true;
+        }
+        if (core->now_ms >= gang->resend_ms && gang->state == CORE_GANG_RESERVING) {
+            gangs_reserve_next(core, experiment, gang);
+            return true;
+        }
+        if (core->now_ms >= gang->resend_ms && gang->state == CORE_GANG_CONFIRMING) {
+            gang_confirm(core, coordination, gang);
+            return true;
+        }
+    }
+    return false;
+}
+
+void gangs_tick(struct node_core *core, struct core_coordination *coordination,
+                const struct view_experiment *experiment)
+{
+    while (core_has_room(core, 256, 1u << 18) && gangs_step(core, coordination, experiment)) {
+    }
+}

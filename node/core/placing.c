@@ -1,0 +1,452 @@
+/* Which trial begins next, and where. */
+
+#include "base/probe.h"
+#include "base/rendezvous.h"
+#include "node/core/coordinator.h"
+
+struct choice {
+    node_id node;
+    uint32_t free_count;
+    uint8_t slots[FACT_SLOTS_MAX];
+    bool has_copy;
+    bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
+};
+
+/* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
+ * they busy now: a node on which everything fails at once is always free. */
+enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
+
+#define CHOICES_MAX 256
+
+void placing_back_off(struct node_core *core, node_id node, uint32_t slot)
+{
+    struct core_backoff *oldest = &core->backoffs[0];
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
+    }
+    *oldest = (struct core_backoff){node, slot, core->now_ms + CORE_SLOT_BACKOFF_MS};
+}
+
+static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot)
+{
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        const struct core_backoff *b = &core->backoffs[i];
+        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool slot_is_promised(const struct node_core *core, node_id node, uint32_t slot)
+{
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        for (const struct core_gang *gang = c->gangs; gang != NULL; gang = gang->next) {
+            for (uint32_t i = 0; i < gang->member_count; i++) {
+                if (gang->members[i].slot == slot && node_id_equal(gang->members[i].node, node)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static bool holds_suspect(const struct node_core *core, const struct view_member *member)
+{
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        const struct view_experiment *experiment =
+            c->gangs != NULL ? view_find_experiment(&core->view, c->experiment) : NULL;
+        for (const struct core_gang *gang = c->gangs; gang != NULL && experiment != NULL; gang = gang->next) {
+            const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+            for (uint32_t i = 0; trial != NULL && i < gang->member_count; i++) {
+                if (node_id_equal(gang->members[i].node, member->id) && core_quarantine_is_suspect(trial)) {
+                    return true;
+                }
+            }
+        }
+    }
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        const struct view_attempt *attempt = member->slots[slot].state == LEASE_LEASED
+                                                 ? view_find_attempt(&core->view, &member->slots[slot].attempt)
+                                                 : NULL;
+        const struct view_experiment *experiment =
+            attempt != NULL ? view_find_experiment(&core->view, attempt->id.experiment) : NULL;
+        if (experiment != NULL && core_quarantine_is_suspect(view_find_trial(experiment, attempt->id.trial))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
+{
+    return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
+}
+
+/* Free slots by node, and how many there would be at best, busy ones counted. */
+static uint32_t collect_choices(const struct node_core *core, const struct view_experiment *experiment,
+                                const struct view_trial *trial, enum choice_care care, struct choice *choices,
+                                uint32_t *at_best)
+{
+    bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
+    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    struct view_manifest united = {0};
+    if (newest != NULL) {
+        (void)core_replicas_unite(core, newest, &united);
+    }
+    uint32_t count = 0;
+    *at_best = 0;
+    for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
+        const struct view_member *member = core->view.members[i];
+        if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
+            continue;
+        }
+        if ((care == CARE_FOR_ALL && member->quarantine.is_active) ||
+            (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            continue;
+        }
+        struct choice *choice = &choices[count];
+        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
+        for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+            if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
+                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
+                (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
+                 is_backed_off(core, member->id, slot))) {
+                continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
+            }
+            (*at_best)++;
+            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
+                !is_backed_off(core, member->id, slot)) {
+                choice->slots[choice->free_count++] = (uint8_t)slot;
+            }
+        }
+        for (uint32_t h = 0; h < united.holder_count; h++) {
+            choice->has_copy |= node_id_equal(united.holders[h], member->id);
+        }
+        count += choice->free_count > 0;
+    }
+    return count;
+}
+
+/* One host that has room for all, the tightest fit, with a copy of the checkpoint if possible; else the hosts with most
+ * free slots first, so that a group spans as few as possible. Ties: the smaller id. Fills members in slot order. */
+static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, struct fact_assignment *members)
+{
+    uint32_t chosen = 0;
+    const struct choice *tightest = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct choice *c = &choices[i];
+        bool better = tightest == NULL || c->has_suspect < tightest->has_suspect;
+        if (tightest != NULL && c->has_suspect == tightest->has_suspect) {
+            better = c->has_copy > tightest->has_copy ||
+                     (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
+        }
+        if (c->free_count >= wanted && better) {
+            tightest = c;
+        }
+    }
+    while (chosen < wanted) {
+        struct choice *most = NULL;
+        for (uint32_t i = 0; tightest == NULL && i < count; i++) {
+            most = choices[i].free_count > 0 && (most == NULL || choices[i].free_count > most->free_count) ? &choices[i]
+                                                                                                           : most;
+        }
+        const struct choice *from = tightest != NULL ? tightest : most;
+        if (from == NULL) {
+            return false;
+        }
+        for (uint32_t s = 0; s < from->free_count && chosen < wanted; s++) {
+            members[chosen++] = (struct fact_assignment){from->node, from->slots[s]};
+        }
+        if (most != NULL) {
+            most->free_count = 0;
+        }
+    }
+    /* Reservations are asked for in slot order (node, index) everywhere, so that no two gangs wait for each other. */
+    for (uint32_t i = 1; i < chosen; i++) {
+        struct fact_assignment moving = members[i];
+        uint32_t at = i;
+        for (; at > 0; at--) {
+            int order = node_id_compare(members[at - 1].node, moving.node);
+            if (order < 0 || (order == 0 && members[at - 1].slot < moving.slot)) {
+                break;
+            }
+            members[at] = members[at - 1];
+        }
+        members[at] = moving;
+    }
+    return true;
+}
+
+/* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
+ * first do different work. A side's rank of a trial is how many nodes of the others stand before the first of its own;
+ * where that is 0, those come first of which the others' rank is highest. So the order of one side is that of the other
+ * side backwards (equal ranks by index, on the other side from the end), and two sides meet only when all is done. */
+struct claim_order {
+    int32_t rank; /* below 0: ours, and this is minus the others' rank; 0: nobody is away */
+    uint32_t index;
+};
+
+static bool claimed_before(struct claim_order a, struct claim_order b)
+{
+    if (a.rank != b.rank) {
+        return a.rank < b.rank;
+    }
+    return a.rank <= 0 ? a.index < b.index : a.index > b.index;
+}
+
+static struct claim_order claim_order_of(const struct node_core *core, experiment_id experiment, uint32_t trial)
+{
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
+    uint64_t weights[NODE_MEMBERS_MAX];
+    uint64_t best[2] = {0, 0}; /* of those away, of ours */
+    uint32_t count = core->election_member_count < NODE_MEMBERS_MAX ? core->election_member_count : NODE_MEMBERS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct election_member *member = &core->election_members[i];
+        weights[i] = coordinator_has_left(core, member->node) ? 0 : rendezvous_weight(member->node, key, sizeof key);
+        bool is_ours = core_node_trusted(core, member->node);
+        best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
+    }
+    struct claim_order order = {0, trial};
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_ours = core_node_trusted(core, core->election_members[i].node);
+        order.rank += !is_ours && weights[i] > best[1];
+        order.rank -= is_ours && best[0] > 0 && weights[i] > best[0];
+    }
+    return order;
+}
+
+/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
+ * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. */
+static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
+                               const struct view_trial *trial)
+{
+    uint32_t losses = 0;
+    const struct view_attempt *last = NULL;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict != NULL) {
+            losses = verdict->reason == FACT_LOST ? losses + 1 : 0;
+            last = a;
+        }
+    }
+    if (losses < 2) {
+        return false;
+    }
+    struct core_watch *watch = attempts_watch(core, coordination, &last->id);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->seen_pass = coordination->pass;
+    MARK(waits_after_losses);
+    watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
+    uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2) : CORE_LOST_WAIT_MS;
+    return core->now_ms - watch->ended_ms < wait_ms;
+}
+
+static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
+                             const struct view_experiment *experiment, uint32_t index)
+{
+    if (view_trial_state(experiment, index) != VIEW_TRIAL_QUEUED) {
+        return false;
+    }
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL) {
+            return false; /* a lower attempt still lives: it is judged first */
+        }
+    }
+    if (trial != NULL && (waits_after_losses(core, coordination, trial) || core_quarantine_waits(core, trial))) {
+        return false;
+    }
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (gang->attempt.trial == index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_whole(const struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        node_id node = core->election_members[i].node;
+        if (!core_node_trusted(core, node) && !coordinator_has_left(core, node)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
+ * have started may be running over there, as many as fit there. */
+struct unseen {
+    uint32_t from, count;
+};
+
+static struct unseen unseen_starts(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct unseen unseen = {0, 0};
+    for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            unseen.from = core_node_trusted(core, a->id.coordinator) ? unseen.from : i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < core->view.member_count && unseen.from > 0; i++) {
+        const struct view_member *member = core->view.members[i];
+        unseen.count += core_node_trusted(core, member->id) || member->left ? 0 : member->slot_count;
+    }
+    return unseen;
+}
+
+/* The next trial to be claimed, behind `after` if that is not NULL. */
+static bool next_pending(struct node_core *core, struct core_coordination *coordination,
+                         const struct view_experiment *experiment, const struct claim_order *after,
+                         struct claim_order *out)
+{
+    bool by_index = is_whole(core), found = false;
+    struct claim_order best = {0, 0};
+    struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
+    for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
+        if (!trial_is_pending(core, coordination, experiment, i)) {
+            continue;
+        }
+        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
+        if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
+            found = true;
+            best = order;
+        }
+    }
+    *out = best;
+    return found;
+}
+
+static bool has_free_slot(const struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL; slot++) {
+            if (member->slots[slot].state == LEASE_FREE && core_node_trusted(core, member->id)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Where a gang could go now. */
+struct place {
+    uint32_t member_count;
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+};
+
+static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
+                       const struct view_trial *trial, struct place *out)
+{
+    struct choice choices[CHOICES_MAX];
+    uint32_t at_best = 0, count = 0;
+    uint32_t wanted = experiment->config->slots_per_trial;
+    for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
+        count = collect_choices(core, experiment, trial, care, choices, &at_best);
+        if (at_best >= wanted) {
+            break;
+        }
+    }
+    if (at_best < wanted && at_best >= experiment->config->min_slots) {
+        wanted = at_best;
+    }
+    out->member_count = wanted;
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+}
+
+/* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
+static bool is_picky(const struct view_trial *trial)
+{
+    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial));
+}
+#define PICKY_MAX 16 /* trials passed over at a time */
+
+/* Starts one gang for the first pending trial that has a place. */
+bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment)
+{
+    struct claim_order order, after;
+    struct place place;
+    bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
+    for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
+        has_place = find_place(core, experiment, view_find_trial(experiment, order.index), &place);
+        if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
+            break;
+        }
+        after = order;
+        found = next_pending(core, coordination, experiment, &after, &order);
+    }
+    if (!has_place) {
+        return false;
+    }
+    uint32_t index = order.index;
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+    if (gang == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    uint32_t number = 1;
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        number = a->id.number >= number ? a->id.number + 1 : number;
+    }
+    memset(&gang->attempt, 0, sizeof gang->attempt);
+    gang->attempt.experiment = experiment->id;
+    gang->attempt.trial = index;
+    gang->attempt.number = number;
+    gang->attempt.term = coordination->election.highest.term;
+    gang->attempt.coordinator = core->options.self;
+    gang->member_count = place.member_count;
+    memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    core_secret(core, gang->group_key, sizeof gang->group_key);
+    gang->next = coordination->gangs;
+    coordination->gangs = gang;
+    gangs_reserve_next(core, experiment, gang);
+    return true;
+}
+
+/* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for
+ * it, and only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is
+ * well. */
+bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
+                           const struct view_experiment *experiment)
+{
+    struct place place;
+    const struct view_attempt *claimed = NULL;
+    struct claim_order best = {0, 0}, pending;
+    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (highest == NULL || !highest->assigned || highest->verdicts != NULL || view_trial_completed(trial) != NULL ||
+            view_trial_state(experiment, i) != VIEW_TRIAL_RUNNING) {
+            continue;
+        }
+        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        struct claim_order order = claim_order_of(core, experiment->id, i);
+        if (watch != NULL && attempts_look(core, experiment, highest, watch).overdue > 0 &&
+            (claimed == NULL || claimed_before(order, best))) {
+            claimed = highest;
+            best = order;
+        }
+    }
+    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index], &place)) {
+        return false;
+    }
+    attempts_put_verdict(core, claimed, FACT_LOST,
+                         "its node has not answered for a long time, and nothing else is left to do");
+    return true;
+}
