@@ -290,6 +290,12 @@ bool view_experiment_live(const struct view_experiment *experiment);
 /* Looks up the searcher's metric in a packed metrics map (group -> name -> number); false if it is not there. */
 bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out);
 
+/* What is known of an attempt's metrics, copied to `out` as a packed map of group -> name -> number; returns its length, 0:
+ * nothing. An attempt that began at the last step had nothing left to do and says nothing: it has those of the attempt that
+ * reached its first step and saved the checkpoint there. */
+uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
+                              const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX]);
+
 /* The best completed trial by the searcher's metric; false if there is none yet. Ties: the lower index. */
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value);
