@@ -5,11 +5,44 @@
 #include "base/check.h"
 #include "base/probe.h"
 
+static bool is_writer(node_id writer, const node_id *but)
+{
+    return but != NULL && node_id_equal(writer, *but);
+}
+
+struct lamport_top view_drain_top(const struct view_member *member, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        lamport_see(&top, is_writer(drain->writer, but) ? 0 : drain->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        lamport_see(&top, is_writer(control->writer, but) ? 0 : control->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        lamport_see(&top, is_writer(claim->writer, but) ? 0 : claim->fact.term);
+    }
+    return top;
+}
+
 struct fact_drain view_member_drain(const struct view_member *member)
 {
+    struct lamport_top top = view_drain_top(member, NULL);
     struct fact_drain now = {0};
     for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
-        if (drain->fact.lamport < now.lamport) {
+        if (drain->fact.lamport < now.lamport || !lamport_counts(&top, drain->fact.lamport)) {
             continue;
         }
         if (drain->fact.lamport > now.lamport) {
@@ -218,10 +251,11 @@ bool view_experiment_cancelled(const struct view_experiment *experiment)
 
 bool view_experiment_paused(const struct view_experiment *experiment)
 {
+    struct lamport_top top = view_control_top(experiment, NULL);
     uint64_t newest = 0;
     bool paused = false;
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
-        if (control->fact.lamport == 0 || control->fact.lamport < newest) {
+        if (control->fact.lamport < newest || !lamport_counts(&top, control->fact.lamport)) {
             continue;
         }
         /* Of concurrent ones (equal lamport) a pause wins. */

@@ -429,9 +429,10 @@ static struct election_claim highest_claim(const struct node_core *core, const s
     }
     struct election_claim highest = {0};
     *released = false;
+    struct lamport_top top = view_claim_top(experiment, NULL);
     for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
         struct election_claim claim = {row->fact.term, row->writer};
-        if (election_claim_compare(claim, highest) > 0) {
+        if (lamport_counts(&top, claim.term) && election_claim_compare(claim, highest) > 0) {
             highest = claim;
             *released = row->fact.released;
         }
@@ -910,6 +911,7 @@ static void put_refused(const struct node_core *core, const struct render_status
         {"forged", extra->forged},
         {"equivocations", core->counters.equivocations},
         {"stale_claims", core->counters.stale_refused},
+        {"jumps", core->view.jump_count},
         {"for_lack_of_memory", core->counters.full},
     };
     pack_map(writer, sizeof rows / sizeof rows[0]);
