@@ -35,6 +35,9 @@
 #define BULK_WINDOW_PEER 4          /* ... and of one */
 #define BULK_BUFFERS 8              /* chunks that libzmq still has to send, */
 #define BULK_BUFFERS_PEER 2         /* ... to one peer */
+#define BULK_INBOX_PEER 64          /* questions of a member that were taken from libzmq and wait; */
+#define BULK_INBOX_PEER_BYTES (16u << 20) /* ... their bytes; */
+#define BULK_INBOX_BYTES (128u << 20)     /* ... of all members, beyond one message of each. Who asks more is told to ask again */
 #define BULK_SERVE_MAX 256          /* questions for chunks that wait for a buffer or the bandwidth, */
 #define BULK_SERVE_PEER 16          /* ... of one connection */
 #define BULK_VERIFY_MAX 32          /* questions for checks that wait: one blob is read at a time, */
@@ -149,6 +152,7 @@ struct bulk_statistics {
     uint64_t malformed;                  /* messages that were none */
     uint64_t failed;                     /* handshakes that broke */
     uint64_t refused;                    /* messages of keys that are admitted no longer */
+    uint64_t deferred;                   /* questions whose asker was told to ask again, because too much of it waits */
     uint64_t forgotten;                  /* entries not replicated, for lack of BULK_CURSORS_MAX */
     uint32_t connections;                /* DEALERs open now */
 };

@@ -22,8 +22,9 @@
  * also when libzmq counts half of it as unsent by mistake: so a full queue means that there is no connection. */
 #define DEALER_QUEUE 64
 #define ROUTER_SEND_QUEUE 64 /* small answers: data are bounded by BULK_BUFFERS_PEER */
-#define ROUTER_RECEIVE_QUEUE 4 /* per peer, of at most BLOB_CHUNK_BYTES_MAX each */
-#define RECEIVE_PER_TURN 16
+/* More in one turn than the answers to all that a peer is ever asked, and what it says while they wait. */
+#define ANSWERS_MAX 1024
+#define ANSWERS_BYTES_MAX (64u << 20)
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq_draft.h; stable builds of libzmq 4.3 take it but do not name it */
@@ -51,12 +52,15 @@ static bool set_common(const struct bulk *bulk, void *socket)
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, bulk->curve_secret, 32) == 0;
 }
 
+/* libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So
+ * no queue is ever full for it (RCVHWM 0), here and at the DEALERs: serve.c and bulk_link_receive take all that there is in
+ * each turn, and bound it themselves. */
 static bool set_router(const struct bulk *bulk, void *socket)
 {
     static const char domain[] = ZAP_DOMAIN_BULK;
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1); /* without it a context without a handler lets everybody in */
     return set_common(bulk, socket) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           set_int(socket, ZMQ_SNDHWM, ROUTER_SEND_QUEUE) && set_int(socket, ZMQ_RCVHWM, ROUTER_RECEIVE_QUEUE) &&
+           set_int(socket, ZMQ_SNDHWM, ROUTER_SEND_QUEUE) && set_int(socket, ZMQ_RCVHWM, 0) &&
            set_int(socket, ZMQ_ROUTER_MANDATORY, 1) && set_int(socket, ZMQ_BACKLOG, 256) &&
            zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
 }
@@ -64,7 +68,7 @@ static bool set_router(const struct bulk *bulk, void *socket)
 static bool set_dealer(const struct bulk *bulk, void *socket, const struct bulk_peer_state *peer)
 {
     return set_common(bulk, socket) && set_int(socket, ZMQ_SNDHWM, DEALER_QUEUE) &&
-           set_int(socket, ZMQ_RCVHWM, DEALER_QUEUE) && set_int(socket, ZMQ_IPV6, peer->endpoint[6] == '[') &&
+           set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_IPV6, peer->endpoint[6] == '[') &&
            set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
@@ -679,7 +683,9 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
     zmq_msg_t parts[2];
     node_id node = peer->node;
     int frames;
-    for (int i = 0; i < RECEIVE_PER_TURN && receive_message(peer->socket, parts, &frames); i++) {
+    uint32_t count = 0;
+    size_t bytes = 0;
+    while (receive_message(peer->socket, parts, &frames)) {
         struct bulk_message message;
         peer->progress_ms = bulk->now_ms;
         peer->used_ms = bulk->now_ms;
@@ -692,10 +698,17 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
             bulk_count(bulk, &bulk->statistics.malformed, 1);
         }
         for (int f = 0; f < frames && f < 2; f++) {
+            bytes += zmq_msg_size(&parts[f]);
             (void)zmq_msg_close(&parts[f]);
         }
         peer = bulk_link_peer(bulk, node);
         CHECK(peer != NULL && peer->socket != NULL); /* answers close nothing */
+        if (++count > ANSWERS_MAX || bytes > ANSWERS_BYTES_MAX) {
+            bulk_count(bulk, &bulk->statistics.malformed, 1);
+            peer_shut(bulk, peer);
+            peer_fail(bulk, node, ERR_MALFORMED);
+            return;
+        }
     }
 }
 
