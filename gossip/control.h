@@ -127,7 +127,7 @@ struct control_statistics {
     uint64_t overrun;   /* received, but too much of this sender waits already */
     uint64_t refused;   /* handshakes refused: key not admitted (all sockets of the context) */
     uint64_t failed;    /* handshakes that broke: no ZMTP, no CURVE, frame too large, too slow, gone */
-    uint64_t cut;       /* connections shut because their key had gone */
+    uint64_t cut;       /* connections shut because their key had gone, or that brought bytes and no message */
 };
 
 void control_statistics(struct control *control, struct control_statistics *out);

@@ -152,6 +152,7 @@ struct bulk_statistics {
     uint64_t malformed;                  /* messages that were none */
     uint64_t failed;                     /* handshakes that broke */
     uint64_t refused;                    /* messages of keys that are admitted no longer */
+    uint64_t cut;                        /* connections that brought bytes and no message */
     uint64_t deferred;                   /* questions whose asker was told to ask again, because too much of it waits */
     uint64_t forgotten;                  /* entries not replicated, for lack of BULK_CURSORS_MAX */
     uint32_t connections;                /* DEALERs open now */

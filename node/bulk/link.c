@@ -22,6 +22,8 @@
  * also when libzmq counts half of it as unsent by mistake: so a full queue means that there is no connection. */
 #define DEALER_QUEUE 64
 #define ROUTER_SEND_QUEUE 64 /* small answers: data are bounded by BULK_BUFFERS_PEER */
+/* Of one connection without a whole message, some times the largest one. */
+#define SILENT_BYTES_MAX (4 * (uint64_t)FRAME_BYTES_MAX)
 /* More in one turn than the answers to all that a peer is ever asked, and what it says while they wait. */
 #define ANSWERS_MAX 1024
 #define ANSWERS_BYTES_MAX (64u << 20)
@@ -118,6 +120,7 @@ static int router_bind(struct bulk *bulk, const char *listen)
         return ERR_IO;
     }
     bulk->port = (uint16_t)strtoul(strrchr(last, ':') + 1, NULL, 10);
+    bulk->inflow = (struct inflow){.port = bulk->port, .bytes_max = SILENT_BYTES_MAX};
     return 0;
 }
 
@@ -130,7 +133,8 @@ static int sockets_open(struct bulk *bulk, const char *listen)
     char endpoint[64];
     (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-bulk-%p", bulk->router);
     if (zmq_socket_monitor(bulk->router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) != 0) {
+                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
         return ERR_IO;
     }
     bulk->monitor = zmq_socket(bulk->context, ZMQ_PAIR);
@@ -169,6 +173,7 @@ void bulk_link_close(struct bulk *bulk)
     if (bulk->monitor != NULL) {
         (void)zmq_close(bulk->monitor);
     }
+    inflow_close(&bulk->inflow);
     free(bulk->peers);
     bulk->peers = NULL;
     bulk->peer_count = 0;

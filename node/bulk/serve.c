@@ -400,6 +400,7 @@ static void inbox_fill(struct bulk *bulk)
             return;
         }
         bulk->trim = true;
+        inflow_brought(&bulk->inflow, zmq_msg_get(&letter->parts[letter->frames > 1], ZMQ_SRCFD));
         if (letter_accept(bulk, letter)) {
             inbox_put(bulk, letter);
         } else {

@@ -15,6 +15,7 @@
 #include <zmq.h>
 
 #include "base/pack.h"
+#include "gossip/inflow.h"
 #include "node/bulk/bulk.h"
 #include "node/bulk/wire.h"
 #include "store/blob.h"
@@ -206,6 +207,7 @@ struct bulk {
 
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
     void *router, *monitor;
+    struct inflow inflow; /* of the router */
     uint64_t rate;      /* bytes per second, 0: none */
     int64_t budget;     /* bytes that may be sent now; below 0 after a large one */
     uint64_t budget_ms; /* when it was filled up last */

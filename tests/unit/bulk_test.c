@@ -1127,6 +1127,103 @@ static void members_may_talk_nonsense(void **state)
     assert_int_equal(zmq_close(socket), 0);
 }
 
+/* libzmq reads on from a connection whose routing id another has, and hands nothing over. */
+static void a_member_that_pours_in_what_never_comes_out_is_cut_off(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    struct keys member;
+    keys_create(&member);
+    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
+    char endpoint[64];
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
+    void *sockets[2];
+    uint8_t answer[256], head[128];
+    size_t count;
+    struct bulk_message get = {.kind = BULK_GET, .tag = 1, .hash = {{1}}};
+    assert_int_equal(bulk_wire_encode(&get, head, sizeof head, &count), 0);
+    for (int i = 0; i < 2; i++) {
+        int zero = 0, one = 1;
+        sockets[i] = zmq_socket(a->context, ZMQ_DEALER);
+        assert_true(zmq_setsockopt(sockets[i], ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_IMMEDIATE, &one, sizeof one) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_ROUTING_ID, "same", 4) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0 &&
+                    zmq_connect(sockets[i], endpoint) == 0);
+        size_t answer_bytes = sizeof answer;
+        assert_int_equal(ask_raw(world, sockets[i], head, count, answer, &answer_bytes, i == 0 ? PATIENCE_MS : 300), i == 0);
+    }
+    uint8_t *bytes = blob_bytes(300, MIB);
+    struct bulk_statistics statistics = {0};
+    uint64_t end_ms = now_ms() + PATIENCE_MS;
+    while (statistics.cut == 0) {
+        assert_true(now_ms() < end_ms);
+        for (int i = 0; i < 8; i++) {
+            (void)zmq_send(sockets[1], bytes, MIB, ZMQ_DONTWAIT);
+        }
+        world_turn(world);
+        bulk_statistics(a->bulk, &statistics);
+    }
+    free(bytes);
+    size_t answer_bytes = sizeof answer; /* the other one goes on */
+    assert_true(ask_raw(world, sockets[0], head, count, answer, &answer_bytes, PATIENCE_MS));
+    assert_int_equal(zmq_close(sockets[0]), 0);
+    assert_int_equal(zmq_close(sockets[1]), 0);
+}
+
+/* Of one member 64 questions wait at most. It is told to ask again, and loses none. */
+static void who_asks_too_much_at_once_is_told_to_ask_again(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    struct keys member;
+    keys_create(&member);
+    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
+    int zero = 0, many = 0;
+    char endpoint[64];
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
+    void *socket = zmq_socket(a->context, ZMQ_DEALER);
+    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+                zmq_setsockopt(socket, ZMQ_SNDHWM, &many, sizeof many) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0);
+    /* They are all on their way before the connection is there. */
+    uint8_t *bytes = blob_bytes(301, MIB);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        uint8_t head[128];
+        size_t count;
+        struct bulk_message put = {.kind = BULK_PUT, .tag = i, .hash = hash_bytes(bytes, MIB), .body = bytes, .body_bytes = MIB};
+        assert_int_equal(bulk_wire_encode(&put, head, sizeof head, &count), 0);
+        assert_true(zmq_send(socket, head, count, ZMQ_SNDMORE) >= 0 && zmq_send(socket, bytes, MIB, 0) == MIB);
+    }
+    uint32_t stored = 0, busy = 0;
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; stored + busy < 60;) {
+        assert_true(now_ms() < end_ms);
+        uint8_t answer[256];
+        struct bulk_message message;
+        int got = zmq_recv(socket, answer, sizeof answer, ZMQ_DONTWAIT);
+        if (got < 0) {
+            world_turn(world);
+            continue;
+        }
+        assert_int_equal(bulk_wire_decode(answer, (size_t)got, NULL, 0, &message), 0);
+        stored += message.status == BULK_STORED;
+        busy += message.status == BULK_BUSY;
+    }
+    free(bytes);
+    struct bulk_statistics statistics;
+    bulk_statistics(a->bulk, &statistics);
+    assert_int_equal(statistics.deferred, busy);
+    assert_true(stored > 0);
+    assert_int_equal(zmq_close(socket), 0);
+}
+
 /* ---- broken connections ---- */
 
 /* A node in a process of its own, so that it can be stopped while bytes pile up at its sockets. */
@@ -1492,6 +1589,8 @@ int main(void)
         TEST(long_series_come_in_pieces),
         TEST(garbage_on_the_port_is_survived),
         TEST(members_may_talk_nonsense),
+        TEST(a_member_that_pours_in_what_never_comes_out_is_cut_off),
+        TEST(who_asks_too_much_at_once_is_told_to_ask_again),
         cmocka_unit_test(a_burst_of_questions_with_pings_and_a_broken_connection_end_nothing),
         cmocka_unit_test(a_burst_of_answers_with_pings_and_a_broken_connection_end_nothing),
     };
