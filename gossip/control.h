@@ -15,9 +15,8 @@
  * Known weakness: the inbox bounds only what control_process has taken. libzmq goes on receiving meanwhile and its queue
  * has no limit (docs/dependencies.md says why), so while the thread that calls is busy, or when members send more than
  * CONTROL_TAKE_MAX messages per call, memory grows as fast as the network brings them. libzmq also hands a message of
- * many frames over only when it is whole: each frame is bounded, their number is not, so a member that means harm can
- * send frames of one message until memory ends. Only who has an admitted key, be it an invite, can do either. Evicting
- * the key ends the former; the latter only if a whole message had come over that connection before.
+ * many frames over only when it is whole, and nothing from a connection whose routing id another one has: gossip/inflow.h
+ * shuts those. Only who has an admitted key, be it an invite, can do any of this.
  *
  * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved
  * once, at configuration time, by control_address_resolve, because a name server must not stall the mesh. */

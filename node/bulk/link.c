@@ -545,8 +545,27 @@ static bool takes_more(void *socket)
     return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLOUT) != 0;
 }
 
+struct peer_load {
+    uint32_t gets, puts, sent, waiting;
+};
+
+static struct peer_load peer_load(const struct bulk *bulk, node_id node)
+{
+    struct peer_load load = {0};
+    for (int i = 0; i < BULK_QUESTIONS_MAX; i++) {
+        const struct bulk_question *question = &bulk->questions[i];
+        if (question->used && node_id_equal(question->node, node)) {
+            load.gets += question->sent && question->kind == BULK_GET;
+            load.puts += question->sent && question->kind == BULK_PUT;
+            load.sent += question->sent;
+            load.waiting += !question->sent;
+        }
+    }
+    return load;
+}
+
 static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *peer, struct bulk_question *question,
-                                  uint32_t peer_window, int *code)
+                                  const struct peer_load *load, int *code)
 {
     if (!peer_open(bulk, peer)) {
         *code = ERR_IO;
@@ -557,10 +576,10 @@ static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *pee
     }
     switch (question->kind) {
     case BULK_GET:
-        return bulk->window >= BULK_WINDOW || peer_window >= BULK_WINDOW_PEER ? SENDING_PAUSED
+        return bulk->window >= BULK_WINDOW || load->gets >= BULK_WINDOW_PEER ? SENDING_PAUSED
                                                                              : send_small(bulk, peer, question);
     case BULK_PUT:
-        return send_put(bulk, peer, question, code);
+        return load->puts >= BULK_WINDOW_PEER ? SENDING_PAUSED : send_put(bulk, peer, question, code);
     case BULK_HAS:
         return send_has(peer, question);
     case BULK_APPEND:
@@ -568,24 +587,6 @@ static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *pee
     default:
         return send_small(bulk, peer, question);
     }
-}
-
-struct peer_load {
-    uint32_t gets, sent, waiting;
-};
-
-static struct peer_load peer_load(const struct bulk *bulk, node_id node)
-{
-    struct peer_load load = {0};
-    for (int i = 0; i < BULK_QUESTIONS_MAX; i++) {
-        const struct bulk_question *question = &bulk->questions[i];
-        if (question->used && node_id_equal(question->node, node)) {
-            load.gets += question->sent && question->kind == BULK_GET;
-            load.sent += question->sent;
-            load.waiting += !question->sent;
-        }
-    }
-    return load;
 }
 
 static int question_order(const void *a, const void *b)
@@ -612,7 +613,7 @@ static void questions_send(struct bulk *bulk)
         }
         int code = 0;
         struct peer_load load = peer_load(bulk, peer->node);
-        switch (question_send(bulk, peer, question, load.gets, &code)) {
+        switch (question_send(bulk, peer, question, &load, &code)) {
         case SENDING_DONE:
             question->sent = true;
             peer->connected = true;
