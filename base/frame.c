@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -9,8 +10,6 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-
-#define FDS_MAX 4
 
 static int wait_for(int fd, short events, int timeout_ms)
 {
@@ -22,63 +21,83 @@ static int wait_for(int fd, short events, int timeout_ms)
     return ready > 0 ? 0 : ready == 0 ? ERR_TIMEOUT : ERR_IO;
 }
 
+/* One sendmsg of what is left of a frame after `*sent` bytes of head and body. As frame_send_some. */
+static int send_once(int socket_fd, const uint8_t *bytes, size_t count, int passed_fd, int flags, size_t *sent)
+{
+    uint8_t head[FRAME_HEAD_BYTES];
+    bytes_put_u32(head, (uint32_t)count);
+    struct iovec parts[2];
+    int part_count = 0;
+    if (*sent < FRAME_HEAD_BYTES) {
+        parts[part_count++] = (struct iovec){head + *sent, FRAME_HEAD_BYTES - *sent};
+    }
+    size_t body_sent = *sent > FRAME_HEAD_BYTES ? *sent - FRAME_HEAD_BYTES : 0;
+    parts[part_count++] = (struct iovec){(void *)(uintptr_t)(bytes + body_sent), count - body_sent};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)part_count};
+    if (*sent == 0 && passed_fd >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.space;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &passed_fd, sizeof(int));
+    }
+    ssize_t n;
+    do {
+        n = sendmsg(socket_fd, &message, MSG_NOSIGNAL | flags);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        bool is_full = errno == EAGAIN || errno == EWOULDBLOCK;
+        return is_full ? ERR_AGAIN : errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED : ERR_IO;
+    }
+    *sent += (size_t)n;
+    return 0;
+}
+
+int frame_send_some(int socket_fd, const uint8_t *bytes, size_t count, int passed_fd, size_t *sent)
+{
+    if (count > FRAME_BYTES_MAX) {
+        return ERR_USAGE;
+    }
+    int error = 0;
+    while (error == 0 && *sent < FRAME_HEAD_BYTES + count) {
+        error = send_once(socket_fd, bytes, count, passed_fd, MSG_DONTWAIT, sent);
+    }
+    return error;
+}
+
 int frame_send(int socket_fd, const uint8_t *bytes, size_t count, int passed_fd)
 {
     if (count > FRAME_BYTES_MAX) {
         return ERR_USAGE;
     }
-    uint8_t head[4];
-    bytes_put_u32(head, (uint32_t)count);
-    size_t sent = 0;
-    while (sent < count + 4) {
-        struct iovec parts[2];
-        int part_count = 0;
-        if (sent < 4) {
-            parts[part_count++] = (struct iovec){head + sent, 4 - sent};
-        }
-        size_t body_sent = sent > 4 ? sent - 4 : 0;
-        parts[part_count++] = (struct iovec){(void *)(uintptr_t)(bytes + body_sent), count - body_sent};
-        union {
-            struct cmsghdr header;
-            char space[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)part_count};
-        if (sent == 0 && passed_fd >= 0) {
-            memset(&control, 0, sizeof control);
-            message.msg_control = &control;
-            message.msg_controllen = sizeof control.space;
-            struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-            c->cmsg_level = SOL_SOCKET;
-            c->cmsg_type = SCM_RIGHTS;
-            c->cmsg_len = CMSG_LEN(sizeof(int));
-            memcpy(CMSG_DATA(c), &passed_fd, sizeof(int));
-        }
-        ssize_t n = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            int error = wait_for(socket_fd, POLLOUT, 5000);
-            if (error != 0) {
-                return error;
-            }
-        } else if (n < 0 && errno != EINTR) {
-            return errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED : ERR_IO;
-        } else if (n > 0) {
-            sent += (size_t)n;
+    int error = 0;
+    for (size_t sent = 0; error == 0 && sent < FRAME_HEAD_BYTES + count;) {
+        error = send_once(socket_fd, bytes, count, passed_fd, 0, &sent);
+        if (error == ERR_AGAIN) {
+            error = wait_for(socket_fd, POLLOUT, 5000);
         }
     }
-    return 0;
+    return error;
 }
 
 void frame_reader_init(struct frame_reader *reader, uint8_t *buffer, size_t capacity_bytes)
 {
     *reader = (struct frame_reader){.buffer = buffer, .capacity_bytes = capacity_bytes};
-    for (int i = 0; i < FDS_MAX; i++) {
+    for (int i = 0; i < FRAME_FDS_MAX; i++) {
         reader->fds[i] = -1;
     }
 }
 
 void frame_reader_close(struct frame_reader *reader)
 {
-    for (int i = 0; i < FDS_MAX; i++) {
+    for (int i = 0; i < FRAME_FDS_MAX; i++) {
         if (reader->fds[i] >= 0) {
             (void)close(reader->fds[i]);
             reader->fds[i] = -1;
@@ -88,7 +107,7 @@ void frame_reader_close(struct frame_reader *reader)
 
 static void keep_fd(struct frame_reader *reader, int fd)
 {
-    for (int i = 0; i < FDS_MAX; i++) {
+    for (int i = 0; i < FRAME_FDS_MAX; i++) {
         if (reader->fds[i] < 0) {
             reader->fds[i] = fd;
             return;
@@ -109,7 +128,7 @@ int frame_reader_fill(struct frame_reader *reader, int socket_fd)
     }
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(FDS_MAX * sizeof(int))];
+        char space[CMSG_SPACE(FRAME_FDS_MAX * sizeof(int))];
     } control;
     struct iovec part = {reader->buffer + reader->used_bytes, reader->capacity_bytes - reader->used_bytes};
     struct msghdr message = {
@@ -138,6 +157,14 @@ int frame_reader_fill(struct frame_reader *reader, int socket_fd)
     return 0;
 }
 
+int frame_reader_take_fd(struct frame_reader *reader)
+{
+    int fd = reader->fds[0];
+    memmove(reader->fds, reader->fds + 1, (FRAME_FDS_MAX - 1) * sizeof(int));
+    reader->fds[FRAME_FDS_MAX - 1] = -1;
+    return fd;
+}
+
 int frame_reader_next(struct frame_reader *reader, const uint8_t **bytes, size_t *count, int wants_fd, int *passed_fd)
 {
     size_t left = reader->used_bytes - reader->taken_bytes;
@@ -154,12 +181,7 @@ int frame_reader_next(struct frame_reader *reader, const uint8_t **bytes, size_t
     }
     *bytes = head + 4;
     *count = length;
-    *passed_fd = -1;
-    if (wants_fd) {
-        *passed_fd = reader->fds[0];
-        memmove(reader->fds, reader->fds + 1, (FDS_MAX - 1) * sizeof(int));
-        reader->fds[FDS_MAX - 1] = -1;
-    }
+    *passed_fd = wants_fd ? frame_reader_take_fd(reader) : -1;
     reader->taken_bytes += 4 + (size_t)length;
     return 0;
 }

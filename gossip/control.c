@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sodium/crypto_generichash.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,30 +12,12 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "gossip/control_socket.h"
 #include "gossip/inflow.h"
 #include "gossip/message.h"
 
-/* MESSAGE_BYTES_MAX and what CURVE and ZMTP add. Without a limit one stranger's frame took 375 MB. */
-#define FRAME_BYTES_MAX ((int64_t)MESSAGE_BYTES_MAX + 1024)
 /* Of one connection without a whole message, many times the largest one. */
 #define SILENT_BYTES_MAX (4u << 20)
-#define HANDSHAKE_MS 2000
-/* A link on which something sent is not acknowledged for this long is dead (TCP_USER_TIMEOUT). libzmq's own heartbeats
- * are not used: see docs/dependencies.md. */
-#define UNACKNOWLEDGED_MS 3000
-/* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
- * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
- * So beyond KEEPALIVE_NEAR peers they are rare, and so are those of the side that only receives, to whom a dead
- * connection means no more than a descriptor. */
-#define KEEPALIVE_NEAR 64
-#define KEEPALIVE_NEAR_S 20
-#define KEEPALIVE_FAR_S 600
-#define KEEPALIVE_RECEIVER_S 300
-#define KEEPALIVE_PROBE_S 5
-#define KEEPALIVE_PROBES 3
-#define CONNECT_MS 1000
-#define RECONNECT_MS 100
-#define RECONNECT_MS_MAX 1000
 /* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
@@ -48,12 +28,7 @@
 #define SENDER_BYTES (CONTROL_QUEUE * OWN_BYTES)
 #define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
-#define HOST_BYTES 64
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
-
-#ifndef ZMQ_ZAP_ENFORCE_DOMAIN
-#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq_draft.h; stable builds of libzmq 4.3 take it but do not name it */
-#endif
 
 struct peer {
     void *socket; /* NULL: free slot */
@@ -119,210 +94,6 @@ static uint64_t clock_ms(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* ---- addresses --------------------------------------------------------------------------------------------------- */
-
-/* Splits at the last colon and takes the brackets off. */
-static bool address_split(const char *text, char host[HOST_BYTES], uint16_t *port)
-{
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL || colon == text) {
-        return false;
-    }
-    const char *begin = text;
-    size_t bytes = (size_t)(colon - text);
-    if (*begin == '[') {
-        if (bytes < 3 || begin[bytes - 1] != ']') {
-            return false;
-        }
-        begin++;
-        bytes -= 2;
-    } else if (memchr(begin, ':', bytes) != NULL) {
-        return false; /* IPv6 wants brackets: who knows which part is the port otherwise? */
-    }
-    if (bytes >= HOST_BYTES) {
-        return false;
-    }
-    uint32_t number = 0;
-    size_t digits = strlen(colon + 1);
-    for (const char *p = colon + 1; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9' || digits > 5) {
-            return false;
-        }
-        number = number * 10 + (uint32_t)(*p - '0');
-    }
-    if (digits == 0 || number > 65535) {
-        return false;
-    }
-    (void)bytes_copy_text_n(host, HOST_BYTES, begin, bytes);
-    *port = (uint16_t)number;
-    return true;
-}
-
-/* Numeric only: AI_NUMERICHOST keeps name servers out of it. */
-static int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *out_bytes)
-{
-    char host[HOST_BYTES], port_text[8];
-    uint16_t port;
-    if (!address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) { /* glibc takes "*" for any host */
-        return ERR_USAGE;
-    }
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
-    (void)snprintf(port_text, sizeof port_text, "%u", port);
-    if (getaddrinfo(host, port_text, &hints, &found) != 0) {
-        return ERR_USAGE;
-    }
-    memset(out, 0, sizeof *out);
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    *out_bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
-
-int control_address_check(const char *address)
-{
-    struct sockaddr_storage parsed;
-    socklen_t bytes;
-    return strlen(address) >= CONTROL_ADDRESS_BYTES ? ERR_USAGE : address_parse(address, &parsed, &bytes);
-}
-
-static int address_format(const struct addrinfo *found, char out[CONTROL_ADDRESS_BYTES])
-{
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-        return ERR_NOT_FOUND;
-    }
-    bool wide = found->ai_family == AF_INET6;
-    char text[NI_MAXHOST + NI_MAXSERV + 4];
-    (void)snprintf(text, sizeof text, "%s%s%s:%s", wide ? "[" : "", host, wide ? "]" : "", port);
-    return bytes_copy_text(out, CONTROL_ADDRESS_BYTES, text) ? 0 : ERR_NOT_FOUND;
-}
-
-int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256])
-{
-    char host[HOST_BYTES], port_text[8];
-    uint16_t port;
-    if (!address_split(text, host, &port) || port == 0) {
-        (void)snprintf(error, 256,
-                       "The address \"%.80s\" is not HOST:PORT; write for example 10.0.0.5:7410 or [fd00::5]:7410.",
-                       text);
-        return ERR_USAGE;
-    }
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
-    (void)snprintf(port_text, sizeof port_text, "%u", port);
-    int failure = getaddrinfo(host, port_text, &hints, &found);
-    if (failure != 0) {
-        (void)snprintf(error, 256, "The host of \"%.80s\" was not found: %.80s.", text, gai_strerror(failure));
-        return ERR_NOT_FOUND;
-    }
-    const struct addrinfo *chosen = found;
-    for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-        if (each->ai_family == AF_INET) { /* most labs' meshes are IPv4 throughout */
-            chosen = each;
-            break;
-        }
-    }
-    int result = address_format(chosen, out);
-    if (result != 0) {
-        (void)snprintf(error, 256, "The host of \"%.80s\" has no usable address.", text);
-    }
-    freeaddrinfo(found);
-    return result;
-}
-
-/* ---- sockets ----------------------------------------------------------------------------------------------------- */
-
-static bool set_int(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
-/* What the ROUTER and all DEALERs share. */
-static bool set_common(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32], int keepalive_s)
-{
-    int64_t frame_bytes_max = FRAME_BYTES_MAX;
-    return set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDHWM, CONTROL_QUEUE) &&
-           set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) && set_int(socket, ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE, 1) && set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, keepalive_s) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_S) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES) &&
-           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, curve_public, 32) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, curve_secret, 32) == 0;
-}
-
-/* No RCVHWM: the inbox bounds what waits, since libzmq aborts on a ping that it had read when the queue was full and the
- * connection broke (docs/dependencies.md).
- *
- * libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is
- * set. Builds that lack the option are safe too: such connections have no User-Id, and zap_identify refuses what they
- * say. */
-static bool set_router(void *socket, const struct keys *keys)
-{
-    static const char domain[] = ZAP_DOMAIN_CONTROL;
-    (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);
-    return set_common(socket, keys->curve_public, keys->curve_secret, KEEPALIVE_RECEIVER_S) &&
-           set_int(socket, ZMQ_CURVE_SERVER, 1) && set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
-           set_int(socket, ZMQ_BACKLOG, 256) && zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
-}
-
-/* Nothing is ever read from a DEALER: a peer that sends there anyway stops its own connection. */
-static bool set_dealer(void *socket, const char *address, const uint8_t server_public[32])
-{
-    char endpoint[CONTROL_ADDRESS_BYTES + 8];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    return set_int(socket, ZMQ_RCVHWM, 1) && set_int(socket, ZMQ_IPV6, address[0] == '[') &&
-           set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
-           set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
-           set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server_public, 32) == 0 && zmq_connect(socket, endpoint) == 0;
-}
-
-static void *dealer_open(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
-                         const char *address, const uint8_t server_public[32], int keepalive_s)
-{
-    void *socket = zmq_socket(context, ZMQ_DEALER);
-    if (socket != NULL &&
-        !(set_common(socket, curve_public, curve_secret, keepalive_s) && set_dealer(socket, address, server_public))) {
-        (void)set_int(socket, ZMQ_LINGER, 0);
-        (void)zmq_close(socket);
-        return NULL;
-    }
-    return socket;
-}
-
-/* "*" is both families where the machine has IPv6, else IPv4. */
-static int router_bind(void *socket, const char *listen)
-{
-    char host[HOST_BYTES], endpoint[HOST_BYTES + 24];
-    uint16_t port;
-    if (!address_split(listen, host, &port)) {
-        return ERR_USAGE;
-    }
-    bool any = strcmp(host, "*") == 0;
-    bool wide = strchr(host, ':') != NULL;
-    if (!any) {
-        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *found;
-        if (getaddrinfo(host, NULL, &hints, &found) != 0) {
-            return ERR_USAGE;
-        }
-        freeaddrinfo(found);
-    }
-    char port_text[8] = "*";
-    if (port != 0) {
-        (void)snprintf(port_text, sizeof port_text, "%u", port);
-    }
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s%s%s:%s", wide ? "[" : "", host, wide ? "]" : "", port_text);
-    if ((any || wide) && set_int(socket, ZMQ_IPV6, 1) && zmq_bind(socket, endpoint) == 0) {
-        return 0;
-    }
-    if (wide || (any && zmq_errno() == EADDRINUSE) || !set_int(socket, ZMQ_IPV6, 0) ||
-        zmq_bind(socket, endpoint) != 0) {
-        return zmq_errno() == EADDRINUSE ? ERR_EXISTS : ERR_IO;
-    }
-    return 0;
 }
 
 /* ---- inbox ------------------------------------------------------------------------------------------------------- */
@@ -447,7 +218,9 @@ static void *monitor_open(void *context, void *router)
         return NULL;
     }
     void *monitor = zmq_socket(context, ZMQ_PAIR);
-    if (monitor != NULL && (!set_int(monitor, ZMQ_LINGER, 0) || zmq_connect(monitor, endpoint) != 0)) {
+    int linger_ms = 0;
+    if (monitor != NULL && (zmq_setsockopt(monitor, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
+                            zmq_connect(monitor, endpoint) != 0)) {
         (void)zmq_close(monitor);
         return NULL;
     }
@@ -470,14 +243,14 @@ static int port_read(struct control *control)
 static int control_start(struct control *control, const struct control_options *options)
 {
     control->router = zmq_socket(options->context, ZMQ_ROUTER);
-    if (control->router == NULL || !set_router(control->router, options->keys)) {
+    if (control->router == NULL || !control_socket_set_router(control->router, options->keys)) {
         return ERR_IO;
     }
     control->monitor = monitor_open(options->context, control->router);
     if (control->monitor == NULL) {
         return ERR_IO;
     }
-    int result = router_bind(control->router, options->listen);
+    int result = control_socket_bind(control->router, options->listen);
     result = result != 0 ? result : port_read(control);
     control->inflow = (struct inflow){.port = control->port, .bytes_max = SILENT_BYTES_MAX};
     return result;
@@ -710,8 +483,9 @@ static struct peer *peer_slot(struct control *control, node_id node)
 
 static void *peer_open(struct control *control, const char *address, const uint8_t curve_public[32])
 {
-    int keepalive_s = control->peer_count < KEEPALIVE_NEAR ? KEEPALIVE_NEAR_S : KEEPALIVE_FAR_S;
-    return dealer_open(control->context, control->curve_public, control->curve_secret, address, curve_public, keepalive_s);
+    int keepalive_s = control->peer_count < CONTROL_KEEPALIVE_NEAR ? CONTROL_KEEPALIVE_NEAR_S : CONTROL_KEEPALIVE_FAR_S;
+    return control_socket_dealer(control->context, control->curve_public, control->curve_secret, address, curve_public,
+                                 keepalive_s);
 }
 
 static void peer_renew(struct control *control, struct peer *peer)
@@ -852,7 +626,7 @@ int control_check_link(struct control *control, node_id node, const char *addres
 {
     struct sockaddr_storage to;
     socklen_t to_bytes;
-    if (address_parse(address, &to, &to_bytes) != 0) {
+    if (control_address_parse(address, &to, &to_bytes) != 0) {
         return ERR_USAGE;
     }
     struct check *check = NULL;
@@ -895,140 +669,4 @@ void control_statistics(struct control *control, struct control_statistics *out)
     *out = control->statistics;
     out->refused = zap.refused;
     out->cut = zap.cut + control->silenced;
-}
-
-/* ---- joining ----------------------------------------------------------------------------------------------------- */
-
-#define JOIN_DOORS_MAX (TOKEN_MEMBERS_MAX * TOKEN_ADDRESSES_MAX)
-#define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well */
-
-/* A member's address: waits to be connected, then to be answered. */
-struct door {
-    void *socket;
-    const char *address;
-    bool asked;
-};
-
-struct joining {
-    struct door doors[JOIN_DOORS_MAX];
-    size_t count;
-    uint8_t request[JOIN_REQUEST_BYTES_MAX];
-    size_t request_bytes;
-};
-
-static void joining_close(struct joining *joining)
-{
-    for (size_t i = 0; i < joining->count; i++) {
-        (void)zmq_close(joining->doors[i].socket);
-    }
-}
-
-static void joining_open(struct joining *joining, void *context, const struct token *token,
-                         const uint8_t invite_key[32])
-{
-    for (uint32_t m = 0; m < token->member_count; m++) {
-        const struct token_member *member = &token->members[m];
-        uint8_t server[32];
-        for (uint32_t a = 0; a < member->address_count && keys_curve_of(member->sign_public, server) == 0; a++) {
-            const char *address = member->addresses[a];
-            void *socket = control_address_check(address) != 0
-                               ? NULL
-                               : dealer_open(context, invite_key, token->secret, address, server, KEEPALIVE_NEAR_S);
-            if (socket != NULL) {
-                joining->doors[joining->count++] = (struct door){.socket = socket, .address = address};
-            }
-        }
-    }
-}
-
-static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256])
-{
-    int count = zmq_recv(door->socket, buffer, capacity, ZMQ_DONTWAIT);
-    if (count < 0) {
-        return ERR_AGAIN;
-    }
-    struct join_answer decoded;
-    if ((size_t)count > capacity || join_answer_decode(buffer, (size_t)count, &decoded) != 0) {
-        (void)snprintf(error, 256,
-                       "The member at %s answered something that this version of shoal does not understand; use the "
-                       "version that it runs.",
-                       door->address);
-        return ERR_MALFORMED;
-    }
-    if (decoded.code != 0) {
-        (void)snprintf(error, 256, "The member at %s refused: %.160s", door->address, decoded.text);
-        return ERR_REFUSED;
-    }
-    *answer = decoded;
-    return 0;
-}
-
-/* One round: reads answers, asks at one more open door if `ask`. */
-static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, uint8_t *buffer, size_t capacity,
-                        struct join_answer *answer, char error[256])
-{
-    zmq_pollitem_t items[JOIN_DOORS_MAX];
-    for (size_t i = 0; i < joining->count; i++) {
-        short events = joining->doors[i].asked ? ZMQ_POLLIN : *ask ? ZMQ_POLLOUT : 0;
-        items[i] = (zmq_pollitem_t){.socket = joining->doors[i].socket, .events = events};
-    }
-    if (zmq_poll(items, (int)joining->count, (long)wait_ms) < 0) {
-        return zmq_errno() == EINTR ? ERR_AGAIN : ERR_IO;
-    }
-    for (size_t i = 0; i < joining->count; i++) {
-        struct door *door = &joining->doors[i];
-        if ((items[i].revents & ZMQ_POLLIN) != 0) {
-            int result = door_read(door, buffer, capacity, answer, error);
-            if (result != ERR_AGAIN) {
-                return result;
-            }
-        }
-        if ((items[i].revents & ZMQ_POLLOUT) != 0 && *ask && !door->asked) {
-            door->asked = zmq_send(door->socket, joining->request, joining->request_bytes, ZMQ_DONTWAIT) >= 0;
-            *ask = !door->asked;
-        }
-    }
-    return ERR_AGAIN;
-}
-
-int control_join(void *context, const struct token *token, const struct keys *keys, const char *name,
-                 uint64_t timeout_ms, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256])
-{
-    CHECK(capacity >= MESSAGE_BYTES_MAX);
-    uint8_t invite_key[32];
-    token_invite_key(token, invite_key);
-    struct joining joining = {0};
-    joining.request_bytes = join_request_encode(keys, token->mesh, invite_key, name, joining.request);
-    joining_open(&joining, context, token, invite_key);
-    if (joining.count == 0) {
-        (void)snprintf(error, 256,
-                       "The token names no address that could be tried; ask for a new one with shoal invite.");
-        return ERR_MALFORMED;
-    }
-    uint64_t now_ms = clock_ms(), end_ms = now_ms + timeout_ms, next_ask_ms = now_ms;
-    bool asked_once = false;
-    int result = ERR_AGAIN;
-    while (result == ERR_AGAIN && now_ms < end_ms) {
-        bool may_ask = now_ms >= next_ask_ms, ask = may_ask;
-        uint64_t wait_ms = end_ms - now_ms < 250 ? end_ms - now_ms : 250;
-        result = joining_step(&joining, &ask, wait_ms, buffer, capacity, answer, error);
-        now_ms = clock_ms();
-        if (may_ask && !ask) {
-            asked_once = true;
-            next_ask_ms = now_ms + JOIN_PATIENCE_MS;
-        }
-    }
-    if (result == ERR_AGAIN) {
-        result = ERR_TIMEOUT;
-        (void)snprintf(error, 256,
-                       asked_once ? "No member answered the request to join within %llu s; try again, or ask for a "
-                                    "new token."
-                                  : "No member let us in within %llu s: none of the %zu addresses in the token "
-                                    "can be reached from here, or the token was revoked.",
-                       (unsigned long long)(timeout_ms / 1000), joining.count);
-    } else if (result == ERR_IO) {
-        (void)snprintf(error, 256, "Waiting for members failed: %.100s.", zmq_strerror(zmq_errno()));
-    }
-    joining_close(&joining);
-    return result;
 }

@@ -2,7 +2,7 @@
 #define GOSSIP_CONTROL_H
 /* The control sockets of a node: one ROUTER that peers connect to and one DEALER per peer that this node connects with,
  * all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq, not a thread: the one
- * protocol thread uses it, and every call but control_address_resolve and control_join returns at once.
+ * protocol thread uses it, and every call returns at once.
  *
  * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
  * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order. What has
@@ -18,8 +18,7 @@
  * many frames over only when it is whole, and nothing from a connection whose routing id another one has: gossip/inflow.h
  * shuts those. Only who has an admitted key, be it an invite, can do any of this.
  *
- * Times are CLOCK_BOOTTIME in ms. Addresses are numeric HOST:PORT, IPv6 in brackets ("[::1]:7410"); names are resolved
- * once, at configuration time, by control_address_resolve, because a name server must not stall the mesh. */
+ * Times are CLOCK_BOOTTIME in ms. Addresses are numeric (control_address.h); how a new node is let in is in control_join.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,11 +26,11 @@
 #include <zmq.h>
 
 #include "base/id.h"
+#include "gossip/control_address.h"
 #include "gossip/keys.h"
 #include "gossip/token.h"
 #include "gossip/zap.h"
 
-#define CONTROL_ADDRESS_BYTES 64
 #define CONTROL_PEERS_MAX 1024
 #define CONTROL_QUEUE 64
 #define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
@@ -130,19 +129,5 @@ struct control_statistics {
 };
 
 void control_statistics(struct control *control, struct control_statistics *out);
-
-/* ---- addresses, joining ------------------------------------------------------------------------------------------ */
-
-/* 0, or ERR_USAGE unless it is numeric HOST:PORT with a port above 0. */
-int control_address_check(const char *address);
-
-/* Makes a numeric address of HOST:PORT. Blocks on name servers. ERR_USAGE, ERR_NOT_FOUND. */
-int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256]);
-
-/* The joiner's side: asks the members that the token names, one after the other, to vouch for `keys`, and waits for an
- * answer with code 0; `*answer` points into `buffer` of at least MESSAGE_BYTES_MAX bytes. Blocks for at most
- * `timeout_ms`. Needs no control. ERR_REFUSED (a member said no; its sentence), ERR_TIMEOUT, ERR_MALFORMED, ERR_IO. */
-int control_join(void *context, const struct token *token, const struct keys *keys, const char *name,
-                 uint64_t timeout_ms, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256]);
 
 #endif

@@ -219,6 +219,12 @@ void election_answer(struct election *election, uint64_t now_ms, bool hears)
     }
 }
 
+void election_lost(struct election *election)
+{
+    election->claiming = false;
+    follow(election);
+}
+
 void election_led(struct election *election, struct election_claim claimed)
 {
     if (election->claiming && election->claiming_term == claimed.term) {

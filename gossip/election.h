@@ -89,6 +89,10 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
 /* An answer to our INCUMBENT_ASK. Answers that come when we ask no more are ignored. */
 void election_answer(struct election *election, uint64_t now_ms, bool hears);
 
+/* Our claim, on disk or on its way, is no more: an earlier life's took its place. We lead no longer, and election_step claims
+ * anew as a restarted coordinator does. */
+void election_lost(struct election *election);
+
 /* Our claim is on disk: we lead, unless a higher claim was seen meanwhile (look at `state`). */
 void election_led(struct election *election, struct election_claim claim);
 

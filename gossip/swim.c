@@ -13,7 +13,8 @@
  * each one that hears of it, so that all know within a few round trips.
  *
  * The dead and the unknown are pinged in turn for ever, or a healed partition would never be noticed; and pings carry
- * one by one what we believe of the dead and the left, so that differing views meet.
+ * one by one what we believe of the dead and the left, so that differing views meet. Who left is pinged too, less often:
+ * it may have come back beyond a partition, and have been told there that we left.
  *
  * Known weakness: a member may lie about others (it can accuse anyone, and waste 2^48 incarnations with one rumour; the
  * accused then refutes with a still higher one). Peers are authenticated members of one lab. */
@@ -30,6 +31,7 @@
 #define FIRST_CAPACITY 8u
 #define HEALTH_MAX 2u
 #define ANNOUNCEMENTS 3u
+#define REVISITS_PER_LEFT 8u /* one visit in so many is to somebody who left */
 #define WALK_MAX 64u /* the longest walk in search of a suitable member */
 #define INCARNATION_JUMP_MAX ((uint64_t)1 << 48)
 _Static_assert(SWIM_MEMBERS_MAX < SELF, "indices fit");
@@ -878,19 +880,34 @@ static void tick_urgent(struct swim *self, struct swim_effects *out)
     self->urgent_ms = self->now_ms + burst_gap_ms(self);
 }
 
-static void tick_revisit(struct swim *self, struct swim_effects *out)
+/* Of the absent who left, or of the others, the one whose last visit is the longest ago: so each has its turn in every
+ * round, whoever comes and goes meanwhile. */
+static uint16_t revisit_next(const struct swim *self, bool left)
 {
     const struct swim_list *absent = &self->lists[ABSENT];
+    uint16_t next = NONE;
+    for (uint32_t i = 0; i < absent->count; i++) {
+        const struct swim_member *member = &self->members[absent->items[i]];
+        if ((member->state == SWIM_LEFT) == left &&
+            (next == NONE || member->visited_ms < self->members[next].visited_ms)) {
+            next = absent->items[i];
+        }
+    }
+    return next;
+}
+
+static void tick_revisit(struct swim *self, struct swim_effects *out)
+{
     if (self->now_ms < self->revisit_ms) {
         return;
     }
     self->revisit_ms = self->now_ms + revisit_gap_ms(self);
-    for (uint32_t i = 0; i < absent->count && i < WALK_MAX; i++) {
-        uint16_t index = absent->items[self->absent_cursor++ % absent->count];
-        if (self->members[index].state != SWIM_LEFT) {
-            send_message(self, index, SWIM_PING, next_sequence(self), NONE, false, out);
-            return;
-        }
+    self->visits++;
+    uint16_t index = self->visits % REVISITS_PER_LEFT == 0 ? revisit_next(self, true) : NONE;
+    index = index == NONE ? revisit_next(self, false) : index;
+    if (index != NONE) {
+        self->members[index].visited_ms = self->now_ms;
+        send_message(self, index, SWIM_PING, next_sequence(self), NONE, false, out);
     }
 }
 
@@ -954,6 +971,7 @@ static void shift(struct swim *self, uint64_t gap_ms, uint64_t limit_ms)
         struct swim_member *member = &self->members[self->order[i]];
         shift_time(&member->heard_ms, gap_ms, limit_ms);
         shift_time(&member->pinged_ms, gap_ms, limit_ms);
+        shift_time(&member->visited_ms, gap_ms, limit_ms);
         shift_time(&member->suspected_ms, gap_ms, limit_ms);
         shift_time(&member->verify_ms, gap_ms, limit_ms);
         shift_time(&member->verify_since_ms, gap_ms, limit_ms);

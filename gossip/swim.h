@@ -82,7 +82,7 @@ struct swim_effect {
 };
 
 /* The largest call is a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects, one
- * probe, one visit to the dead, one burst. A receive makes at most one change for the sender and one per rumour, and
+ * probe, one visit to the absent, one burst. A receive makes at most one change for the sender and one per rumour, and
  * one SEND. */
 #define SWIM_EFFECTS_MAX \
     (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + SWIM_BURST_MAX)
@@ -111,6 +111,7 @@ struct swim_member {
     uint64_t incarnation;
     uint64_t heard_ms;     /* 0: never */
     uint64_t pinged_ms;    /* last urgent ping; 0: never */
+    uint64_t visited_ms;   /* last ping to it as one of the absent; 0: never */
     uint64_t suspected_ms; /* SUSPECT: since when, here */
     uint64_t verify_ms;    /* SUSPECT and verifying: next ping */
     uint64_t verify_since_ms;
@@ -160,7 +161,7 @@ struct swim {
     uint16_t *free_slots;
     uint16_t free_count;
     struct swim_list lists[4];
-    uint16_t probe_cursor, absent_cursor, filler_cursor;
+    uint16_t probe_cursor, filler_cursor;
 
     uint32_t sequence;
     bool probing, probe_acked, probe_helped;
@@ -171,6 +172,7 @@ struct swim {
     uint8_t health; /* Lifeguard's local health: 0 is good */
 
     uint64_t urgent_ms, revisit_ms, burst_ms, burst_last_ms;
+    uint32_t visits; /* to the absent */
     bool burst_wanted;
     uint8_t announce_left; /* bursts that only say our own incarnation */
     struct swim_queue_entry queue[SWIM_QUEUE_MAX];

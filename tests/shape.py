@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "store": {"base"},
     "train": {"base"},
     "node/core": {"base", "gossip", "train"},
+    "node/config": {"base", "node/core"},
     "node/keep": {"base"},
     "node/slots": {"base", "node/core"},
     "node/bulk": {"base", "gossip", "store"},

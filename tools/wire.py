@@ -33,9 +33,12 @@ class Wire:
         self.count = len(nodes)
         self.loss = {}  # (from, to) -> percent of the packets that are lost on this way
         probe = subprocess.run(["ip", "netns", "add", self.hub], capture_output=True, text=True)
+        if probe.returncode == 0:
+            self.names.append(self.hub)
+            probe = subprocess.run(["ip", "netns", "exec", self.hub, "true"], capture_output=True, text=True)
         if probe.returncode != 0:
-            raise NoNamespaces(f"network namespaces cannot be made here: {probe.stderr.strip()}")
-        self.names.append(self.hub)
+            self.end()
+            raise NoNamespaces(f"network namespaces cannot be made or entered here: {probe.stderr.strip()}")
         try:
             self._lay(nodes)
         except Exception:

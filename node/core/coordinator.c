@@ -100,7 +100,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     struct core_coordination *coordination = core_find_coordination(core, experiment);
     struct view_experiment *row = view_find_experiment(&core->view, experiment);
     struct election_claim claim = {term, core->options.self};
-    if (coordination == NULL || row == NULL || !coordination->claiming) {
+    if (coordination == NULL || row == NULL || !coordination->claiming || coordination->election.claiming_term != term) {
         return;
     }
     coordination->claiming = false;
@@ -115,11 +115,33 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     row->changed = true;
 }
 
+static bool leads(const struct core_coordination *coordination)
+{
+    return coordination->election.state == ELECTION_LEADING;
+}
+
+/* Somebody has kept what an earlier life of ours said under a larger boot, since our disk is an old one: it took the place of
+ * our claim, so that our records do not say any more that we lead. */
+static bool claim_is_replaced(const struct node_core *core, const struct core_coordination *coordination,
+                              const struct view_claim *claim)
+{
+    uint64_t term = leads(coordination) ? coordination->election.highest.term : coordination->election.claiming_term;
+    return (leads(coordination) || coordination->claiming) && node_id_equal(claim->writer, core->options.self) &&
+           claim->fact.term < term;
+}
+
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
     struct lamport_top top = view_claim_top(experiment, NULL);
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        if (claim_is_replaced(core, coordination, claim)) {
+            MARK(claim_replaced_by_an_earlier_one);
+            TRACE(&core->options.trace, "an earlier claim to %s has come back: claims it anew", name_of(experiment));
+            coordination->claiming = false;
+            drop_gangs(core, coordination);
+            election_lost(&coordination->election);
+        }
         /* What another's claim bore out stays so here, although its record may be gone. */
         bool is_next = !node_id_equal(coordination->election.highest.node, claim->writer) &&
                        lamport_follows(coordination->election.highest.term, claim->fact.term);
@@ -161,11 +183,6 @@ static void answer_ask(struct node_core *core, node_id from, const struct messag
     core_send(core, from, &message);
 }
 
-static bool leads(const struct core_coordination *coordination)
-{
-    return coordination->election.state == ELECTION_LEADING;
-}
-
 /* ---- attempts that live --------------------------------------------------------------------------------------------------- */
 
 static struct core_watch *watch_row(struct node_core *core, struct core_coordination *coordination,
@@ -179,6 +196,7 @@ static struct core_watch *watch_row(struct node_core *core, struct core_coordina
     struct core_watch *watch = arena_take(&core->arena, sizeof *watch);
     if (watch != NULL) {
         watch->attempt = *attempt;
+        watch->since_ms = core->now_ms;
         watch->next = coordination->watches;
         coordination->watches = watch;
     }
@@ -199,6 +217,23 @@ static void drop_watches(struct node_core *core, struct core_coordination *coord
     }
 }
 
+/* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only of
+ * what this coordinator has started itself. */
+static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    if (coordination == NULL || election_claim_compare(maker, coordination->election.highest) != 0) {
+        return 0;
+    }
+    for (const struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
+        if (attempt_id_equal(&watch->attempt, attempt)) {
+            return (core->now_ms - watch->since_ms) / 1000;
+        }
+    }
+    return 0;
+}
+
 static void put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                         const char *why)
 {
@@ -211,7 +246,7 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
         fact.step = worker.step;
         fact.metrics = worker.metrics;
         fact.metrics_bytes = worker.metrics_bytes;
-        fact.duration_s = worker.started_s > 0 && core->wall_s > worker.started_s ? core->wall_s - worker.started_s : 0;
+        fact.duration_s = duration_s(core, &attempt->id);
     }
     uint8_t bytes[FACT_METRICS_BYTES_MAX + 256];
     struct pack_writer writer;
@@ -227,7 +262,7 @@ static void put_verdict(struct node_core *core, const struct view_attempt *attem
     }
 }
 
-/* 2 x the median duration of the experiment's completed trials, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
+/* 2 x the median duration of the experiment's completed trials, where it is known, in ms; at least CORE_PATIENCE_MS (DESIGN 7). */
 static uint64_t patience_ms(const struct node_core *core, const struct view_experiment *experiment)
 {
     uint64_t durations[64];
@@ -238,7 +273,7 @@ static uint64_t patience_ms(const struct node_core *core, const struct view_expe
         const struct records_entry *entry =
             done != NULL ? records_find(&core->records, view_attempt_verdict(done)->ident) : NULL;
         struct fact_verdict fact;
-        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0) {
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 || fact.duration_s == 0) {
             continue;
         }
         uint32_t at = count++;

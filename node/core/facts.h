@@ -166,7 +166,7 @@ struct fact_verdict {
     uint64_t step;
     const uint8_t *metrics; /* of rank 0 at the end; borrowed */
     uint32_t metrics_bytes;
-    uint64_t duration_s;    /* wall time from the start of rank 0; 0: it never ran */
+    uint64_t duration_s;    /* from its assignment on; 0: it never ran, or another coordinator has started it */
     char why[128];          /* one sentence */
 };
 

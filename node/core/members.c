@@ -406,12 +406,13 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
         bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
                          other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
-        /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already. */
+        /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already, or once
+         * more. */
         bool is_suspect = other->state == SWIM_SUSPECT;
         bool alive_then = other->state == SWIM_ALIVE || is_suspect || died_near ||
                           (is_dead && other->died_ms > peer->died_ms);
         before += alive_then;
-        together += died_near ? other->fell_silent : is_suspect && other->refused_since_ms == 0;
+        together += (died_near && other->fell_silent) || (is_suspect && other->refused_since_ms == 0);
     }
     if (together * 2 < before || BUG(no_patience, "what may run beyond a cut is waited for")) {
         return true;

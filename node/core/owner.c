@@ -164,6 +164,15 @@ static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason r
     perform_changes(core, &changes);
 }
 
+/* Reservations are volatile: there is nothing to say. */
+static void reservation_return(struct node_core *core, uint32_t slot)
+{
+    const attempt_id reserved = core->lease.slots[slot].attempt;
+    struct lease_changes changes = {0};
+    lease_release(&core->lease, &reserved, &changes);
+    perform_changes(core, &changes);
+}
+
 /* ---- coordinators ask --------------------------------------------------------------------------------------------------- */
 
 static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
@@ -208,6 +217,18 @@ static bool is_borne_out(const struct node_core *core, experiment_id id, struct 
     return lamport_follows(others.first, claim.term);
 }
 
+/* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
+static void return_overruled(struct node_core *core, experiment_id experiment)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct lease_slot *lease = &core->lease.slots[slot];
+        if (lease->state == LEASE_RESERVED && experiment_id_equal(lease->attempt.experiment, experiment)) {
+            MARK(reservation_overruled);
+            reservation_return(core, slot);
+        }
+    }
+}
+
 /* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
 static bool obey(struct node_core *core, node_id from, const struct message *message)
 {
@@ -233,8 +254,14 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
         answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
         return false;
     }
-    return order == 0 || (fence_is_affordable(core, attempt->experiment) &&
-                          core_fence_put(core, attempt->experiment, claim) == 0);
+    if (order == 0) {
+        return true;
+    }
+    if (!fence_is_affordable(core, attempt->experiment) || core_fence_put(core, attempt->experiment, claim) != 0) {
+        return false;
+    }
+    return_overruled(core, attempt->experiment);
+    return true;
 }
 
 static void confirm(struct node_core *core, node_id from, const struct message *message)
@@ -705,10 +732,7 @@ void core_owner_restate(struct node_core *core)
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }
         if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
-            const attempt_id reserved = core->lease.slots[slot].attempt;
-            struct lease_changes changes = {0};
-            lease_release(&core->lease, &reserved, &changes);
-            perform_changes(core, &changes);
+            reservation_return(core, slot);
         }
         put_slot(core, slot);
     }
@@ -845,14 +869,12 @@ void core_owner_end_deleted(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         const struct core_worker *worker = &core->workers[slot];
-        const attempt_id reserved = core->lease.slots[slot].attempt;
+        const struct lease_slot *lease = &core->lease.slots[slot];
         bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
         if (runs && core_is_deleted(core, worker->attempt.experiment)) {
             worker_end(core, slot, FACT_STOPPED);
-        } else if (core->lease.slots[slot].state == LEASE_RESERVED && core_is_deleted(core, reserved.experiment)) {
-            struct lease_changes changes = {0};
-            lease_release(&core->lease, &reserved, &changes);
-            perform_changes(core, &changes);
+        } else if (lease->state == LEASE_RESERVED && core_is_deleted(core, lease->attempt.experiment)) {
+            reservation_return(core, slot);
         }
     }
 }

@@ -203,6 +203,7 @@ struct core_gang {
 struct core_watch {
     struct core_watch *next;
     attempt_id attempt;
+    uint64_t since_ms;
     uint64_t failed_ms;  /* 0: no rank has failed */
     uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */

@@ -4,12 +4,20 @@
  * sockets and the local socket; what may take long is done by jobs in three threads of their own (disk of records, files and
  * processes, chunks), by the bulk thread and by the edge thread.
  *
- *   daemon.c       start, the loop, effects, stop
+ *   run.c          start and stop
+ *   daemon.c       the loop, effects, what comes from the control sockets and from bulk
+ *   hints.c        where absent members may be
  *   persist.c      records and fences on their way to the disk, in the order of tickets
- *   runs.c         the workers of this node: directories, shoal-keep, logs, metrics
- *   local.c        the local socket: frames, requests, streams
- *   query.c        requests that read: documents, series, checkpoints
+ *   runs.c         the workers of this node: directories, shoal-keep, logs
+ *   environment.c  what their programs find in the environment
+ *   series.c       where metric points and logs live, and what workers report
+ *   local.c        the local socket: connections, requests, replies
+ *   local_change.c requests that change something; local_submit.c: the one that brings an experiment
+ *   local_worker.c requests of the workers
+ *   query.c        requests that read: documents; query_series.c, query_checkpoint.c: what may have to be fetched
  *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
+ *   collect.c      what of the store nobody wants any more
+ *   scrub.c        reads every chunk again, and mends
  *   busy.c         whether programs outside Shoal use the GPUs
  */
 
@@ -202,11 +210,26 @@ void daemon_event(struct daemon *daemon, struct node_event *event);
 /* One line for `shoal events` and the log. */
 void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What the core traces is a line, too. */
+void daemon_trace(void *context, const char *text);
+
+/* Until a signal or a user's `leave`. */
+void daemon_loop(struct daemon *daemon, int signal_fd);
+
+/* hints.c */
+void daemon_hints_remembered(struct daemon *daemon);
+void daemon_hints_tick(struct daemon *daemon);
+void daemon_hints_beacon(struct daemon *daemon);
+
 /* persist.c */
 int daemon_persist_load(struct daemon *daemon, char error[256]);
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
 void daemon_persist_flush(struct daemon *daemon);
+
+/* One value of the table STATE_META, at once. As state_get and state_put_batch. */
+int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count);
+int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count);
 
 /* runs.c */
 void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect);
@@ -215,22 +238,30 @@ void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers t
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
-void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
-                        struct pack_reader metrics);
-
-/* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
-uint32_t daemon_runs_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
-void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
 
 /* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
 #define DAEMON_LIKELY_MAX 16
 uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
                             node_id out[DAEMON_LIKELY_MAX]);
 
+/* series.c */
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
+
 /* Living nodes in the order in which they should hold a trial's series and code, self included. */
 uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
+
+/* One entry, here and on the node that should hold a copy. */
+void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
+                          const uint8_t *bytes, size_t count);
+
+/* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
+uint32_t daemon_series_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
+
+/* What a worker says of itself: how far it is; a map of names to numbers, which also becomes a metric point. */
+void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
+void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+                          struct pack_reader metrics);
 
 /* local.c */
 int daemon_local_open(struct daemon *daemon, char error[256]);
@@ -238,11 +269,15 @@ void daemon_local_close(struct daemon *daemon);
 uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
 void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
 void daemon_local_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
+
+/* local_change.c */
 void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect);
+
+/* local_worker.c */
 void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
-void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 
 /* daemon.c */
@@ -250,7 +285,7 @@ void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 void daemon_tell_bulk(struct daemon *daemon);
 void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 
-/* query.c */
+/* query_checkpoint.c, query_series.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
 
@@ -261,13 +296,13 @@ void daemon_busy_close(struct daemon *daemon); /* when no job runs any more */
 /* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
-/* daemon_collect.c */
+/* collect.c */
 void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
 void daemon_collect_close(struct daemon *daemon);
 
-/* daemon_scrub.c */
+/* scrub.c */
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash); /* it was dropped here */
 void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);

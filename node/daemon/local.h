@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_LOCAL_H
 #define NODE_DAEMON_LOCAL_H
-/* The inside of the local socket, shared by local.c (frames, workers, requests that change) and query.c
- * (requests that read). */
+/* The inside of the local socket: connections, requests as they come, replies. What is asked is taken by local_change.h and
+ * local_submit.h (requests that change), query.h (requests that read) and local_worker.h. */
 
 #include "node/daemon/run.h"
 
@@ -12,8 +12,8 @@
 struct client_frame {
     struct client_frame *next;
     int fd; /* rides along; -1: none */
-    size_t sent, count;
-    uint8_t bytes[]; /* length prefix included */
+    size_t sent, count; /* what is sent counts the frame's head, too */
+    uint8_t bytes[];
 };
 
 enum stream_kind { STREAM_NONE, STREAM_WAIT, STREAM_WATCH, STREAM_EVENTS };
@@ -51,7 +51,17 @@ struct local_request {
     int fd; /* the handler takes it by setting -1 */
 };
 
+/* NULL if it is gone or about to go. */
 struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial);
+
+/* Codes of replies: what the command line exits with. */
+#define EXIT_REFUSED 1
+#define EXIT_USAGE 2
+#define EXIT_NOT_FOUND 4
+
+/* One frame for the client, behind those that wait already; `fd` (-1: none) is taken. A client that does not read is marked
+ * broken, and closed by the next daemon_local_process. */
+void local_queue(struct daemon_client *client, const uint8_t *bytes, size_t count, int fd);
 
 /* Replies. `extra` pairs follow that the caller packs between begin and end. Frames hold FRAME_BYTES_MAX. */
 struct local_reply {
@@ -60,21 +70,13 @@ struct local_reply {
 };
 bool local_reply_begin(struct local_reply *reply, uint64_t id, bool end, uint32_t extra_pairs);
 void local_reply_send(struct daemon *daemon, struct daemon_client *client, struct local_reply *reply, int fd);
+void local_reply_empty(struct daemon *daemon, struct daemon_client *client, uint64_t id); /* nothing if the id is 0 */
 void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint64_t id, int exit_code, const char *format,
                        ...) __attribute__((format(printf, 5, 6)));
 
 /* Arguments: false (and an error reply of code 2) if missing or of another form. */
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out);
+bool local_argument_any_experiment(struct daemon *daemon, const struct local_request *request, experiment_id *out);
 bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out);
-
-/* True if the operation is one that reads. */
-bool query_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes);
-
-/* Answers worker_load with the run's checkpoint; what of it is damaged or gone here is brought again first. */
-void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run);
-void query_tick(struct daemon *daemon, uint64_t now_ms);
-
-/* verify.c: answers once every holder of every checkpoint of the trial, which has one, was asked. */
-void query_verify(struct daemon *daemon, struct local_request *request, const struct view_trial *trial);
 
 #endif

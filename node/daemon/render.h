@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_RENDER_H
 #define NODE_DAEMON_RENDER_H
-/* What users see: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command line").
- * Pure functions; nothing is changed, no clock is read.
+/* What users see: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command line"); here
+ * the mesh and its nodes, in render_experiment.h what they work on. Pure functions; nothing is changed, no clock is read.
  *
  * Each function writes RENDER_..._PAIRS pairs of a map that the caller has opened, so that he can add `id`, `ok`, `end`
  * and `more` beside them:
@@ -59,43 +59,17 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
 #define RENDER_SLOTS_PAIRS 1
 bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
 
-/* `experiments`: by id. Those of which only parts have come so far are not there yet. */
-#define RENDER_LS_PAIRS 1
-bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
-
-/* `experiment`, a map; its list is that of its trials. The caller has found it: it exists and is `known`. */
-#define RENDER_SHOW_PAIRS 1
-bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
-                 struct pack_writer *writer);
-
-/* `state trials best`, for wait. The experiment is known. */
-#define RENDER_STATE_PAIRS 3
-void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
-                             struct pack_writer *writer);
-
-/* `checkpoints`: by (trial, newest first). `trial` limits it to one trial; RENDER_ALL_TRIALS does not. */
-#define RENDER_CHECKPOINTS_PAIRS 1
-#define RENDER_ALL_TRIALS UINT32_MAX
-bool render_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
-                        uint32_t *from, struct pack_writer *writer);
-
-/* One row of checkpoints as one value, a map; `states` (one text per holder, or NULL) is what a verification found. */
-void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
-                       const char *const *states, struct pack_writer *writer);
-
 /* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it. Never heard of is dead. */
 const char *render_node_state(const struct node_core *core, node_id node);
 
 /* The name of a node, or "?" for one that is on no roster. Valid until the core's next step. */
 const char *render_node_name(const struct node_core *core, node_id node);
 
+/* Alive or suspect, and not on its way out. */
+bool render_node_lives(const struct node_core *core, const struct view_member *member);
+
 /* How many nodes of the roster are alive (or suspect), this one included; how many of those are drained. */
 uint32_t render_nodes_alive(const struct node_core *core);
 uint32_t render_nodes_drained(const struct node_core *core);
-
-/* The node that coordinates the experiment now, and its term: the highest claim, if it was not given up and its node
- * lives. False if there is none; `*term` is then the highest term so far, 0 for none. */
-bool render_coordinator(const struct node_core *core, const struct view_experiment *experiment, node_id *node,
-                        uint64_t *term);
 
 #endif

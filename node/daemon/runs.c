@@ -1,7 +1,7 @@
 /* The workers of this node. A run's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
- * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local.c. */
+ * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local_worker.c, and its metrics go on
+ * through series.c. */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -16,74 +16,14 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/rendezvous.h"
-#include "node/daemon/run.h"
+#include "node/daemon/environment.h"
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
 #define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
-#define SERIES_REPLICAS 2
-#define HPARAMS_TEXT_BYTES (16u * 1024)
 
-void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES])
-{
-    const char *colon = strrchr(address, ':');
-    bool bracketed = address[0] == '[';
-    const char *from = bracketed ? address + 1 : address;
-    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
-    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
-}
-
-/* ---- series ------------------------------------------------------------------------------------------------------------ */
-
-size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX])
-{
-    struct fact_key key = fact_key_verdict(attempt);
-    out[0] = (uint8_t)kind;
-    memcpy(out + 1, key.bytes, key.count);
-    bytes_put_u16(out + 1 + key.count, (uint16_t)rank);
-    return 3u + key.count;
-}
-
-uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
-{
-    node_id all[NODE_MEMBERS_MAX + 1];
-    uint32_t count = 0;
-    all[count++] = daemon->keys.id;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        if (core_node_alive(daemon->core, daemon->core->peers[i]->id)) {
-            all[count++] = daemon->core->peers[i]->id;
-        }
-    }
-    uint8_t key[EXPERIMENT_ID_BYTES + 4];
-    memcpy(key, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
-    bytes_put_u32(key + EXPERIMENT_ID_BYTES, attempt->trial);
-    rendezvous_sort(all, count, key, sizeof key);
-    uint32_t taken = count < capacity ? count : capacity;
-    memcpy(out, all, taken * sizeof *out);
-    return taken;
-}
-
-static void series_append_replicated(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
-                                     uint64_t seq, const uint8_t *bytes, size_t count)
-{
-    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
-    size_t prefix_bytes = daemon_series_prefix(kind, attempt, rank, prefix);
-    node_id holders[SERIES_REPLICAS + 1];
-    uint32_t found = daemon_holders(daemon, attempt, holders, SERIES_REPLICAS + 1);
-    node_id others[SERIES_REPLICAS];
-    uint32_t other_count = 0;
-    for (uint32_t i = 0; i < found && other_count < SERIES_REPLICAS - 1; i++) {
-        if (!node_id_equal(holders[i], daemon->keys.id)) {
-            others[other_count++] = holders[i];
-        }
-    }
-    (void)bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
-}
-
-/* ---- the log, read in pieces into the series ------------------------------------------------------------------------------ */
+/* ---- the log, read in pieces into the series ------------------------------------------------------------------- */
 
 struct log_job {
     struct job job;
@@ -110,8 +50,8 @@ static void log_take(struct daemon *daemon, struct daemon_run *run, struct log_j
         return;
     }
     run->log_offset = log->offset + log->dropped + log->got;
-    series_append_replicated(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.rank, run->log_offset,
-                             log->bytes, log->got);
+    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.rank, run->log_offset,
+                         log->bytes, log->got);
 }
 
 static void log_done(void *context, struct job *job)
@@ -142,7 +82,7 @@ static void log_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &log->job);
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------------------ */
+/* ---- directories ----------------------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
@@ -188,7 +128,7 @@ static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
     }
 }
 
-/* ---- prepare ---------------------------------------------------------------------------------------------------------------- */
+/* ---- prepare --------------------------------------------------------------------------------------------------- */
 
 struct unpack_job {
     struct job job;
@@ -408,7 +348,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     fetch(daemon, slot);
 }
 
-/* ---- what a run says of itself across a restart of the daemon --------------------------------------------------------------- */
+/* ---- what a run says of itself across a restart of the daemon -------------------------------------------------- */
 
 static size_t identity_write(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
 {
@@ -454,105 +394,7 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
 }
 
-/* ---- spawn -------------------------------------------------------------------------------------------------------------------- */
-
-struct environment {
-    char **items;
-    size_t count, capacity;
-};
-
-static void environment_set(struct environment *environment, const char *name, const char *value)
-{
-    size_t name_bytes = strlen(name);
-    char *text = malloc(name_bytes + strlen(value) + 2);
-    if (text == NULL) {
-        return;
-    }
-    (void)sprintf(text, "%s=%s", name, value);
-    for (size_t i = 0; i < environment->count; i++) {
-        if (strncmp(environment->items[i], text, name_bytes + 1) == 0) {
-            free(environment->items[i]);
-            environment->items[i] = text;
-            return;
-        }
-    }
-    if (environment->count < environment->capacity) {
-        environment->items[environment->count++] = text;
-    } else {
-        free(text);
-    }
-}
-
-static void environment_set_number(struct environment *environment, const char *name, uint64_t value)
-{
-    char text[24];
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    environment_set(environment, name, text);
-}
-
-static void environment_from_config(struct environment *environment, const struct config *config)
-{
-    struct pack_reader reader;
-    pack_reader_init(&reader, config->environment, config->environment_bytes);
-    uint32_t pairs = config->environment_bytes > 0 ? pack_read_map(&reader) : 0;
-    for (uint32_t i = 0; i < pairs; i++) {
-        char name[256], value[2048];
-        pack_read_text_copy(&reader, name, sizeof name);
-        pack_read_text_copy(&reader, value, sizeof value);
-        if (!reader.failed) {
-            environment_set(environment, name, value);
-        }
-    }
-}
-
-static void environment_build(struct daemon *daemon, const struct node_effect *effect, const struct config *config,
-                              struct environment *environment)
-{
-    static const char *const inherited[] = {"HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH"};
-    for (size_t i = 0; i < sizeof inherited / sizeof inherited[0]; i++) {
-        const char *value = getenv(inherited[i]);
-        if (value != NULL) {
-            environment_set(environment, inherited[i], value);
-        }
-    }
-    char text[HPARAMS_TEXT_BYTES];
-    const char *path = getenv("PATH");
-    (void)snprintf(text, sizeof text, "%s:%s", daemon->program_dir, path != NULL ? path : "/usr/local/bin:/usr/bin:/bin");
-    environment_set(environment, "PATH", text);
-    environment_set(environment, "OMP_NUM_THREADS", "1");
-    environment_set(environment, "PYTHONUNBUFFERED", "1");
-    environment_from_config(environment, config);
-    (void)snprintf(text, sizeof text, "%s/shoald.sock", daemon->dir);
-    environment_set(environment, "SHOAL_SOCKET", text);
-    bytes_to_hex(text, effect->u.worker.token.bytes, TOKEN_BYTES);
-    environment_set(environment, "SHOAL_TOKEN", text);
-    bytes_to_hex(text, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
-    environment_set(environment, "SHOAL_EXPERIMENT", text);
-    environment_set_number(environment, "SHOAL_TRIAL", effect->u.worker.attempt.trial);
-    environment_set_number(environment, "SHOAL_ATTEMPT", effect->u.worker.attempt.number);
-    environment_set_number(environment, "SHOAL_RANK", effect->u.worker.rank);
-    environment_set_number(environment, "SHOAL_SIZE", effect->u.worker.size);
-    environment_set_number(environment, "SHOAL_SEED", effect->u.worker.seed);
-    uint8_t values[SEARCH_VALUES_BYTES_MAX];
-    struct pack_writer writer;
-    struct search_space space = config_search_space(config);
-    pack_writer_init(&writer, values, sizeof values);
-    struct pack_reader reader;
-    if (search_trial_values(&space, config->seed, effect->u.worker.attempt.trial, &writer) == 0) {
-        pack_reader_init(&reader, values, writer.used_bytes);
-        if (json_from_pack(&reader, text, sizeof text) == 0) {
-            environment_set(environment, "SHOAL_HPARAMS", text);
-        }
-    }
-    environment_set_number(environment, "RANK", effect->u.worker.rank);
-    environment_set_number(environment, "WORLD_SIZE", effect->u.worker.size);
-    environment_set_number(environment, "LOCAL_RANK", effect->u.worker.local_rank);
-    environment_set_number(environment, "LOCAL_WORLD_SIZE", effect->u.worker.local_size);
-    environment_set_number(environment, "GROUP_RANK", effect->u.worker.node_rank);
-    environment_set(environment, "MASTER_ADDR", effect->u.worker.master_host);
-    environment_set_number(environment, "MASTER_PORT", effect->u.worker.master_port);
-    environment_set(environment, "CUDA_VISIBLE_DEVICES", daemon->slots[effect->u.worker.slot].visible);
-}
+/* ---- spawn ----------------------------------------------------------------------------------------------------- */
 
 struct spawn_job {
     struct job job;
@@ -563,7 +405,7 @@ struct spawn_job {
     char work[KEEP_PATH_BYTES + 8];
     char lock[KEEP_PATH_BYTES + 32];
     char entrypoint[CONFIG_ENTRYPOINT_BYTES + 8];
-    struct environment environment;
+    struct daemon_environment environment;
     uint8_t identity[KEEP_IDENTITY_BYTES_MAX];
     size_t identity_bytes;
     lease_token token;
@@ -676,13 +518,13 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     (void)snprintf(spawn->work, sizeof spawn->work, "%s/work", run->directory);
     lock_path(daemon, slot, spawn->lock, sizeof spawn->lock);
     bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
-    spawn->environment = (struct environment){items, 0, 512};
-    environment_build(daemon, effect, experiment->config, &spawn->environment);
+    spawn->environment = (struct daemon_environment){items, 0, 512};
+    daemon_environment_build(daemon, effect, experiment->config, &spawn->environment);
     spawn->identity_bytes = identity_write(run, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
 
 static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
 {
@@ -816,114 +658,7 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
     }
 }
 
-/* ---- what workers report ------------------------------------------------------------------------------------------------------------ */
-
-static struct run_group *group_row(struct daemon_run *run, const char *name)
-{
-    for (uint32_t i = 0; i < run->group_count; i++) {
-        if (strcmp(run->groups[i].name, name) == 0) {
-            return &run->groups[i];
-        }
-    }
-    if (run->group_count == RUN_GROUPS_MAX) {
-        return NULL;
-    }
-    struct run_group *group = &run->groups[run->group_count++];
-    memset(group, 0, sizeof *group);
-    bytes_copy_text(group->name, sizeof group->name, name);
-    return group;
-}
-
-static void group_set(struct run_group *group, const char *name, double value)
-{
-    uint32_t i = 0;
-    while (i < group->count && strcmp(group->names[i], name) != 0) {
-        i++;
-    }
-    if (i == RUN_METRICS_MAX) {
-        return; /* the progress record shows a dozen; the series has them all */
-    }
-    if (i == group->count) {
-        bytes_copy_text(group->names[group->count++], sizeof group->names[0], name);
-    }
-    group->values[i] = value;
-}
-
-uint32_t daemon_runs_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
-{
-    struct pack_writer writer;
-    pack_writer_init(&writer, out, FACT_METRICS_BYTES_MAX);
-    pack_map(&writer, run->group_count);
-    for (uint32_t g = 0; g < run->group_count; g++) {
-        pack_text(&writer, run->groups[g].name);
-        pack_map(&writer, run->groups[g].count);
-        for (uint32_t i = 0; i < run->groups[g].count; i++) {
-            pack_text(&writer, run->groups[g].names[i]);
-            pack_double(&writer, run->groups[g].values[i]);
-        }
-    }
-    return writer.failed || run->group_count == 0 ? 0 : (uint32_t)writer.used_bytes;
-}
-
-static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
-{
-    uint8_t bytes[FACT_METRICS_BYTES_MAX];
-    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS};
-    event.u.worker.slot = run->prepare.u.worker.slot;
-    event.u.worker.attempt = run->prepare.u.worker.attempt;
-    event.u.worker.step = step;
-    event.bytes = bytes;
-    event.byte_count = daemon_runs_metrics(run, bytes);
-    daemon_event(daemon, &event);
-}
-
-void daemon_runs_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step)
-{
-    status_event(daemon, run, step);
-}
-
-void daemon_runs_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
-                        struct pack_reader metrics)
-{
-    struct run_group *row = group_row(run, group);
-    struct pack_reader walk = metrics;
-    uint32_t pairs = pack_read_map(&walk);
-    uint8_t bytes[8192];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_map(&writer, 6);
-    pack_text(&writer, "trial");
-    pack_u64(&writer, run->prepare.u.worker.attempt.trial);
-    pack_text(&writer, "attempt");
-    pack_u64(&writer, run->prepare.u.worker.attempt.number);
-    pack_text(&writer, "generation");
-    pack_u64(&writer, 1);
-    pack_text(&writer, "step");
-    pack_u64(&writer, step);
-    pack_text(&writer, "group");
-    pack_text(&writer, group);
-    pack_text(&writer, "metrics");
-    pack_map(&writer, pairs);
-    for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
-        char name[128];
-        pack_read_text_copy(&walk, name, sizeof name);
-        double value = pack_read_double(&walk);
-        pack_text(&writer, name);
-        pack_double(&writer, value);
-        if (row != NULL) {
-            group_set(row, name, value);
-        }
-    }
-    if (walk.failed || writer.failed) {
-        daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
-                    run->prepare.u.worker.attempt.trial);
-        return;
-    }
-    series_append_replicated(daemon, &run->prepare.u.worker.attempt, 'm', 0, run->series_seq++, bytes, writer.used_bytes);
-    status_event(daemon, run, step);
-}
-
-/* ---- restarts --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- restarts -------------------------------------------------------------------------------------------------- */
 
 struct adoption {
     struct daemon *daemon;

@@ -16,7 +16,7 @@
 #define MENDS_MAX 8                      /* fetches at a time */
 #define DAMAGED_MAX 8                    /* told of one second's chunks; the next pass finds more */
 
-/* ---- reading -------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct scrub_job {
     struct job job;
@@ -93,7 +93,7 @@ static void scrub_begin(struct daemon *daemon)
     jobs_run(daemon->idle_jobs, &scrub->job);
 }
 
-/* ---- mending -------------------------------------------------------------------------------------------------------- */
+/* ---- mending --------------------------------------------------------------------------------------------------- */
 
 struct daemon_mend {
     struct daemon_mend *next;
@@ -268,7 +268,7 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
     free(mend);
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------------------------ */
 
 void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash)
 {

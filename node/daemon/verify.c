@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "node/daemon/local.h"
-#include "node/daemon/render.h"
+#include "node/daemon/query.h"
+#include "node/daemon/render_experiment.h"
 
 #define VERIFY_FLIGHTS_MAX 8
 #define VERIFY_ROWS_PER_PART 256 /* a row has 1.5 KB at most: FACT_HOLDERS_MAX names and ids */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "node/core/view.h"
 #include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seed_records.h"
 

@@ -70,6 +70,39 @@ static void a_restarted_coordinator_goes_on_with_a_new_term(void **state)
     world_free(world);
 }
 
+/* A coordinator runs on an old disk, and somebody comes who has kept what it said before under a larger boot. (Seed 19385 of
+ * the simulator.) */
+static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    world_crash(world, coordinator);
+    world_run(world, 300);
+    world_restart(world, coordinator, true);
+    assert_line(world, 10000, "coordinates exp with term 2");
+    struct fact_claim fact = {.term = 1};
+    struct made made;
+    make_record(&made, world->nodes[coordinator].person.id, 9ull << 32, 1, FACT_CLAIM,
+                fact_key_experiment(world_experiment(world, coordinator)->id), &fact);
+    size_t before = world->log_bytes;
+    world_deliver(world, (coordinator + 1) % 3, coordinator, &made);
+    assert_true(world_run_until(world, 5000, before, "coordinates exp with term 3"));
+    assert_true(world_find(world, before, "> persist claim 3") < world_find(world, before, "coordinates exp with term 3"));
+    world_run(world, 40000);
+    assert_int_equal(world_coordinator(world), coordinator);
+    assert_int_equal(world_spawns(world), 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t highest = 0;
+        for (const struct view_claim *claim = world_experiment(world, i)->claims; claim != NULL; claim = claim->next) {
+            highest = claim->fact.term > highest ? claim->fact.term : highest;
+        }
+        assert_int_equal(highest, 3);
+    }
+    world_free(world);
+}
+
 static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
@@ -180,10 +213,11 @@ static void a_lease_that_the_disk_refused_is_not_confirmed(void **state)
 
 /* ---- authority ---- */
 
-static void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t term)
+static void reserve_slot(struct world *world, uint32_t owner, uint32_t from, uint64_t term, uint8_t experiment, uint32_t slot)
 {
     struct message message = {.kind = MESSAGE_RESERVE, .boot = world->nodes[from].boots};
-    message.u.lease.attempt = make_attempt_id(7, 0, 1, term, world->nodes[from].person.id);
+    message.u.lease.attempt = make_attempt_id(experiment, 0, 1, term, world->nodes[from].person.id);
+    message.u.lease.slot = slot;
     message.u.lease.claim = (struct election_claim){term, world->nodes[from].person.id};
     message.u.lease.priority = 42;
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
@@ -191,6 +225,11 @@ static void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t
     event.u.message.message = &message;
     world_step(world, owner, &event);
     world_run(world, 100);
+}
+
+static void reserve(struct world *world, uint32_t owner, uint32_t from, uint64_t term)
+{
+    reserve_slot(world, owner, from, term, 7, 0);
 }
 
 static void owners_refuse_lower_claims_and_remember_the_highest(void **state)
@@ -231,6 +270,26 @@ static void owners_refuse_lower_claims_and_remember_the_highest(void **state)
     assert_int_equal(world_count(world, low_stale), 2);
     reserve(world, 0, lower, 3);
     assert_int_equal(world_count(world, low_answer), 2);
+    world_free(world);
+}
+
+/* The coordinator that gives way sends its release under a claim that the owner refuses by then: it would stay reserved,
+ * for nobody, until its time is over (sim --seed 6876, 8427). */
+static void a_higher_claim_returns_what_a_lower_one_has_reserved(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 3);
+    world_start_all(world);
+    const struct lease_slot *slots = world->nodes[0].core->lease.slots;
+    reserve_slot(world, 0, 1, 1, 7, 0);
+    reserve_slot(world, 0, 1, 1, 8, 1);
+    assert_int_equal(slots[0].state, LEASE_RESERVED);
+    reserve_slot(world, 0, 2, 2, 7, 2);
+    assert_int_equal(slots[0].state, LEASE_FREE);
+    assert_int_equal(slots[1].state, LEASE_RESERVED); /* of another experiment */
+    assert_int_equal(slots[2].state, LEASE_RESERVED);
+    reserve_slot(world, 0, 2, 2, 7, 0); /* more of the same claim returns nothing */
+    assert_int_equal(slots[2].state, LEASE_RESERVED);
     world_free(world);
 }
 
@@ -335,6 +394,44 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
     }
     assert_int_equal(running, 1);
     assert_true(world_coordinator(world) >= 0);
+    world_free(world);
+}
+
+/* The daemon of one dies, then the coordinator falls silent, then the first, back meanwhile, falls silent as well: the third
+ * may be cut off by now, and waits. (Seed 5886 of the simulator.) */
+static void who_is_suspect_once_more_has_fallen_silent_too(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = begin(world, 3, 5);
+    uint32_t left = coordinator == 0 ? 1 : 0, other = 3 - coordinator - left;
+    const char *names[] = {world->nodes[0].person.name, world->nodes[1].person.name, world->nodes[2].person.name};
+    char line[64];
+    world->nodes[left].disk_refuses = true; /* so that it claims when all this has happened */
+    size_t before = world->log_bytes;
+    world_crash(world, other);
+    snprintf(line, sizeof line, "%s: %s is dead", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world->nodes[coordinator].is_cut = true;
+    snprintf(line, sizeof line, "%s: %s is dead", names[left], names[coordinator]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world_run(world, CORE_REFUTE_MS);
+    before = world->log_bytes;
+    world_restart(world, other, true);
+    snprintf(line, sizeof line, "%s: %s is alive", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+    world->nodes[other].is_cut = true;
+    snprintf(line, sizeof line, "%s: %s is suspect", names[left], names[other]);
+    assert_true(world_run_until(world, 20000, before, line));
+
+    world->nodes[left].disk_refuses = false;
+    before = world->log_bytes;
+    snprintf(line, sizeof line, "%s: coordinates exp", names[left]);
+    assert_true(world_run_until(world, 2000, before, line));
+    assert_int_equal(swim_state_of(&world->nodes[left].core->swim, world->nodes[other].person.id), SWIM_SUSPECT);
+    world_run(world, 60000);
+    snprintf(line, sizeof line, "%s> persist verdict", names[left]);
+    assert_int_equal(world_count(world, line), 0);
     world_free(world);
 }
 
@@ -542,15 +639,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_death_of_a_coordinator_starts_nothing_twice),
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
+        cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
         cmocka_unit_test(nothing_relies_on_a_record_that_the_disk_refused),
         cmocka_unit_test(a_lease_that_the_disk_refused_is_not_confirmed),
         cmocka_unit_test(owners_refuse_lower_claims_and_remember_the_highest),
+        cmocka_unit_test(a_higher_claim_returns_what_a_lower_one_has_reserved),
         cmocka_unit_test(nothing_is_granted_under_a_fence_that_the_disk_refused),
         cmocka_unit_test(a_later_write_does_not_stand_in_for_a_refused_one),
         cmocka_unit_test(who_leaves_hands_everything_over_first),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
+        cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),
         cmocka_unit_test(a_slot_that_is_gone_ends_its_attempt),
         cmocka_unit_test(an_end_is_said_once),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),

@@ -118,6 +118,28 @@ static void what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_ro
     world_free(world);
 }
 
+/* Four run for ever on either side, others have been completed while the calendar jumped (sim --seed 2638). */
+static void patience_does_not_last_longer_because_the_calendar_jumped(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 2);
+    world->program = WORLD_RUNS_FOREVER;
+    begin(world, 12, CONFIG_PARTITION_CONTINUE);
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 7 "));
+    world_run(world, 5000);
+    world->wall_shift_s = 7200;
+    world->program = WORLD_RUNS_2S;
+    assert_true(world_run_until(world, 1500, 0, "> spawn trial 11 "));
+    world->program = WORLD_RUNS_FOREVER;
+    world_run(world, 1000);
+    assert_int_equal(running(world, 0) + running(world, 1) + running(world, 2) + running(world, 3), 4);
+    cut(world, 2);
+    world_run(world, CORE_PATIENCE_MS + 60000);
+    assert_int_equal(running(world, 0) + running(world, 1), 4);
+    assert_int_equal(running(world, 2) + running(world, 3), 4);
+    world_free(world);
+}
+
 /* The smaller side of two and three. */
 static void a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs(void **state)
 {
@@ -172,6 +194,7 @@ int main(void)
         cmocka_unit_test(two_sides_do_different_work_first),
         cmocka_unit_test(what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal),
         cmocka_unit_test(what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_room),
+        cmocka_unit_test(patience_does_not_last_longer_because_the_calendar_jumped),
         cmocka_unit_test(a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs),
         cmocka_unit_test(at_half_the_side_with_the_lowest_id_goes_on),
     };

@@ -488,7 +488,7 @@ void world_step(struct world *world, uint32_t number, struct node_event *event)
 {
     struct world_node *node = &world->nodes[number];
     event->now_ms = world->now_ms;
-    event->wall_s = WALL_S + world->now_ms / 1000;
+    event->wall_s = WALL_S + world->wall_shift_s + world->now_ms / 1000;
     if (event->kind == NODE_EVENT_PERSISTED) {
         char line[64];
         snprintf(line, sizeof line, "%s %llu", event->u.persisted.ok ? "persisted" : "refused",
@@ -660,7 +660,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     memset(node->memory, 0xa5, CORE_BYTES); /* nothing of an earlier life is to be found there */
     struct node_options options = {.self = node->person.id, .mesh = make_mesh(), .boot = node->boots << 32 | (number + 1),
                                    .seed = 100 * number + node->boots, .now_ms = world->now_ms,
-                                   .wall_s = WALL_S + world->now_ms / 1000, .memory = node->memory,
+                                   .wall_s = WALL_S + world->wall_shift_s + world->now_ms / 1000, .memory = node->memory,
                                    .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
     memcpy(options.public_key, node->person.public_key, sizeof options.public_key);

@@ -72,6 +72,7 @@ struct world_event;
 
 struct world {
     uint64_t now_ms;
+    uint64_t wall_shift_s; /* the calendar has jumped by it, everywhere */
     uint64_t disk_ms; /* how long a write takes */
     uint64_t push_ms; /* how long a copy takes */
     enum world_program program;

@@ -239,6 +239,35 @@ static void a_partition_heals(void **state)
     end(world);
 }
 
+/* Two have left and come back on either side of a partition, where a third node tells each of them that the other has left.
+ * When those two are gone for good, nobody is there who knows better. */
+static void two_who_were_told_that_the_other_has_left_find_each_other(void **state)
+{
+    (void)state;
+    struct world *world = running_mesh(4);
+    for (int i = 0; i < 2; i++) {
+        world_leave(world, i);
+        world_run(world, world->now_ms + 1000);
+        world_crash(world, i);
+    }
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < 4; j++) {
+            world->cut[i][j] = i % 2 != j % 2;
+        }
+    }
+    world_start(world, 0);
+    world_start(world, 1);
+    world_run(world, world->now_ms + 60000);
+    assert_int_equal(world_view(world, 0, 1), SWIM_LEFT);
+    assert_int_equal(world_view(world, 1, 0), SWIM_LEFT);
+    world_crash(world, 2);
+    world_crash(world, 3);
+    world_heal(world);
+    world_run(world, world->now_ms + 20000);
+    assert_true(world_agrees(world));
+    end(world);
+}
+
 static void one_broken_link_is_bridged_by_helpers(void **state)
 {
     (void)state;
@@ -295,6 +324,7 @@ int main(void)
         cmocka_unit_test(one_who_leaves_is_left_and_not_dead),
         cmocka_unit_test(a_restart_beats_old_rumours),
         cmocka_unit_test(a_partition_heals),
+        cmocka_unit_test(two_who_were_told_that_the_other_has_left_find_each_other),
         cmocka_unit_test(one_broken_link_is_bridged_by_helpers),
         cmocka_unit_test(a_node_that_hears_but_is_not_heard_is_dead_to_the_others),
         cmocka_unit_test(two_nodes_with_a_one_way_cut_both_give_up),

@@ -535,7 +535,22 @@ static void on_slot(struct sim *sim, int node, const struct record *record)
     *last = fact.attempt;
 }
 
-/* Who claims while the incumbent lives has not looked, or not asked. */
+void checkers_incumbents(struct sim *sim, int node)
+{
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        const struct core_coordination *seen =
+            core_find_coordination(sim->nodes[node].core, sim->plan.experiments[e].id);
+        bool is_held = seen != NULL && !seen->election.highest_released && seen->election.highest.term > 0;
+        node_id now = is_held ? seen->election.highest.node : (node_id){{0}};
+        if (!node_id_equal(now, sim->checkers->watch.incumbent[node][e])) {
+            sim->checkers->watch.incumbent_ms[node][e] = sim->now_ms;
+        }
+        sim->checkers->watch.incumbent[node][e] = now;
+    }
+}
+
+/* Who claims while the incumbent lives has not looked, or not asked: "a candidate first asks the living whether anyone still
+ * hears the incumbent" (DESIGN 7), the one that it knew before this step, since its own claim is the highest now. */
 static void check_claim(struct sim *sim, int node, uint32_t index)
 {
     node_id held_by = sim->checkers->watch.incumbent[node][index];

@@ -85,6 +85,9 @@ void checkers_on_heal(struct sim *sim);
 /* After a node's step, if tokens may have changed in it. */
 void checkers_tokens(struct sim *sim, int node);
 
+/* After a node's step: whom it takes for the coordinators. */
+void checkers_incumbents(struct sim *sim, int node);
+
 void checkers_second(struct sim *sim);
 void checkers_end(struct sim *sim);
 

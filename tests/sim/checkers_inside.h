@@ -19,7 +19,7 @@ struct checkers_watch {
     uint32_t serial[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
     uint64_t minority_ms[PLAN_NODES_MAX];
     bool knew_alive[PLAN_NODES_MAX][PLAN_NODES_MAX];
-    node_id incumbent[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* as the node saw it at the last look */
+    node_id incumbent[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* as the node saw it after its last step */
     uint64_t incumbent_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* since when */
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX]; /* messages in this second */

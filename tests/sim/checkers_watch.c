@@ -58,20 +58,6 @@ static void watch_cancels(struct sim *sim, int node)
     }
 }
 
-static void watch_incumbents(struct sim *sim, int node)
-{
-    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
-        const struct core_coordination *seen =
-            core_find_coordination(sim->nodes[node].core, sim->plan.experiments[e].id);
-        bool is_held = seen != NULL && !seen->election.highest_released && seen->election.highest.term > 0;
-        node_id now = is_held ? seen->election.highest.node : (node_id){{0}};
-        if (!node_id_equal(now, sim->checkers->watch.incumbent[node][e])) {
-            sim->checkers->watch.incumbent_ms[node][e] = sim->now_ms;
-        }
-        sim->checkers->watch.incumbent[node][e] = now;
-    }
-}
-
 bool checkers_in_minority(const struct sim *sim, int node)
 {
     const struct node_core *core = sim->nodes[node].core;
@@ -227,7 +213,6 @@ void checkers_watch(struct sim *sim)
         }
         watch_cancels(sim, node);
         watch_minority(sim, node);
-        watch_incumbents(sim, node);
         watch_beliefs(sim, node);
         for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
             watch_worker(sim, node, slot);

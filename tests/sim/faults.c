@@ -329,6 +329,7 @@ void faults_heal(struct sim *sim)
             sim->network.links[i][j].cut_until_ms = 0;
             sim->network.links[i][j].clogged_until_ms = 0;
             sim->network.links[i][j].busy_until_ms = 0;
+            sim->network.links[i][j].last_at_ms = 0; /* what is on its way comes first all the same */
         }
     }
     for (int i = 0; i < (int)sim->plan.node_count; i++) {

@@ -51,6 +51,7 @@ bool network_is_cut(const struct sim *sim, int from, int to); /* either machine 
 bool network_both_ways(const struct sim *sim, int a, int b);
 bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms); /* both ways, for that long already */
 void network_send(struct sim *sim, int from, int to, const struct message *message);
+void network_hurry(struct sim *sim, struct sim_event *event); /* a message on its way when the faults end */
 void network_deliver(struct sim *sim, struct sim_event *event);
 void network_probe(struct sim *sim, int node, int target);
 void network_probed(struct sim *sim, struct sim_event *event);

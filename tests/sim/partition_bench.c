@@ -3,8 +3,6 @@
  * are cut off from the other four for an hour. Of the slot time inside the partition at most 1 % may be spent twice: for
  * each trial, all but what its longest run took there. Trials save no checkpoints, which is the worst case.
  *
- *     partition_bench [--seeds N] [--first S]      one line for each seed, then the worst; exit 1 above 1 %
- *
  * This world is smaller than the simulator's: nothing is lost but by the cut, and no daemon restarts. */
 
 #include <stdio.h>
@@ -13,6 +11,7 @@
 
 #include "base/check.h"
 #include "node/core/state.h"
+#include "tests/sim/command_line.h"
 #include "tests/unit/facts_make.h"
 
 #define NODES 8
@@ -406,13 +405,21 @@ static uint64_t run_seed(struct bench *bench, uint64_t seed, bool *is_done)
     return twice_ms * 10000 / slot_ms;
 }
 
+static const char purpose[] =
+    "How much work a partition makes the mesh do twice: one line for each seed, then the worst; exits 1 above 1 % of the\n"
+    "slot time inside the partition.\n";
+
 int main(int argc, char **argv)
 {
     uint64_t seeds = 20, first = 1, worst = 0;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        uint64_t value = strtoull(argv[i + 1], NULL, 10);
-        seeds = strcmp(argv[i], "--seeds") == 0 ? value : seeds;
-        first = strcmp(argv[i], "--first") == 0 ? value : first;
+    const struct command_line_option rows[] = {
+        {.name = "--seeds", .value = "N", .help = "this many; else 20", .number = &seeds, .min = 1},
+        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &first},
+    };
+    const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
+    int status = command_line_read(&line, argc, argv, stdout, stderr);
+    if (status != COMMAND_LINE_GO_ON) {
+        return status;
     }
     struct bench *bench = calloc(1, sizeof *bench);
     CHECK(bench != NULL);

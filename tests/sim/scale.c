@@ -1,5 +1,4 @@
-/* scale [--nodes N] [--minutes M] [--loss PERCENT] [--model datagram|stream] [--slots S] [--changes C] [--deaths D]
- *       [--seed S]
+/* `scale --help` has the options.
  *
  * What a mesh of N whole node cores costs and how fast it is, in a simulated network (tests/sim/scale_world.h): idle for
  * half a minute; then C changes, one after the other; then M minutes in which nobody dies, but the network loses what it
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/sim/command_line.h"
 #include "tests/sim/scale_world.h"
 
 #define SAMPLES_MAX 1000
@@ -137,45 +137,36 @@ static bool run(const struct scale_options *options, double minutes, uint32_t ch
     return (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0;
 }
 
-static int usage(const char *what)
-{
-    fprintf(stderr, "scale: %s is not understood; the options are at the top of tests/sim/scale.c.\n", what);
-    return 2;
-}
+static const char purpose[] =
+    "What a mesh of whole node cores costs and how fast it is, in a simulated network: idle for half a minute, then changes,\n"
+    "then minutes in which nobody dies, then hosts that fall silent. One line of JSON; exits 1 if a change did not reach all\n"
+    "or a death was not found.\n";
 
 int main(int argc, char **argv)
 {
-    struct scale_options options = {.nodes = 64, .slots = 1, .seed = 1};
-    double minutes = 1;
-    uint32_t changes = 20, deaths = 5;
-    for (int i = 1; i < argc; i += 2) {
-        const char *name = argv[i];
-        if (i + 1 == argc) {
-            return usage(name);
-        }
-        const char *value = argv[i + 1];
-        double number = strtod(value, NULL);
-        if (strcmp(name, "--nodes") == 0 && number >= 2 && number <= SCALE_NODES_MAX) {
-            options.nodes = (uint32_t)number;
-        } else if (strcmp(name, "--minutes") == 0 && number >= 0 && number <= 60000) {
-            minutes = number;
-        } else if (strcmp(name, "--loss") == 0 && number >= 0 && number <= 90) {
-            options.loss_permille = (uint32_t)(number * 10);
-        } else if (strcmp(name, "--model") == 0 && strcmp(value, "stream") == 0) {
-            options.model = SCALE_STREAM;
-        } else if (strcmp(name, "--model") == 0 && strcmp(value, "datagram") == 0) {
-            options.model = SCALE_DATAGRAM;
-        } else if (strcmp(name, "--slots") == 0 && number >= 0 && number <= FACT_SLOTS_MAX) {
-            options.slots = (uint32_t)number;
-        } else if (strcmp(name, "--changes") == 0 && number >= 0 && number <= SAMPLES_MAX) {
-            changes = (uint32_t)number;
-        } else if (strcmp(name, "--deaths") == 0 && number >= 0 && number <= SAMPLES_MAX) {
-            deaths = (uint32_t)number;
-        } else if (strcmp(name, "--seed") == 0) {
-            options.seed = strtoull(value, NULL, 10);
-        } else {
-            return usage(name);
-        }
+    static const char *const models[] = {"datagram", "stream", NULL};
+    struct scale_options options = {.seed = 1};
+    uint64_t nodes = 64, slots = 1, changes = 20, deaths = 5;
+    double minutes = 1, loss_percent = 0;
+    const char *model = "datagram";
+    const struct command_line_option rows[] = {
+        {.name = "--nodes", .value = "N", .help = "else 64", .number = &nodes, .min = 2, .max = SCALE_NODES_MAX},
+        {.name = "--minutes", .value = "M", .help = "in which nobody dies; else 1", .real = &minutes, .max = 60000},
+        {.name = "--loss", .value = "PERCENT", .help = "of packets in that time; else 0", .real = &loss_percent, .max = 90},
+        {.name = "--model", .value = "NAME", .help = "of the network; else datagram", .text = &model, .words = models},
+        {.name = "--slots", .value = "S", .help = "of each node; else 1", .number = &slots, .max = FACT_SLOTS_MAX},
+        {.name = "--changes", .value = "C", .help = "one after the other; else 20", .number = &changes, .max = SAMPLES_MAX},
+        {.name = "--deaths", .value = "D", .help = "one after the other; else 5", .number = &deaths, .max = SAMPLES_MAX},
+        {.name = "--seed", .value = "S", .help = "else 1", .number = &options.seed},
+    };
+    const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
+    int status = command_line_read(&line, argc, argv, stdout, stderr);
+    if (status != COMMAND_LINE_GO_ON) {
+        return status;
     }
-    return run(&options, minutes, changes, deaths) ? 0 : 1;
+    options.nodes = (uint32_t)nodes;
+    options.slots = (uint32_t)slots;
+    options.loss_permille = (uint32_t)(loss_percent * 10);
+    options.model = strcmp(model, "stream") == 0 ? SCALE_STREAM : SCALE_DATAGRAM;
+    return run(&options, minutes, (uint32_t)changes, (uint32_t)deaths) ? 0 : 1;
 }

@@ -1,18 +1,4 @@
-/* The simulator's command line.
- *
- *     sim [--seeds N] [--first S] [--jobs J] [--minutes M]    run N seeds; exit 1 at the first that fails
- *     sim ... --keep-going                                    run all of them, one line for each that fails
- *     sim --seed S [--verbose] [--bug NAME]                   run one, with its trace
- *     sim --seed S --shrink                                   leave out faults while it fails, and say what is left
- *     sim --seed S [--without BITS] [--skip BITS]             without classes of faults, without single strikes
- *     sim ... --plan V                                        read seeds as version V did (plan.h)
- *     sim_bugs --bugs [--seeds N] [--ranges R]                every rule that can be broken, broken: each must be found
- *                                                             within N seeds, in each of R ranges of seeds
- *     sim_bugs --bugs --bug NAME                              one of them
- *     sim_bugs --list                                         those rules
- *     sim_bugs --marks [--seeds N]                            how often N seeds pass each mark; one that none passes fails
- *
- * The same seed gives the same run, on every machine; one seed in a hundred is run twice to see that it does. */
+/* The simulator's command line, of sim and of sim_bugs: `sim --help`. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/command_line.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/world.h"
 
@@ -403,7 +390,7 @@ static int bug_of(const char *name)
 {
     int bug = probes_bug_find(name);
     if (bug < 0) {
-        fprintf(stderr, "sim: no rule that can be broken is called '%s'; sim_bugs --list names them\n", name);
+        fprintf(stderr, "sim: no rule that can be broken is called '%s'; sim_bugs --list names them.\n", name);
         exit(2);
     }
     return bug;
@@ -417,62 +404,57 @@ static int list_bugs(void)
     return 0;
 }
 
+static const char purpose[] =
+    "Runs whole node cores in a simulated world of networks, disks, workers, users and faults, one world for each seed, and\n"
+    "exits 1 at the first seed that breaks an invariant. The same seed gives the same run, on every machine; one seed in a\n"
+    "hundred is run twice to see that it does.\n\n"
+    "  sim --seeds 2000            many seeds\n"
+    "  sim --seed 7 --verbose      one, with its trace; --shrink leaves out faults while it fails, and says what is left\n"
+    "  sim_bugs --bugs             every rule that can be broken, broken: each must be found within the seeds\n"
+    "  sim_bugs --marks            how often the seeds pass each mark; one that none passes fails\n";
+
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.seeds = 0, .first = 1, .minutes = 10, .jobs = 2, .ranges = 1, .bug = -1};
-    for (int i = 1; i < argc; i++) {
-        const char *name = argv[i];
-        if (strcmp(name, "--verbose") == 0) {
-            options.verbose = true;
-            continue;
-        }
-        if (strcmp(name, "--keep-going") == 0) {
-            options.keeps_going = true;
-            continue;
-        }
-        if (strcmp(name, "--bugs") == 0) {
-            options.all_bugs = true;
-            continue;
-        }
-        if (strcmp(name, "--shrink") == 0) {
-            options.shrinks = true;
-            continue;
-        }
-        if (strcmp(name, "--marks") == 0) {
-            options.marks = true;
-            continue;
-        }
-        if (strcmp(name, "--list") == 0) {
-            exit(list_bugs());
-        }
-        const char *value = i + 1 < argc ? argv[++i] : "";
-        uint64_t number = strtoull(value, NULL, 0);
-        if (strcmp(name, "--seeds") == 0 && number > 0) {
-            options.seeds = number;
-        } else if (strcmp(name, "--first") == 0) {
-            options.first = number;
-        } else if (strcmp(name, "--seed") == 0) {
-            options.first = number;
-            options.one = true;
-        } else if (strcmp(name, "--jobs") == 0 && number > 0 && number <= JOBS_MAX) {
-            options.jobs = (uint32_t)number;
-        } else if (strcmp(name, "--without") == 0) {
-            options.without = number;
-        } else if (strcmp(name, "--skip") == 0) {
-            options.skipped = number;
-        } else if (strcmp(name, "--plan") == 0 && number > 0 && number <= PLAN_VERSION) {
-            options.plan_version = (uint32_t)number;
-        } else if (strcmp(name, "--minutes") == 0 && number > 0) {
-            options.minutes = number;
-        } else if (strcmp(name, "--bug") == 0) {
-            options.bug = bug_of(value);
-        } else if (strcmp(name, "--ranges") == 0 && number > 0 && number <= RANGES_MAX) {
-            options.ranges = (uint32_t)number;
-        } else {
-            fprintf(stderr, "sim: cannot use '%s %s'; see the top of tests/sim/sim.c\n", name, value);
-            exit(2);
-        }
+    struct options options = {.first = 1, .minutes = 10, .bug = -1};
+    uint64_t one = 0, jobs = 2, ranges = 1, plan_version = 0;
+    const char *bug = NULL;
+    bool lists = false;
+    const struct command_line_option rows[] = {
+        {.name = "--seeds", .value = "N", .help = "this many; else 100, 400 with --bugs, 20000 with --marks",
+         .number = &options.seeds, .min = 1},
+        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
+        {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
+        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else 10", .number = &options.minutes, .min = 1},
+        {.name = "--keep-going", .help = "run them all, one line for each that fails", .given = &options.keeps_going},
+        {.name = "--plan", .value = "V", .help = "read seeds as version V did (plan.h)", .number = &plan_version, .min = 1,
+         .max = PLAN_VERSION},
+        {.name = "--seed", .value = "S", .help = "this one only", .number = &one, .given = &options.one},
+        {.name = "--verbose", .help = "with --seed: its trace", .given = &options.verbose},
+        {.name = "--shrink", .help = "with --seed: leave out faults while it fails, and say what is left",
+         .given = &options.shrinks},
+        {.name = "--without", .value = "BITS", .help = "with --seed: without these classes of faults", .number = &options.without},
+        {.name = "--skip", .value = "BITS", .help = "with --seed: without these single strikes", .number = &options.skipped},
+        {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug},
+        {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
+         .given = &options.all_bugs},
+        {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
+         .min = 1, .max = RANGES_MAX},
+        {.name = "--list", .help = "sim_bugs: the rules that can be broken", .given = &lists},
+        {.name = "--marks", .help = "sim_bugs: count the marks", .given = &options.marks},
+    };
+    const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
+    int status = command_line_read(&line, argc, argv, stdout, stderr);
+    if (status != COMMAND_LINE_GO_ON) {
+        exit(status);
     }
+    if (lists) {
+        exit(list_bugs());
+    }
+    options.first = options.one ? one : options.first;
+    options.jobs = (uint32_t)jobs;
+    options.ranges = (uint32_t)ranges;
+    options.plan_version = (uint32_t)plan_version;
+    options.bug = bug != NULL ? bug_of(bug) : -1;
     if (options.seeds == 0) {
         options.seeds = options.all_bugs ? BUG_SEEDS : options.marks ? MARKS_SEEDS : 100;
     }
@@ -485,7 +467,7 @@ int main(int argc, char **argv)
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
     if (probes_bug_count() == 0 && (options.all_bugs || options.bug >= 0 || options.marks)) {
-        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs\n");
+        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs.\n");
         return 2;
     }
     probes_break(options.bug);

@@ -1,4 +1,4 @@
-/* swim_sim [--seeds N] [--first S] [--nodes N] [--calm SECONDS], or --seed S [--verbose] for one.
+/* `swim_sim --help` has the options.
  *
  * Each seed is one mesh of 2 to 16 nodes and its own rates of loss (up to 5 %) and doubling: a storm of crashes,
  * restarts, leaves, pauses, partitions and one-way cuts; then quiet, in which all views must come to agree within 60 s;
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/command_line.h"
 #include "tests/sim/swim_world.h"
 
 #define STORM_MS 60000
@@ -250,38 +251,34 @@ static bool totals_are_good(const struct totals *totals, uint64_t seeds)
     return good;
 }
 
+static const char purpose[] =
+    "Membership alone: meshes of 2 to 16 nodes in storms, then quiet, then calm, then a silent death; exits 1 if a seed fails,\n"
+    "and says which.\n";
+
 int main(int argc, char **argv)
 {
-    uint64_t first = 1;
-    uint64_t seeds = 100;
-    uint64_t calm_ms = 120000;
-    int nodes = 0;
-    bool verbose = false;
-    for (int i = 1; i < argc; i++) {
-        bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--verbose") == 0) {
-            verbose = true;
-        } else if (strcmp(argv[i], "--seeds") == 0 && more) {
-            seeds = strtoull(argv[++i], NULL, 10);
-        } else if (strcmp(argv[i], "--first") == 0 && more) {
-            first = strtoull(argv[++i], NULL, 10);
-        } else if (strcmp(argv[i], "--seed") == 0 && more) {
-            first = strtoull(argv[++i], NULL, 10);
-            seeds = 1;
-        } else if (strcmp(argv[i], "--nodes") == 0 && more) {
-            nodes = atoi(argv[++i]);
-        } else if (strcmp(argv[i], "--calm") == 0 && more) {
-            calm_ms = strtoull(argv[++i], NULL, 10) * 1000;
-        } else {
-            fprintf(stderr, "usage: swim_sim [--seeds N] [--first S] [--seed S] [--nodes N] [--calm SECONDS] "
-                            "[--verbose]\n");
-            return 2;
-        }
+    uint64_t first = 1, seeds = 100, one = 0, nodes_given = 0, calm_s = 120;
+    bool verbose = false, is_one = false;
+    const struct command_line_option rows[] = {
+        {.name = "--seeds", .value = "N", .help = "this many; else 100", .number = &seeds, .min = 1},
+        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &first},
+        {.name = "--seed", .value = "S", .help = "this one only", .number = &one, .given = &is_one},
+        {.name = "--nodes", .value = "N", .help = "in each mesh; else as the seed says", .number = &nodes_given, .min = 2,
+         .max = NODES_MAX},
+        {.name = "--calm", .value = "SECONDS", .help = "of calm with loss; else 120", .number = &calm_s, .max = 86400},
+        {.name = "--verbose", .help = "with the trace", .given = &verbose},
+    };
+    const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
+    int status = command_line_read(&line, argc, argv, stdout, stderr);
+    if (status != COMMAND_LINE_GO_ON) {
+        return status;
     }
-    if (nodes != 0 && (nodes < 2 || nodes > NODES_MAX)) {
-        fprintf(stderr, "swim_sim: --nodes is from 2 to %d\n", NODES_MAX);
-        return 2;
+    if (is_one) {
+        first = one;
+        seeds = 1;
     }
+    int nodes = (int)nodes_given;
+    uint64_t calm_ms = calm_s * 1000;
     struct totals totals = {0};
     for (int n = 0; n <= NODES_MAX; n++) {
         totals.samples[n] = malloc(SAMPLES_MAX * sizeof(uint32_t));

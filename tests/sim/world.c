@@ -244,6 +244,8 @@ void sim_hurry(struct sim *sim)
         bool was_put_off = sim_paused(sim, event->node) && event->at_ms == sim->nodes[event->node].paused_until_ms;
         if (was_put_off || event->kind == SIM_DISK) {
             event->at_ms = sim->now_ms;
+        } else if (event->kind == SIM_MESSAGE) {
+            network_hurry(sim, event);
         }
     }
     for (uint32_t i = sim->heap_count; i-- > 0;) {
@@ -373,6 +375,7 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     if (has_tokens) {
         checkers_tokens(sim, node);
     }
+    checkers_incumbents(sim, node);
     uint64_t next_ms = sim_clock_reaches(sim, node, node_core_next_ms(self->core));
     self->tick_ms = next_ms > sim->now_ms ? next_ms : sim->now_ms + 1;
     if (sim->now_ms < self->slow_until_ms) {

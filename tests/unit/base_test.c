@@ -212,6 +212,49 @@ static void frames_arrive_whole_with_their_descriptor(void **state)
     (void)close(pipes[1]);
 }
 
+static void a_frame_that_does_not_fit_at_once_goes_on_where_it_stopped(void **state)
+{
+    (void)state;
+    int sockets[2], pipes[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    assert_int_equal(pipe(pipes), 0);
+    static uint8_t sent_bytes[FRAME_BYTES_MAX], buffer[FRAME_BYTES_MAX + FRAME_HEAD_BYTES];
+    for (size_t i = 0; i < sizeof sent_bytes; i++) {
+        sent_bytes[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    struct frame_reader reader;
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    const uint8_t *bytes = NULL;
+    size_t sent = 0, count = 0;
+    int fd, stops = 0, send_error, error = ERR_AGAIN;
+    do {
+        send_error = frame_send_some(sockets[0], sent_bytes, sizeof sent_bytes, pipes[1], &sent);
+        stops += send_error == ERR_AGAIN;
+        assert_true(send_error == 0 || send_error == ERR_AGAIN);
+        assert_int_equal(error, ERR_AGAIN);
+        while ((error = frame_reader_fill(&reader, sockets[1])) == 0 && reader.used_bytes < sizeof buffer) {
+        }
+        error = frame_reader_next(&reader, &bytes, &count, 0, &fd);
+    } while (send_error != 0);
+    assert_true(stops > 0);
+    assert_int_equal(sent, FRAME_HEAD_BYTES + sizeof sent_bytes);
+    assert_int_equal(error, 0);
+    assert_int_equal(count, sizeof sent_bytes);
+    assert_memory_equal(bytes, sent_bytes, count);
+    fd = frame_reader_take_fd(&reader); /* came once, with the first bytes */
+    assert_true(fd >= 0);
+    assert_int_equal(frame_reader_take_fd(&reader), -1);
+    (void)close(fd);
+    frame_reader_close(&reader);
+    (void)close(sockets[1]);
+    sent = 0;
+    assert_int_equal(frame_send_some(sockets[0], sent_bytes, 1, -1, &sent), ERR_CLOSED);
+    assert_int_equal(frame_send_some(sockets[0], sent_bytes, FRAME_BYTES_MAX + 1, -1, &sent), ERR_USAGE);
+    (void)close(sockets[0]);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
 static void descriptors_that_nobody_took_are_closed(void **state)
 {
     (void)state;
@@ -305,6 +348,7 @@ int main(void)
         cmocka_unit_test(random_numbers_are_the_same_everywhere),
         cmocka_unit_test(random_draws_are_uniform_and_streams_differ),
         cmocka_unit_test(frames_arrive_whole_with_their_descriptor),
+        cmocka_unit_test(a_frame_that_does_not_fit_at_once_goes_on_where_it_stopped),
         cmocka_unit_test(descriptors_that_nobody_took_are_closed),
         cmocka_unit_test(a_leaving_node_moves_only_its_own_keys),
         cmocka_unit_test(every_error_has_a_name),

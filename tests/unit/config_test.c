@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "node/config_yaml.h"
+#include "node/config/config_yaml.h"
 #include "node/core/config.h"
 
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "gossip/control.h"
+#include "gossip/control_join.h"
 #include "gossip/message.h"
 
 #define PATIENCE_MS 15000

@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
 #include "tests/unit/facts_make.h"
 
 #define CORE_BYTES (64u << 20)

@@ -577,6 +577,55 @@ static void the_dead_are_told_and_come_back(void **state)
     end(f);
 }
 
+static void the_dead_have_their_turn_whoever_else_comes_and_goes(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(4);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, 1), 0);
+    struct random random;
+    random_init(&random, 5);
+    uint64_t visited_ms = f->now_ms, longest_ms = 0;
+    for (uint64_t round = 2; round < 1000; round++) {
+        for (unsigned n = 3; n <= 4; n++) {
+            enum swim_state told = random_below(&random, 2) == 0 ? SWIM_ALIVE : SWIM_DEAD;
+            assert_int_equal(rumour(f, 1, n, told, round), 0);
+        }
+        uint64_t round_ms = f->now_ms;
+        while (f->now_ms < round_ms + 1000) { /* two periods: one visit */
+            tick_next(f);
+            if (sent(f, 2, SWIM_PING) != NULL) {
+                uint64_t waited_ms = f->now_ms - visited_ms;
+                longest_ms = waited_ms > longest_ms ? waited_ms : longest_ms;
+                visited_ms = f->now_ms;
+            }
+            answer_pings(f, 1, 0, 1);
+        }
+    }
+    assert_int_equal(view(f, 2), SWIM_DEAD);
+    assert_in_range(longest_ms, 1000, 3500); /* three that may be absent */
+    end(f);
+}
+
+static void who_left_is_visited_less_often_than_the_dead(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(3);
+    assert_int_equal(rumour(f, 2, 2, SWIM_LEFT, 1), 0);
+    assert_int_equal(rumour(f, 1, 3, SWIM_DEAD, 1), 0);
+    unsigned visits[4] = {0};
+    uint64_t end_ms = f->now_ms + 80000;
+    while (swim_next_ms(&f->swim) <= end_ms) {
+        tick_next(f);
+        for (unsigned n = 2; n <= 3; n++) {
+            visits[n] += sent(f, n, SWIM_PING) != NULL ? 1 : 0;
+        }
+        answer_pings(f, 1, 0, 1);
+    }
+    assert_in_range(visits[2], 9, 11);
+    assert_in_range(visits[3], 68, 72);
+    end(f);
+}
+
 static void other_traffic_of_the_absent_gets_them_pinged_but_not_alive(void **state)
 {
     (void)state;
@@ -969,6 +1018,8 @@ int main(void)
         cmocka_unit_test(the_answer_of_a_suspect_clears_it_only_with_a_higher_incarnation),
         cmocka_unit_test(confirmations_shorten_a_suspicion),
         cmocka_unit_test(the_dead_are_told_and_come_back),
+        cmocka_unit_test(the_dead_have_their_turn_whoever_else_comes_and_goes),
+        cmocka_unit_test(who_left_is_visited_less_often_than_the_dead),
         cmocka_unit_test(other_traffic_of_the_absent_gets_them_pinged_but_not_alive),
         cmocka_unit_test(after_a_gap_nobody_is_accused),
         cmocka_unit_test(leaving_tells_everybody_and_stays_left),

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
 #include "tests/unit/facts_make.h"
 #include "train/search.h"
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "gossip/control.h"
+#include "gossip/control_join.h"
 #include "gossip/keys.h"
 #include "gossip/message.h"
 #include "gossip/token.h"

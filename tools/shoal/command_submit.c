@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/id.h"
-#include "node/config_yaml.h"
+#include "node/config/config_yaml.h"
 #include "node/core/config.h"
 #include "store/archive.h"
 #include "tools/shoal/client.h"

@@ -1,0 +1,30 @@
+#ifndef GOSSIP_CONTROL_SOCKET_H
+#define GOSSIP_CONTROL_SOCKET_H
+/* The libzmq sockets under control.h and control_join.h, with all their options set. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gossip/keys.h"
+
+/* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
+ * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
+ * So beyond CONTROL_KEEPALIVE_NEAR peers they are rare, and so are those of the side that only receives, to whom a dead
+ * connection means no more than a descriptor. */
+#define CONTROL_KEEPALIVE_NEAR 64
+#define CONTROL_KEEPALIVE_NEAR_S 20
+#define CONTROL_KEEPALIVE_FAR_S 600
+
+/* Makes a ROUTER the door of a node. False: libzmq refused an option. */
+bool control_socket_set_router(void *socket, const struct keys *keys);
+
+/* Binds it to HOST:PORT; "*" is both families where the machine has IPv6, else IPv4. ERR_USAGE (the address), ERR_EXISTS
+ * (the port is taken), ERR_IO. */
+int control_socket_bind(void *socket, const char *listen);
+
+/* A DEALER that connects to a numeric address; the caller closes it with zmq_close. NULL: no socket is left, or the address or a
+ * key cannot be used. */
+void *control_socket_dealer(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
+                            const char *address, const uint8_t server_public[32], int keepalive_s);
+
+#endif

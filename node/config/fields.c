@@ -1,0 +1,172 @@
+#include "node/config/fields.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "node/config/packed.h"
+#include "node/config/scalar.h"
+
+#define VARIABLES_MAX 64
+#define LABELS_MAX 16
+#define LABEL_BYTES_MAX 63
+
+static bool is_shell_safe(const char *text)
+{
+    return text[0] != '\0' &&
+           text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")] == '\0';
+}
+
+/* Appends `text` so that a POSIX shell reads it as one word. False if it does not fit. */
+static bool append_quoted(char *out, size_t size, const char *text)
+{
+    size_t used = strlen(out);
+    bool is_safe = is_shell_safe(text);
+    size_t need = strlen(text) + 4; /* quotes, blank, NUL */
+    for (const char *p = text; *p != '\0'; p++) {
+        need += *p == '\'' ? 3 : 0;
+    }
+    if (need > size - used) {
+        return false;
+    }
+    char *to = out + used;
+    if (used > 0) {
+        *to++ = ' ';
+    }
+    if (!is_safe) {
+        *to++ = '\'';
+    }
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p == '\'') {
+            memcpy(to, "'\\''", 4);
+            to += 4;
+        } else {
+            *to++ = *p;
+        }
+    }
+    if (!is_safe) {
+        *to++ = '\'';
+    }
+    *to = '\0';
+    return true;
+}
+
+int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, const char *path, struct config *config)
+{
+    char *out = config->entrypoint;
+    bool good = node->kind != TREE_MAP;
+    if (node->kind == TREE_SCALAR) {
+        size_t bytes = strlen(node->text);
+        while (bytes > 0 && strchr(" \t\n", node->text[bytes - 1]) != NULL) { /* the line end of a block scalar */
+            bytes--;
+        }
+        good = bytes > 0 && bytes < CONFIG_ENTRYPOINT_BYTES && memchr(node->text, '\n', bytes) == NULL;
+        (void)bytes_copy_text_n(out, CONFIG_ENTRYPOINT_BYTES, node->text, bytes);
+    }
+    for (const struct tree_node *word = node->first; word != NULL && good; word = word->next) {
+        good = word->kind == TREE_SCALAR && append_quoted(out, CONFIG_ENTRYPOINT_BYTES, word->text);
+    }
+    return good && out[0] != '\0' ? 0 : tree_fail_type(tree, node, path, FIELDS_ENTRYPOINT_WORDS);
+}
+
+int fields_read_labels(struct tree *tree, const struct tree_node *node, const char *path, struct pack_writer *packed,
+                       struct config *config)
+{
+    uint32_t count = 0;
+    for (const struct tree_node *label = node->first; label != NULL; label = label->next) {
+        count++;
+    }
+    if (node->kind != TREE_LIST || count > LABELS_MAX) {
+        return tree_fail_type(tree, node, path, FIELDS_LABELS_WORDS);
+    }
+    size_t start = packed->used_bytes;
+    pack_array(packed, count);
+    for (const struct tree_node *label = node->first; label != NULL; label = label->next) {
+        if (label->kind != TREE_SCALAR || label->text[0] == '\0' || strlen(label->text) > LABEL_BYTES_MAX ||
+            !scalar_is_clean(label->text, false)) {
+            return tree_fail_type(tree, label, path, FIELDS_LABELS_WORDS);
+        }
+        pack_text(packed, label->text);
+    }
+    return packed_since(tree, node, packed, start, &config->labels, &config->labels_bytes);
+}
+
+/* Both ways to write variables end here. Names are checked; values are taken as written. */
+struct variables {
+    const char *names[VARIABLES_MAX];
+    size_t name_bytes[VARIABLES_MAX];
+    const char *values[VARIABLES_MAX];
+    uint32_t count;
+};
+
+static int variable_add(struct tree *tree, struct variables *variables, const struct tree_node *node, const char *name,
+                        size_t bytes, const char *value)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    int shown = bytes < 60 ? (int)bytes : 60;
+    if (bytes == 0 || strspn(name, letters) < bytes || (name[0] >= '0' && name[0] <= '9')) {
+        return tree_fail(tree, node,
+                         "the environment variable '%.*s' has a bad name; allowed are letters, digits and _, no "
+                         "digit first",
+                         shown, name);
+    }
+    if (config_variable_is_reserved(name, bytes)) {
+        return tree_fail(tree, node, "the environment variable '%.*s' is set by the daemon; choose another name", shown,
+                         name);
+    }
+    for (uint32_t i = 0; i < variables->count; i++) {
+        if (variables->name_bytes[i] == bytes && memcmp(variables->names[i], name, bytes) == 0) {
+            return tree_fail(tree, node, "the environment variable '%.*s' is given twice; remove one of them", shown,
+                             name);
+        }
+    }
+    if (variables->count == VARIABLES_MAX) {
+        return tree_fail(tree, node, "there are too many environment variables; allowed are %d", VARIABLES_MAX);
+    }
+    variables->names[variables->count] = name;
+    variables->name_bytes[variables->count] = bytes;
+    variables->values[variables->count] = value;
+    variables->count++;
+    return 0;
+}
+
+#define FIELDS_VARIABLE_LIST_WORDS "a list of NAME=VALUE texts"
+int fields_read_environment(struct tree *tree, const struct tree_node *list, const struct tree_node *map,
+                            struct pack_writer *packed, struct config *config)
+{
+    struct variables variables = {.count = 0};
+    int error = 0;
+    if (list != NULL && list->kind != TREE_LIST) {
+        return tree_fail_type(tree, list, "environment.environment_variables", FIELDS_VARIABLE_LIST_WORDS);
+    }
+    for (const struct tree_node *item = list != NULL ? list->first : NULL; item != NULL && error == 0;
+         item = item->next) {
+        const char *equals = item->kind == TREE_SCALAR ? strchr(item->text, '=') : NULL;
+        if (equals == NULL) {
+            return tree_fail_type(tree, item, "environment.environment_variables", FIELDS_VARIABLE_LIST_WORDS);
+        }
+        error = variable_add(tree, &variables, item, item->text, (size_t)(equals - item->text), equals + 1);
+    }
+    if (map != NULL && map->kind != TREE_MAP) {
+        return tree_fail_type(tree, map, "environment.variables", FIELDS_VARIABLE_MAP_WORDS);
+    }
+    for (const struct tree_node *item = map != NULL ? map->first : NULL; item != NULL && error == 0;
+         item = item->next) {
+        if (item->kind != TREE_SCALAR) {
+            return tree_fail_type(tree, item, "environment.variables", FIELDS_VARIABLE_MAP_WORDS);
+        }
+        error =
+            variable_add(tree, &variables, item, item->key, strlen(item->key), tree_is_null(item) ? "" : item->text);
+    }
+    if (error != 0) {
+        return error;
+    }
+    size_t start = packed->used_bytes;
+    pack_map(packed, variables.count);
+    for (uint32_t i = 0; i < variables.count; i++) {
+        pack_text_n(packed, variables.names[i], variables.name_bytes[i]);
+        pack_text(packed, variables.values[i]);
+    }
+    return packed_since(tree, list != NULL ? list : map, packed, start, &config->environment,
+                        &config->environment_bytes);
+}

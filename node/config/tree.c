@@ -1,0 +1,454 @@
+#include "node/config/tree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/err.h"
+#include "node/config/scalar.h"
+
+#define NODES_MAX 4096
+#define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* of what the user wrote, in an error */
+
+/* ---- room ---- */
+
+int tree_open(struct tree *tree, const char *file_name, size_t text_bytes, const char *const *overrides,
+              size_t override_count, char error[CONFIG_ERROR_BYTES])
+{
+    error[0] = '\0';
+    *tree = (struct tree){.file_name = file_name, .error = error};
+    if (text_bytes > CONFIG_TEXT_BYTES_MAX) {
+        return tree_fail(tree, NULL, "the file has %zu bytes; allowed are %u", text_bytes, CONFIG_TEXT_BYTES_MAX);
+    }
+    /* An escape in quotes grows to at most 3/2 of what was written; each value has a NUL and, in overrides, keys. */
+    tree->texts_size = 2 * text_bytes + 2 * NODES_MAX + 64;
+    for (size_t i = 0; i < override_count; i++) {
+        tree->texts_size += 3 * strnlen(overrides[i], CONFIG_TEXT_BYTES_MAX) + 64;
+    }
+    tree->nodes = calloc(NODES_MAX, sizeof tree->nodes[0]);
+    tree->texts = malloc(tree->texts_size);
+    if (tree->nodes == NULL || tree->texts == NULL) {
+        tree_close(tree);
+        (void)tree_fail(tree, NULL, "no memory is left");
+        return ERR_MEMORY;
+    }
+    return 0;
+}
+
+void tree_close(struct tree *tree)
+{
+    free(tree->texts);
+    free(tree->nodes);
+    tree->texts = NULL;
+    tree->nodes = NULL;
+}
+
+/* ---- from text to tree ---- */
+
+static struct tree_node *node_new(struct tree *tree, enum tree_kind kind, unsigned line, const char *override)
+{
+    if (tree->node_count == NODES_MAX) {
+        return NULL;
+    }
+    struct tree_node *node = &tree->nodes[tree->node_count++];
+    *node = (struct tree_node){.kind = kind, .line = line, .text = "", .override = override};
+    return node;
+}
+
+/* A copy that lives as long as the parse. The room was counted at the start; NULL if it was not enough. */
+static const char *text_keep(struct tree *tree, const char *text, size_t bytes)
+{
+    if (bytes >= tree->texts_size - tree->texts_used) {
+        return NULL;
+    }
+    char *copy = tree->texts + tree->texts_used;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    tree->texts_used += bytes + 1;
+    return copy;
+}
+
+static void node_append(struct tree_node *parent, struct tree_node *child)
+{
+    if (parent->last != NULL) {
+        parent->last->next = child;
+    } else {
+        parent->first = child;
+    }
+    parent->last = child;
+}
+
+/* The tree that is being built: the open lists and maps, and the key that waits for its value. */
+struct builder {
+    struct tree *tree;
+    const char *override;
+    struct tree_node *open[TREE_DEPTH_MAX];
+    unsigned depth;
+    const char *key;
+    unsigned key_line;
+    struct tree_node *root;
+};
+
+static int take_key(struct builder *builder, const yaml_event_t *event, const struct tree_node *at)
+{
+    struct tree *tree = builder->tree;
+    const char *text = (const char *)event->data.scalar.value;
+    size_t bytes = event->data.scalar.length;
+    if (bytes == 0 || bytes > TREE_KEY_BYTES_MAX || memchr(text, '\0', bytes) != NULL) {
+        return tree_fail(tree, at, "a key is empty or too long; allowed are 1 ... %d bytes", TREE_KEY_BYTES_MAX);
+    }
+    builder->key = text_keep(tree, text, bytes);
+    if (builder->key == NULL) {
+        return tree_fail(tree, at, "the configuration is too large; allowed are %u bytes", CONFIG_TEXT_BYTES_MAX);
+    }
+    builder->key_line = at->line;
+    const struct tree_node *before = tree_find(builder->open[builder->depth - 1], builder->key);
+    if (before != NULL) {
+        return tree_fail(tree, at, "the key '%.80s' is here a second time (first on line %u); remove one of them",
+                         builder->key, before->line);
+    }
+    return 0;
+}
+
+/* Puts a new value where it belongs: at the root, at the end of the open list, or under the waiting key. */
+static void place(struct builder *builder, struct tree_node *node)
+{
+    if (builder->depth == 0) {
+        builder->root = node;
+        return;
+    }
+    if (builder->key != NULL) {
+        node->key = builder->key;
+        node->line = builder->key_line;
+        builder->key = NULL;
+    }
+    node_append(builder->open[builder->depth - 1], node);
+}
+
+static int take_value(struct builder *builder, const yaml_event_t *event, const struct tree_node *at)
+{
+    struct tree *tree = builder->tree;
+    enum tree_kind kind = event->type == YAML_SCALAR_EVENT           ? TREE_SCALAR
+                          : event->type == YAML_SEQUENCE_START_EVENT ? TREE_LIST
+                                                                     : TREE_MAP;
+    bool is_key = builder->depth > 0 && builder->open[builder->depth - 1]->kind == TREE_MAP && builder->key == NULL;
+    if (is_key && kind != TREE_SCALAR) {
+        return tree_fail(tree, at, "a list or a map is used as a key; allowed are texts");
+    }
+    if (is_key) {
+        return take_key(builder, event, at);
+    }
+    struct tree_node *node = node_new(tree, kind, at->line, builder->override);
+    if (node == NULL) {
+        return tree_fail(tree, at, "there are too many values; allowed are %d", NODES_MAX);
+    }
+    if (kind == TREE_SCALAR) {
+        const char *text = (const char *)event->data.scalar.value;
+        node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+        if (memchr(text, '\0', event->data.scalar.length) != NULL) {
+            return tree_fail(tree, at, "a text has a zero byte; remove it");
+        }
+        node->text = text_keep(tree, text, event->data.scalar.length);
+        if (node->text == NULL) {
+            return tree_fail(tree, at, "the configuration is too large; allowed are %u bytes", CONFIG_TEXT_BYTES_MAX);
+        }
+    }
+    place(builder, node);
+    if (kind != TREE_SCALAR) {
+        if (builder->depth == TREE_DEPTH_MAX) {
+            return tree_fail(tree, at, "lists and maps are nested too deep; allowed are %d levels", TREE_DEPTH_MAX);
+        }
+        builder->open[builder->depth++] = node;
+    }
+    return 0;
+}
+
+static bool has_anchor_or_tag(const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return true;
+    case YAML_SCALAR_EVENT:
+        return event->data.scalar.anchor != NULL || event->data.scalar.tag != NULL;
+    case YAML_SEQUENCE_START_EVENT:
+        return event->data.sequence_start.anchor != NULL || event->data.sequence_start.tag != NULL;
+    case YAML_MAPPING_START_EVENT:
+        return event->data.mapping_start.anchor != NULL || event->data.mapping_start.tag != NULL;
+    default:
+        return false;
+    }
+}
+
+static int take_event(struct builder *builder, const yaml_event_t *event)
+{
+    struct tree_node at = {.line = (unsigned)event->start_mark.line + 1, .override = builder->override};
+    if (has_anchor_or_tag(event)) {
+        return tree_fail(builder->tree, &at,
+                         "anchors (&), aliases (*) and tags (!) are not allowed; write the value itself, "
+                         "in quotes if it begins with such a character");
+    }
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        if (builder->root != NULL) {
+            return tree_fail(builder->tree, &at, "a second document begins here; allowed is one");
+        }
+        return 0;
+    case YAML_SCALAR_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return take_value(builder, event, &at);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        builder->depth--;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int fail_syntax(struct tree *tree, const yaml_parser_t *yaml, const char *text, const char *override)
+{
+    struct tree_node at = {.line = (unsigned)yaml->problem_mark.line + 1, .override = override};
+    if (yaml->error == YAML_MEMORY_ERROR) {
+        (void)tree_fail(tree, NULL, "no memory is left");
+        return ERR_MEMORY;
+    }
+    if (yaml->error == YAML_READER_ERROR) { /* has an offset only */
+        at.line = 1;
+        for (size_t i = 0; i < yaml->problem_offset; i++) {
+            at.line += text[i] == '\n';
+        }
+        return tree_fail(tree, &at, "this is not UTF-8 text (%s); save the file as UTF-8 without control characters",
+                         yaml->problem);
+    }
+    return tree_fail(tree, &at, "this is not valid YAML: %s%s%s",
+                     yaml->problem != NULL ? yaml->problem : "unknown problem", yaml->context != NULL ? " " : "",
+                     yaml->context != NULL ? yaml->context : "");
+}
+
+/* Builds the tree of one document; an empty one gives NULL. `override` marks its nodes. */
+static int build(struct tree *tree, const char *text, size_t bytes, const char *override, struct tree_node **root)
+{
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
+        text += 3;
+        bytes -= 3;
+    }
+    yaml_parser_t yaml;
+    if (!yaml_parser_initialize(&yaml)) {
+        (void)tree_fail(tree, NULL, "no memory is left");
+        return ERR_MEMORY;
+    }
+    yaml_parser_set_encoding(&yaml, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&yaml, (const unsigned char *)text, bytes);
+    struct builder builder = {.tree = tree, .override = override};
+    int error = 0;
+    for (bool is_done = false; !is_done && error == 0;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&yaml, &event)) {
+            error = fail_syntax(tree, &yaml, text, override);
+            break;
+        }
+        error = take_event(&builder, &event);
+        is_done = event.type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&yaml);
+    if (error == 0) {
+        *root = builder.root;
+    }
+    return error;
+}
+
+int tree_read(struct tree *tree, const char *text, size_t text_bytes, struct tree_node **root)
+{
+    struct tree_node *built = NULL;
+    int error = build(tree, text, text_bytes, NULL, &built);
+    if (error != 0) {
+        return error;
+    }
+    if (built == NULL || tree_is_null(built)) {
+        tree->node_count = 0;
+        built = node_new(tree, TREE_MAP, 1, NULL);
+    }
+    *root = built;
+    return 0;
+}
+
+/* ---- overrides ---- */
+
+int tree_override(struct tree *tree, struct tree_node *root, const char *override)
+{
+    struct tree_node at = {.override = override};
+    const char *equals = strchr(override, '=');
+    if (equals == NULL || equals == override || strlen(override) > CONFIG_TEXT_BYTES_MAX) {
+        return tree_fail(tree, &at, "this is no assignment; allowed is key.path=value");
+    }
+    struct tree_node *value = NULL;
+    int error = build(tree, equals + 1, strlen(equals + 1), override, &value);
+    if (error != 0) {
+        return error;
+    }
+    if (value == NULL) {
+        value = node_new(tree, TREE_SCALAR, 1, override);
+        if (value == NULL) {
+            return tree_fail(tree, &at, "there are too many values; allowed are %d", NODES_MAX);
+        }
+        value->is_plain = true;
+    }
+    struct tree_node *map = root;
+    unsigned depth = 0;
+    for (const char *p = override;;) {
+        size_t bytes = strcspn(p, ".=");
+        if (bytes == 0 || bytes > TREE_KEY_BYTES_MAX || ++depth > TREE_DEPTH_MAX) {
+            return tree_fail(tree, &at, "the key before '=' is empty, too long or too deep; allowed is key.path=value");
+        }
+        const char *key = text_keep(tree, p, bytes);
+        bool is_last = p[bytes] == '=';
+        if (key == NULL) {
+            return tree_fail(tree, &at, "the configuration is too large; allowed are %u bytes", CONFIG_TEXT_BYTES_MAX);
+        }
+        struct tree_node *child = tree_find(map, key);
+        if (child == NULL) {
+            child = node_new(tree, TREE_MAP, 1, override);
+            if (child == NULL) {
+                return tree_fail(tree, &at, "there are too many values; allowed are %d", NODES_MAX);
+            }
+            child->key = key;
+            node_append(map, child);
+        } else if (!is_last && tree_is_null(child)) {
+            child->kind = TREE_MAP;
+        } else if (!is_last && child->kind != TREE_MAP) {
+            return tree_fail(tree, &at, "'%.*s' is not a map, so nothing can be set in it", (int)(p + bytes - override),
+                             override);
+        }
+        if (is_last) {
+            struct tree_node *next = child->next;
+            *child = *value;
+            child->key = key;
+            child->next = next;
+            return 0;
+        }
+        map = child;
+        p += bytes + 1;
+    }
+}
+
+/* ---- looking at it ---- */
+
+struct tree_node *tree_find(const struct tree_node *map, const char *key)
+{
+    for (struct tree_node *child = map->first; child != NULL; child = child->next) {
+        if (strcmp(child->key, key) == 0) {
+            return child;
+        }
+    }
+    return NULL;
+}
+
+bool tree_is_null(const struct tree_node *node)
+{
+    return node->kind == TREE_SCALAR && scalar_read(node->text, node->is_plain).type == SCALAR_NULL;
+}
+
+/* ---- errors ---- */
+
+int tree_fail(struct tree *tree, const struct tree_node *at, const char *format, ...)
+{
+    if (tree->error[0] != '\0') {
+        return ERR_MALFORMED;
+    }
+    int used;
+    if (at != NULL && at->override != NULL) {
+        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "--set %.80s: ", at->override);
+    } else if (at != NULL) {
+        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "%.120s:%u: ", tree->file_name, at->line);
+    } else {
+        used = snprintf(tree->error, CONFIG_ERROR_BYTES, "%.120s: ", tree->file_name);
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(tree->error + used, (size_t)(CONFIG_ERROR_BYTES - used), format, arguments);
+    va_end(arguments);
+    for (char *p = tree->error; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
+            *p = '?';
+        }
+    }
+    return ERR_MALFORMED;
+}
+
+const char *tree_describe(const struct tree_node *node, char out[TREE_QUOTED_BYTES])
+{
+    if (node->kind != TREE_SCALAR) {
+        return node->kind == TREE_LIST ? "a list" : "a map";
+    }
+    if (node->text[0] == '\0') {
+        return "empty";
+    }
+    size_t bytes = strnlen(node->text, SHOWN_BYTES + 1);
+    bool is_cut = bytes > SHOWN_BYTES;
+    (void)snprintf(out, TREE_QUOTED_BYTES, "'%.*s%s'", is_cut ? SHOWN_BYTES : (int)bytes, node->text,
+                   is_cut ? "..." : "");
+    return out;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The number of letters to insert, delete, replace or swap with a neighbour to get from `a` to `b` (Damerau 1964,
+ * without later edits of a swapped pair); 99 for long words. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    size_t rows[3][MOST + 1];
+    size_t m = strlen(a), n = strlen(b);
+    if (m > MOST || n > MOST) {
+        return 99;
+    }
+    for (size_t j = 0; j <= n; j++) {
+        rows[0][j] = j;
+    }
+    for (size_t i = 1; i <= m; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            row[j] = smaller(smaller(row[j - 1], above[j]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = smaller(row[j], two_above[j - 2] + 1);
+            }
+        }
+    }
+    return rows[m % 3][n];
+}
+
+int tree_fail_unknown(struct tree *tree, const struct tree_node *node, const char *path, const char *const *known,
+                      size_t count)
+{
+    char words[TREE_WORDS_BYTES] = "";
+    size_t used = 0, best = 0, best_distance = 3;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = edit_distance(node->key, known[i]);
+        if (distance < best_distance && distance < strlen(known[i])) {
+            best = i;
+            best_distance = distance;
+        }
+        if (used < sizeof words) {
+            used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "", known[i]);
+        }
+    }
+    if (best_distance < 3) {
+        return tree_fail(tree, node, "unknown key '%.80s'; did you mean '%s'? (allowed are %s)", path, known[best],
+                         words);
+    }
+    return tree_fail(tree, node, "unknown key '%.80s'; allowed are %s", path, words);
+}
+
+int tree_fail_type(struct tree *tree, const struct tree_node *node, const char *path, const char *allowed)
+{
+    char quoted[TREE_QUOTED_BYTES];
+    return tree_fail(tree, node, "%s is %s; allowed is %s", path, tree_describe(node, quoted), allowed);
+}

@@ -1,0 +1,14 @@
+#ifndef NODE_DAEMON_LOCAL_WORKER_H
+#define NODE_DAEMON_LOCAL_WORKER_H
+/* What workers ask through libshoal, and what they are told: their identity, the ring's group, reports, checkpoints, notices.
+ * A worker's connection is known by the token of its lease; what it says counts while that lease lasts. */
+
+#include "node/daemon/local.h"
+
+/* True if the operation is one of a worker's. */
+bool local_worker_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes);
+
+/* The connection ends; its worker may open another. */
+void local_worker_gone(struct daemon *daemon, struct daemon_client *client);
+
+#endif

@@ -1,0 +1,270 @@
+/* The requests metrics and logs. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/query.h"
+#include "node/daemon/request.h"
+
+#define LOG_FOLLOW_MS 500
+
+struct source {
+    attempt_id attempt;
+    uint32_t rank;
+    node_id owner;
+    uint64_t from_seq;
+};
+
+#define CANDIDATES_MAX 8
+
+/* Reads one series after the other, each from the node that ran it if it lives, else from whoever has a copy. */
+struct daemon_series {
+    struct daemon_series *next;
+    uint64_t serial, id;
+    char kind;
+    bool follow;
+    experiment_id experiment;
+    uint32_t trial;
+    struct source *sources;
+    uint32_t source_count, source_at;
+    node_id candidates[CANDIDATES_MAX];
+    uint32_t candidate_count, candidate_at;
+    uint64_t request; /* under way; 0: none */
+    uint64_t next_ms;
+    bool got_any; /* of this source */
+};
+
+static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t rank)
+{
+    struct source *bigger = realloc(series->sources, (series->source_count + 1) * sizeof *bigger);
+    if (bigger == NULL) {
+        return false;
+    }
+    series->sources = bigger;
+    bigger[series->source_count++] =
+        (struct source){.attempt = attempt->id, .rank = rank, .owner = attempt->members[rank].node};
+    return true;
+}
+
+static void series_candidates(const struct daemon *daemon, struct daemon_series *series)
+{
+    const struct source *source = &series->sources[series->source_at];
+    series->candidate_count = 0;
+    series->candidate_at = 0;
+    series->got_any = false;
+    if (core_node_alive(daemon->core, source->owner)) {
+        series->candidates[series->candidate_count++] = source->owner;
+    }
+    node_id holders[CANDIDATES_MAX - 1];
+    uint32_t count = daemon_holders(daemon, &source->attempt, holders, CANDIDATES_MAX - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!node_id_equal(holders[i], source->owner)) {
+            series->candidates[series->candidate_count++] = holders[i];
+        }
+    }
+}
+
+static void series_free(struct daemon *daemon, struct daemon_series *series)
+{
+    struct daemon_series **link = &daemon->series;
+    while (*link != series) {
+        link = &(*link)->next;
+    }
+    *link = series->next;
+    free(series->sources);
+    free(series);
+}
+
+static bool trial_is_over(const struct daemon *daemon, const struct daemon_series *series)
+{
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, series->experiment);
+    if (experiment == NULL) {
+        return true;
+    }
+    enum view_trial_state state = view_trial_state(experiment, series->trial);
+    return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(experiment);
+}
+
+static void series_ask(struct daemon *daemon, struct daemon_series *series)
+{
+    const struct source *source = &series->sources[series->source_at];
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t bytes = daemon_series_prefix(series->kind, &source->attempt, source->rank, prefix);
+    series->request = ++daemon->request_id;
+    if (bulk_series_fetch(daemon->bulk, series->request, prefix, bytes, source->from_seq,
+                          series->candidates[series->candidate_at]) != 0) {
+        series->request = 0;
+        series->next_ms = daemon_now_ms() + LOG_FOLLOW_MS;
+    }
+}
+
+/* Goes on to the next source; after the last one the stream ends, or begins again where it is when it follows. */
+static void series_step(struct daemon *daemon, struct daemon_series *series, uint64_t now_ms)
+{
+    struct daemon_client *client = local_find_client(daemon, series->serial);
+    if (client == NULL) {
+        series_free(daemon, series);
+        return;
+    }
+    if (series->request != 0 || now_ms < series->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
+        return;
+    }
+    if (series->source_at == series->source_count && series->follow && series->source_count > 0 &&
+        !trial_is_over(daemon, series)) {
+        series->source_at = 0;
+        series->next_ms = now_ms + LOG_FOLLOW_MS;
+        series_candidates(daemon, series);
+        return;
+    }
+    if (series->source_at == series->source_count) {
+        struct local_reply reply;
+        if (local_reply_begin(&reply, series->id, true, 0)) {
+            local_reply_send(daemon, client, &reply, -1);
+        }
+        series_free(daemon, series);
+        return;
+    }
+    if (series->candidate_count == 0) {
+        series_candidates(daemon, series);
+    }
+    if (series->candidate_at >= series->candidate_count) {
+        series->source_at++;
+        series->candidate_count = 0;
+        return;
+    }
+    series_ask(daemon, series);
+}
+
+static void emit_points(struct daemon *daemon, struct daemon_client *client, uint64_t id, const struct bulk_event *event)
+{
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, id, false, 1)) {
+        return;
+    }
+    pack_text(&reply.writer, "points");
+    pack_array(&reply.writer, event->item_count);
+    for (uint32_t i = 0; i < event->item_count; i++) {
+        struct pack_reader reader;
+        pack_reader_init(&reader, event->items[i].bytes, event->items[i].count);
+        pack_skip(&reader);
+        if (pack_at_end(&reader)) {
+            pack_raw(&reply.writer, event->items[i].bytes, event->items[i].count);
+        } else {
+            pack_nil(&reply.writer); /* a peer sent nonsense */
+        }
+    }
+    local_reply_send(daemon, client, &reply, -1);
+}
+
+static void emit_log(struct daemon *daemon, struct daemon_client *client, uint64_t id, const struct source *source,
+                     const struct bulk_item *item)
+{
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, id, false, 3)) {
+        return;
+    }
+    pack_text(&reply.writer, "attempt");
+    pack_u64(&reply.writer, source->attempt.number);
+    pack_text(&reply.writer, "rank");
+    pack_u64(&reply.writer, source->rank);
+    pack_text(&reply.writer, "bytes");
+    pack_bin(&reply.writer, item->bytes, item->count);
+    local_reply_send(daemon, client, &reply, -1);
+}
+
+void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
+{
+    struct daemon_series *series = daemon->series;
+    while (series != NULL && series->request != event->id) {
+        series = series->next;
+    }
+    struct daemon_client *client = series != NULL ? local_find_client(daemon, series->serial) : NULL;
+    if (client == NULL) {
+        return;
+    }
+    series->request = 0;
+    struct source *source = &series->sources[series->source_at];
+    if (event->code == 0 && event->item_count > 0) {
+        series->got_any = true;
+        source->from_seq = event->items[event->item_count - 1].sequence + 1;
+        if (series->kind == 'm') {
+            emit_points(daemon, client, series->id, event);
+        }
+        for (uint32_t i = 0; series->kind == 'l' && i < event->item_count; i++) {
+            emit_log(daemon, client, series->id, source, &event->items[i]);
+        }
+    }
+    if (event->code == 0 && event->more) {
+        return; /* the same candidate goes on */
+    }
+    bool from_owner = node_id_equal(series->candidates[series->candidate_at], source->owner);
+    if (series->got_any || (event->code == 0 && from_owner)) {
+        series->source_at++;
+        series->candidate_count = 0;
+    } else {
+        series->candidate_at++;
+    }
+}
+
+void query_series_request(struct daemon *daemon, struct local_request *request, char kind)
+{
+    struct view_experiment *experiment;
+    if (!local_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    uint64_t trial = 0, rank = 0;
+    bool one_trial = local_argument_u64(request, "trial", &trial);
+    bool one_rank = local_argument_u64(request, "rank", &rank);
+    if ((one_trial && trial >= experiment->trial_count) || (kind == 'l' && !one_trial)) {
+        local_reply_error(daemon, request->client, request->id, 4, "The experiment has no such trial; it has 0 to %u.",
+                          experiment->trial_count - 1);
+        return;
+    }
+    struct daemon_series *series = calloc(1, sizeof *series);
+    if (series == NULL) {
+        return;
+    }
+    *series = (struct daemon_series){.serial = request->client->serial,
+                                     .id = request->id,
+                                     .kind = kind,
+                                     .follow = kind == 'l' && request_flag(&request->map, "follow"),
+                                     .experiment = experiment->id,
+                                     .trial = (uint32_t)trial,
+                                     .next = daemon->series};
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *row = experiment->trials[i];
+        if (row == NULL || (one_trial && row->index != trial)) {
+            continue;
+        }
+        if (kind == 'l') {
+            const struct view_attempt *newest = view_trial_highest(row);
+            for (uint32_t r = 0; newest != NULL && newest->assigned && r < newest->member_count; r++) {
+                if (!one_rank || r == rank) {
+                    (void)series_add(series, newest, r);
+                }
+            }
+        }
+        for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
+            if (a->assigned) {
+                (void)series_add(series, a, 0);
+            }
+        }
+    }
+    if (kind == 'l' && series->source_count == 0) {
+        local_reply_error(daemon, request->client, request->id, 4,
+                          "Trial %llu has no log (yet): it has no attempt, or not that rank.", (unsigned long long)trial);
+        free(series->sources);
+        free(series);
+        return;
+    }
+    daemon->series = series;
+}
+
+void query_series_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    for (struct daemon_series *series = daemon->series, *next; series != NULL; series = next) {
+        next = series->next;
+        series_step(daemon, series, now_ms);
+    }
+}

@@ -1,0 +1,104 @@
+#ifndef TRAIN_SHOAL_LINK_H
+#define TRAIN_SHOAL_LINK_H
+/* The inside of libshoal: its one struct, and the connection to the daemon, which may go away and come back. Nothing here is seen
+ * from outside the library. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "base/frame.h"
+#include "base/pack.h"
+#include "train/ring_tcp.h"
+#include "train/shoal.h"
+
+#define SHOAL_TOKEN_DIGITS 32
+#define SHOAL_REQUEST_BYTES_MAX 16384 /* packed, without the frame's head */
+#define SHOAL_QUEUE_SLOTS (SHOAL_QUEUE_MAX + 8) /* reports, and always room for the two saves, progress and one call */
+#define SHOAL_RETRY_MS 200
+#define SHOAL_ANSWER_MS 50000 /* less than a collective's patience: the others wait for us meanwhile */
+
+enum shoal_state { SHOAL_ALONE, SHOAL_AWAY, SHOAL_OPENING, SHOAL_OPEN, SHOAL_LOST, SHOAL_REFUSED };
+
+struct shoal_request {
+    uint64_t id; /* 0: no answer comes */
+    int fd;      /* rides along; not ours to close here */
+    bool wanted; /* somebody waits for the answer */
+    size_t bytes, sent; /* what is sent counts the frame's head, too */
+    uint8_t frame[];
+};
+
+struct shoal_save {
+    int fd;
+    uint8_t *map;
+    size_t capacity_bytes;
+    size_t count;
+    uint64_t request_id; /* 0: free */
+};
+
+struct shoal {
+    enum shoal_state state;
+    char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    char token[SHOAL_TOKEN_DIGITS + 1];
+    int fd;
+    struct frame_reader reader;
+    uint64_t away_since_ms, next_try_ms, open_until_ms;
+    bool was_open;
+    struct shoal_request *opening; /* the worker_open of this connection, until it is answered */
+    struct shoal_request *queue[SHOAL_QUEUE_SLOTS];
+    size_t queue_count, sent_count; /* the first sent_count wait for answers only */
+    uint64_t last_id;
+    uint64_t progress_at_ms;
+
+    uint8_t *answer; /* of the request that somebody waits for */
+    size_t answer_bytes;
+    int answer_fd;
+
+    struct shoal_save saves[2];
+    int filling; /* the buffer between begin and commit, or -1 */
+    void *scratch; /* outside Shoal */
+
+    struct ring_tcp *ring;
+    char experiment[64];
+    uint32_t trial, attempt, rank, size;
+    uint64_t generation, seed, start_step, durable_step;
+    char host[RING_HOST_BYTES];
+    uint8_t *hparams;
+    size_t hparams_bytes;
+    bool stop;
+    int refused; /* ERR_REFUSED when the daemon refused a report or save that nobody has heard of yet */
+    char error[SHOAL_ERROR_BYTES];
+};
+
+uint64_t shoal_link_now_ms(void);
+
+/* Keeps the sentence for shoal_error and returns `error`. */
+int shoal_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Starts {"v", "id", "op", ...}: `arguments` more pairs follow. */
+void shoal_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+                      uint32_t arguments);
+
+/* Queues a request; `fd` (-1: none) rides along and stays the caller's, open until it is answered. ERR_FULL if `limit` requests
+ * wait already, ERR_USAGE (too large), ERR_MEMORY. */
+int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit);
+
+/* Takes the request at `index` out of the queue: it is not sent again. */
+void shoal_link_remove(struct shoal *s, size_t index);
+
+/* A number of an answer; sets `*failed` if it is missing or larger than `max`. */
+uint64_t shoal_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed);
+
+/* Moves what can be moved without waiting. 0, or ERR_CLOSED / ERR_REFUSED when the daemon is lost for good. */
+int shoal_link_pump(struct shoal *s);
+
+/* Waits until shoal_link_pump may have something to do, at most until `until_ms`. */
+void shoal_link_wait(struct shoal *s, uint64_t until_ms);
+
+/* Sends a request and waits for its answer, across restarts of the daemon. On success s->answer holds it, until
+ * shoal_link_drop_answer. ERR_TIMEOUT, and as shoal_link_push, shoal_link_pump and the daemon say. */
+int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
+void shoal_link_drop_answer(struct shoal *s);
+
+#endif
