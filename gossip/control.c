@@ -13,8 +13,11 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "gossip/control_socket.h"
+#include "gossip/inflow.h"
 #include "gossip/message.h"
 
+/* Of one connection without a whole message, many times the largest one. */
+#define SILENT_BYTES_MAX (4u << 20)
 /* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
  * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
 #define RENEW_MS 5000
@@ -68,12 +71,14 @@ struct control {
     void *context;
     struct zap *zap;
     void *router;
-    void *monitor; /* reports failed handshakes of the router */
+    void *monitor; /* reports connections and failed handshakes of the router */
+    struct inflow inflow;
     uint8_t curve_public[32], curve_secret[32];
     uint16_t port;
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
     size_t shared_bytes; /* of all senders, what is beyond OWN_BYTES of each */
+    uint64_t silenced; /* connections that brought bytes and no message */
     bool unread; /* libzmq had more than inbox_fill took */
     struct sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
     uint64_t last_client;
@@ -179,6 +184,7 @@ static void inbox_fill(struct control *control)
             letter_free(&letter);
             break;
         }
+        inflow_brought(&control->inflow, zmq_msg_get(&letter->message, ZMQ_SRCFD));
         inbox_put(control, letter);
     }
     control->unread = count == CONTROL_TAKE_MAX;
@@ -207,7 +213,8 @@ static void *monitor_open(void *context, void *router)
     char endpoint[64];
     (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-control-%p", router);
     if (zmq_socket_monitor(router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) != 0) {
+                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
         return NULL;
     }
     void *monitor = zmq_socket(context, ZMQ_PAIR);
@@ -244,7 +251,9 @@ static int control_start(struct control *control, const struct control_options *
         return ERR_IO;
     }
     int result = control_socket_bind(control->router, options->listen);
-    return result != 0 ? result : port_read(control);
+    result = result != 0 ? result : port_read(control);
+    control->inflow = (struct inflow){.port = control->port, .bytes_max = SILENT_BYTES_MAX};
+    return result;
 }
 
 int control_open(const struct control_options *options, struct control **out, char error[256])
@@ -311,6 +320,7 @@ void control_close(struct control **control)
     if (self->monitor != NULL) {
         (void)zmq_close(self->monitor);
     }
+    inflow_close(&self->inflow);
     explicit_bzero(self, sizeof *self);
     free(self);
     *control = NULL;
@@ -349,14 +359,23 @@ uint64_t control_next_ms(const struct control *control)
     return next;
 }
 
-/* An event is two frames; only that there was one matters. */
+/* An event is two frames: number and value, then the address. */
 static void monitor_drain(struct control *control)
 {
     uint8_t frame[256];
-    while (zmq_recv(control->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
+    int count;
+    while ((count = zmq_recv(control->monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0) {
         int more = 0;
         size_t bytes = sizeof more;
-        if (zmq_getsockopt(control->monitor, ZMQ_RCVMORE, &more, &bytes) == 0 && more == 0) {
+        uint16_t event;
+        int32_t value;
+        if (zmq_getsockopt(control->monitor, ZMQ_RCVMORE, &more, &bytes) != 0 || more == 0 || count != sizeof event + sizeof value) {
+            continue;
+        }
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
+        inflow_event(&control->inflow, event, value);
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
             control->statistics.failed++;
         }
     }
@@ -399,6 +418,7 @@ void control_process(struct control *control)
     monitor_drain(control);
     inbox_fill(control);
     uint64_t now_ms = clock_ms();
+    control->silenced += control->unread ? 0 : inflow_look(&control->inflow, now_ms);
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].fd >= 0) {
             check_move(&control->checks[i], now_ms);
@@ -648,5 +668,5 @@ void control_statistics(struct control *control, struct control_statistics *out)
     zap_statistics(control->zap, &zap);
     *out = control->statistics;
     out->refused = zap.refused;
-    out->cut = zap.cut;
+    out->cut = zap.cut + control->silenced;
 }

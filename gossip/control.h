@@ -15,9 +15,8 @@
  * Known weakness: the inbox bounds only what control_process has taken. libzmq goes on receiving meanwhile and its queue
  * has no limit (docs/dependencies.md says why), so while the thread that calls is busy, or when members send more than
  * CONTROL_TAKE_MAX messages per call, memory grows as fast as the network brings them. libzmq also hands a message of
- * many frames over only when it is whole: each frame is bounded, their number is not, so a member that means harm can
- * send frames of one message until memory ends. Only who has an admitted key, be it an invite, can do either. Evicting
- * the key ends the former; the latter only if a whole message had come over that connection before.
+ * many frames over only when it is whole, and nothing from a connection whose routing id another one has: gossip/inflow.h
+ * shuts those. Only who has an admitted key, be it an invite, can do any of this.
  *
  * Times are CLOCK_BOOTTIME in ms. Addresses are numeric (control_address.h); how a new node is let in is in control_join.h. */
 
@@ -126,7 +125,7 @@ struct control_statistics {
     uint64_t overrun;   /* received, but too much of this sender waits already */
     uint64_t refused;   /* handshakes refused: key not admitted (all sockets of the context) */
     uint64_t failed;    /* handshakes that broke: no ZMTP, no CURVE, frame too large, too slow, gone */
-    uint64_t cut;       /* connections shut because their key had gone */
+    uint64_t cut;       /* connections shut because their key had gone, or that brought bytes and no message */
 };
 
 void control_statistics(struct control *control, struct control_statistics *out);

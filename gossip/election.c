@@ -27,10 +27,14 @@ static void follow(struct election *election)
 int election_observe(struct election *election, struct election_claim claim, bool released, node_id self,
                      enum election_action *action)
 {
+    return lamport_follows(election->highest.term, claim.term) ? election_take(election, claim, released, self, action)
+                                                               : ERR_REFUSED;
+}
+
+int election_take(struct election *election, struct election_claim claim, bool released, node_id self,
+                  enum election_action *action)
+{
     if (claim.term == 0 || node_id_is_none(claim.node)) {
-        return ERR_REFUSED;
-    }
-    if (claim.term > election->highest.term && claim.term - election->highest.term > ELECTION_TERM_JUMP_MAX) {
         return ERR_REFUSED;
     }
     *action = ELECTION_NOTHING;

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "gossip/lamport.h"
 
-#define ELECTION_TERM_JUMP_MAX (1u << 20)
 #define ELECTION_ASK_MS 600    /* how long a candidate waits for answers */
 #define ELECTION_RETRY_MS 2000 /* after "I still hear it" */
 #define ELECTION_UP_MS 5000    /* a node that has been alive this long is preferred as successor */
@@ -69,11 +69,15 @@ void election_init(struct election *election);
 
 /* A claim was seen (from a record, a message or our own disk), any number of times, in any order. `released` counts for
  * the highest claim only and is never taken back. ERR_REFUSED when its term is 0 or jumps by more than
- * ELECTION_TERM_JUMP_MAX, or its node is none. Returns through *action ELECTION_YIELD when this node `self` led with a
+ * LAMPORT_JUMP_MAX, or its node is none. Returns through *action ELECTION_YIELD when this node `self` led with a
  * lower one, else ELECTION_NOTHING; a release of our own claim makes us follow without an action. Call election_step
  * afterwards. */
 int election_observe(struct election *election, struct election_claim claim, bool released, node_id self,
                      enum election_action *action);
+
+/* The same, however far the term jumps: other claims bear it out (gossip/lamport.h), or our own disk says it. */
+int election_take(struct election *election, struct election_claim claim, bool released, node_id self,
+                  enum election_action *action);
 
 /* Decides; call when members change, when a claim changes, and at election_next_ms. `members` holds every roster member
  * including self, sorted by id; a self that is not among them never claims a vacancy, and self counts as alive. If no

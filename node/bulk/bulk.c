@@ -240,19 +240,29 @@ static void commands_do(struct bulk *bulk, struct bulk_command *first)
     }
 }
 
+/* An event is two frames: number and value, then the address. */
 static void monitor_drain(struct bulk *bulk)
 {
     uint8_t frame[256];
-    while (zmq_recv(bulk->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
+    int count;
+    while ((count = zmq_recv(bulk->monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0) {
         int more = 0;
         size_t bytes = sizeof more;
-        if (zmq_getsockopt(bulk->monitor, ZMQ_RCVMORE, &more, &bytes) == 0 && more == 0) {
-            bulk_count(bulk, &bulk->statistics.failed, 1); /* an event is two frames */
+        uint16_t event;
+        int32_t value;
+        if (zmq_getsockopt(bulk->monitor, ZMQ_RCVMORE, &more, &bytes) != 0 || more == 0 || count != sizeof event + sizeof value) {
+            continue;
+        }
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
+        inflow_event(&bulk->inflow, event, value);
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+            bulk_count(bulk, &bulk->statistics.failed, 1);
         }
     }
 }
 
-static long wait_ms(struct bulk *bulk)
+static long work_wait_ms(struct bulk *bulk)
 {
     if (bulk->again) {
         return 0;
@@ -270,6 +280,13 @@ static long wait_ms(struct bulk *bulk)
         }
     }
     return bulk->trim ? QUIET_MS : -1;
+}
+
+static long wait_ms(struct bulk *bulk)
+{
+    long wait = work_wait_ms(bulk);
+    bool is_watching = inflow_next_ms(&bulk->inflow) != UINT64_MAX;
+    return is_watching && (wait < 0 || wait > INFLOW_LOOK_MS) ? INFLOW_LOOK_MS : wait;
 }
 
 #define ITEMS_FIXED 3
@@ -328,6 +345,8 @@ static void *run(void *context)
         commands_do(bulk, commands);
         monitor_drain(bulk);
         bulk_serve_receive(bulk);
+        unsigned cut = inflow_look(&bulk->inflow, bulk->now_ms);
+        bulk_count(bulk, &bulk->statistics.cut, cut);
         bulk_jobs_pump(bulk);
         bulk_link_pump(bulk);
         bulk_serve_pump(bulk);
@@ -412,6 +431,7 @@ int bulk_start(const struct bulk_options *options, struct bulk **out, char error
     bulk->commands_end = &bulk->commands;
     bulk->events_end = &bulk->events;
     bulk->waiting_end = &bulk->waiting;
+    bulk->inbox_end = &bulk->inbox;
     (void)pthread_mutex_init(&bulk->mutex, NULL);
     bulk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bulk->pool = pool_new();

@@ -14,8 +14,12 @@
  * BULK_STALL_MS and the others nothing, unless BULK_WINDOW / BULK_WINDOW_PEER holders or BULK_ACTIVE_MAX / BULK_ACTIVE_PEER
  * receivers fall silent at once: then what comes next waits as long.
  *
- * Known weakness: a member that means harm can hold a request up for ever by answering "wait"; bulk_peer with port 0 ends
- * that. */
+ * What arrives is taken from libzmq at once, whose queues have no limit (docs/dependencies.md), and waits in an inbox that
+ * has: BULK_INBOX_.... Connections that bring bytes and no message are shut (gossip/inflow.h), and so is one to a peer that
+ * answers more than it was asked.
+ *
+ * Known weaknesses: a member that means harm can hold a request up for ever by answering "wait"; bulk_peer with port 0 ends
+ * that. While the thread waits for the disk, libzmq receives as fast as the network brings it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,9 +36,12 @@
 #define BULK_ACTIVE_PEER 6          /* ... pushes, series fetches and checks with one peer */
 #define BULK_VERIFY_ACTIVE 8        /* checks at work, which take long, each with another node */
 #define BULK_WINDOW 12              /* chunks asked of all peers, */
-#define BULK_WINDOW_PEER 4          /* ... and of one */
+#define BULK_WINDOW_PEER 4          /* ... and of one; chunks sent to one that it has not answered yet */
 #define BULK_BUFFERS 8              /* chunks that libzmq still has to send, */
 #define BULK_BUFFERS_PEER 2         /* ... to one peer */
+#define BULK_INBOX_PEER 128         /* questions of a member that were taken from libzmq and wait; */
+#define BULK_INBOX_PEER_BYTES (24u << 20) /* ... their bytes, more than BULK_WINDOW_PEER chunks; */
+#define BULK_INBOX_BYTES (256u << 20)     /* ... of all members, beyond one message of each. Who asks more is told to ask again */
 #define BULK_SERVE_MAX 256          /* questions for chunks that wait for a buffer or the bandwidth, */
 #define BULK_SERVE_PEER 16          /* ... of one connection */
 #define BULK_VERIFY_MAX 32          /* questions for checks that wait: one blob is read at a time, */
@@ -149,6 +156,8 @@ struct bulk_statistics {
     uint64_t malformed;                  /* messages that were none */
     uint64_t failed;                     /* handshakes that broke */
     uint64_t refused;                    /* messages of keys that are admitted no longer */
+    uint64_t cut;                        /* connections that brought bytes and no message */
+    uint64_t deferred;                   /* questions whose asker was told to ask again, because too much of it waits */
     uint64_t forgotten;                  /* entries not replicated, for lack of BULK_CURSORS_MAX */
     uint32_t connections;                /* DEALERs open now */
 };

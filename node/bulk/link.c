@@ -22,8 +22,11 @@
  * also when libzmq counts half of it as unsent by mistake: so a full queue means that there is no connection. */
 #define DEALER_QUEUE 64
 #define ROUTER_SEND_QUEUE 64 /* small answers: data are bounded by BULK_BUFFERS_PEER */
-#define ROUTER_RECEIVE_QUEUE 4 /* per peer, of at most BLOB_CHUNK_BYTES_MAX each */
-#define RECEIVE_PER_TURN 16
+/* Of one connection without a whole message, some times the largest one. */
+#define SILENT_BYTES_MAX (4 * (uint64_t)FRAME_BYTES_MAX)
+/* More in one turn than the answers to all that a peer is ever asked, and what it says while they wait. */
+#define ANSWERS_MAX 1024
+#define ANSWERS_BYTES_MAX (64u << 20)
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq_draft.h; stable builds of libzmq 4.3 take it but do not name it */
@@ -51,12 +54,15 @@ static bool set_common(const struct bulk *bulk, void *socket)
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, bulk->curve_secret, 32) == 0;
 }
 
+/* libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So
+ * no queue is ever full for it (RCVHWM 0), here and at the DEALERs: serve.c and bulk_link_receive take all that there is in
+ * each turn, and bound it themselves. */
 static bool set_router(const struct bulk *bulk, void *socket)
 {
     static const char domain[] = ZAP_DOMAIN_BULK;
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1); /* without it a context without a handler lets everybody in */
     return set_common(bulk, socket) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           set_int(socket, ZMQ_SNDHWM, ROUTER_SEND_QUEUE) && set_int(socket, ZMQ_RCVHWM, ROUTER_RECEIVE_QUEUE) &&
+           set_int(socket, ZMQ_SNDHWM, ROUTER_SEND_QUEUE) && set_int(socket, ZMQ_RCVHWM, 0) &&
            set_int(socket, ZMQ_ROUTER_MANDATORY, 1) && set_int(socket, ZMQ_BACKLOG, 256) &&
            zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
 }
@@ -64,7 +70,7 @@ static bool set_router(const struct bulk *bulk, void *socket)
 static bool set_dealer(const struct bulk *bulk, void *socket, const struct bulk_peer_state *peer)
 {
     return set_common(bulk, socket) && set_int(socket, ZMQ_SNDHWM, DEALER_QUEUE) &&
-           set_int(socket, ZMQ_RCVHWM, DEALER_QUEUE) && set_int(socket, ZMQ_IPV6, peer->endpoint[6] == '[') &&
+           set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_IPV6, peer->endpoint[6] == '[') &&
            set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
            set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
@@ -114,6 +120,7 @@ static int router_bind(struct bulk *bulk, const char *listen)
         return ERR_IO;
     }
     bulk->port = (uint16_t)strtoul(strrchr(last, ':') + 1, NULL, 10);
+    bulk->inflow = (struct inflow){.port = bulk->port, .bytes_max = SILENT_BYTES_MAX};
     return 0;
 }
 
@@ -126,7 +133,8 @@ static int sockets_open(struct bulk *bulk, const char *listen)
     char endpoint[64];
     (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-bulk-%p", bulk->router);
     if (zmq_socket_monitor(bulk->router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) != 0) {
+                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
         return ERR_IO;
     }
     bulk->monitor = zmq_socket(bulk->context, ZMQ_PAIR);
@@ -165,6 +173,7 @@ void bulk_link_close(struct bulk *bulk)
     if (bulk->monitor != NULL) {
         (void)zmq_close(bulk->monitor);
     }
+    inflow_close(&bulk->inflow);
     free(bulk->peers);
     bulk->peers = NULL;
     bulk->peer_count = 0;
@@ -536,8 +545,27 @@ static bool takes_more(void *socket)
     return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLOUT) != 0;
 }
 
+struct peer_load {
+    uint32_t gets, puts, sent, waiting;
+};
+
+static struct peer_load peer_load(const struct bulk *bulk, node_id node)
+{
+    struct peer_load load = {0};
+    for (int i = 0; i < BULK_QUESTIONS_MAX; i++) {
+        const struct bulk_question *question = &bulk->questions[i];
+        if (question->used && node_id_equal(question->node, node)) {
+            load.gets += question->sent && question->kind == BULK_GET;
+            load.puts += question->sent && question->kind == BULK_PUT;
+            load.sent += question->sent;
+            load.waiting += !question->sent;
+        }
+    }
+    return load;
+}
+
 static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *peer, struct bulk_question *question,
-                                  uint32_t peer_window, int *code)
+                                  const struct peer_load *load, int *code)
 {
     if (!peer_open(bulk, peer)) {
         *code = ERR_IO;
@@ -548,10 +576,10 @@ static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *pee
     }
     switch (question->kind) {
     case BULK_GET:
-        return bulk->window >= BULK_WINDOW || peer_window >= BULK_WINDOW_PEER ? SENDING_PAUSED
+        return bulk->window >= BULK_WINDOW || load->gets >= BULK_WINDOW_PEER ? SENDING_PAUSED
                                                                              : send_small(bulk, peer, question);
     case BULK_PUT:
-        return send_put(bulk, peer, question, code);
+        return load->puts >= BULK_WINDOW_PEER ? SENDING_PAUSED : send_put(bulk, peer, question, code);
     case BULK_HAS:
         return send_has(peer, question);
     case BULK_APPEND:
@@ -559,24 +587,6 @@ static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *pee
     default:
         return send_small(bulk, peer, question);
     }
-}
-
-struct peer_load {
-    uint32_t gets, sent, waiting;
-};
-
-static struct peer_load peer_load(const struct bulk *bulk, node_id node)
-{
-    struct peer_load load = {0};
-    for (int i = 0; i < BULK_QUESTIONS_MAX; i++) {
-        const struct bulk_question *question = &bulk->questions[i];
-        if (question->used && node_id_equal(question->node, node)) {
-            load.gets += question->sent && question->kind == BULK_GET;
-            load.sent += question->sent;
-            load.waiting += !question->sent;
-        }
-    }
-    return load;
 }
 
 static int question_order(const void *a, const void *b)
@@ -603,7 +613,7 @@ static void questions_send(struct bulk *bulk)
         }
         int code = 0;
         struct peer_load load = peer_load(bulk, peer->node);
-        switch (question_send(bulk, peer, question, load.gets, &code)) {
+        switch (question_send(bulk, peer, question, &load, &code)) {
         case SENDING_DONE:
             question->sent = true;
             peer->connected = true;
@@ -679,7 +689,9 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
     zmq_msg_t parts[2];
     node_id node = peer->node;
     int frames;
-    for (int i = 0; i < RECEIVE_PER_TURN && receive_message(peer->socket, parts, &frames); i++) {
+    uint32_t count = 0;
+    size_t bytes = 0;
+    while (receive_message(peer->socket, parts, &frames)) {
         struct bulk_message message;
         peer->progress_ms = bulk->now_ms;
         peer->used_ms = bulk->now_ms;
@@ -692,10 +704,17 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
             bulk_count(bulk, &bulk->statistics.malformed, 1);
         }
         for (int f = 0; f < frames && f < 2; f++) {
+            bytes += zmq_msg_size(&parts[f]);
             (void)zmq_msg_close(&parts[f]);
         }
         peer = bulk_link_peer(bulk, node);
         CHECK(peer != NULL && peer->socket != NULL); /* answers close nothing */
+        if (++count > ANSWERS_MAX || bytes > ANSWERS_BYTES_MAX) {
+            bulk_count(bulk, &bulk->statistics.malformed, 1);
+            peer_shut(bulk, peer);
+            peer_fail(bulk, node, ERR_MALFORMED);
+            return;
+        }
     }
 }
 

@@ -1,45 +1,46 @@
 /* Answers the peers' questions: chunks in turn as buffers and bandwidth allow, checks one after the other beside them, all
  * else at once. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/err.h"
 #include "node/bulk/state.h"
 
-#define RECEIVE_PER_TURN 16
+#define ANSWERS_PER_TURN 16
+#define TAKE_MAX 4096     /* messages taken from libzmq at a time */
+#define LETTER_BYTES 512u /* what a letter costs beside its frames */
+/* Each member has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
+#define OWN_BYTES (BULK_WIRE_BODY_BYTES_MAX + BULK_WIRE_HEAD_BYTES_MAX + LETTER_BYTES)
 #define TELL_MS 3000 /* how often those who wait hear that they do */
 
-struct request {
-    zmq_msg_t parts[3]; /* routing id, head, body */
-    int frames;         /* may be more than 3: no message of ours */
-};
-
-static bool request_receive(struct bulk *bulk, struct request *request)
+static bool letter_read(struct bulk *bulk, struct bulk_letter *letter)
 {
-    request->frames = 0;
+    letter->frames = 0;
     for (;;) {
-        zmq_msg_t extra, *into = request->frames < 3 ? &request->parts[request->frames] : &extra;
+        zmq_msg_t extra, *into = letter->frames < 3 ? &letter->parts[letter->frames] : &extra;
         (void)zmq_msg_init(into);
         if (zmq_msg_recv(into, bulk->router, ZMQ_DONTWAIT) < 0) {
             (void)zmq_msg_close(into);
-            return request->frames > 0;
+            return letter->frames > 0;
         }
         bool more = zmq_msg_more(into) != 0;
         if (into == &extra) {
             (void)zmq_msg_close(into);
         }
-        request->frames++;
+        letter->frames++;
         if (!more) {
             return true;
         }
     }
 }
 
-static void request_close(struct request *request)
+static void letter_free(struct bulk_letter *letter)
 {
-    for (int i = 0; i < request->frames && i < 3; i++) {
-        (void)zmq_msg_close(&request->parts[i]);
+    for (int i = 0; i < letter->frames && i < 3; i++) {
+        (void)zmq_msg_close(&letter->parts[i]);
     }
+    free(letter);
 }
 
 /* With ROUTER_MANDATORY the first frame fails if the asker is gone or takes no more; then nobody gets anything. */
@@ -48,18 +49,18 @@ static bool address(struct bulk *bulk, const void *routing_id, size_t bytes)
     return zmq_send(bulk->router, routing_id, bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
 }
 
-static void reply(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static void reply(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
-    if (address(bulk, zmq_msg_data(&request->parts[0]), zmq_msg_size(&request->parts[0]))) {
+    if (address(bulk, zmq_msg_data(&letter->parts[0]), zmq_msg_size(&letter->parts[0]))) {
         (void)bulk_link_send(bulk->router, message);
         bulk_link_spend(bulk, message->body_bytes);
         bulk_count(bulk, &bulk->statistics.sent_bytes, message->body_bytes);
     }
 }
 
-static void reply_status(struct bulk *bulk, struct request *request, uint32_t tag, uint8_t status)
+static void reply_status(struct bulk *bulk, struct bulk_letter *letter, uint32_t tag, uint8_t status)
 {
-    reply(bulk, request, &(struct bulk_message){.kind = BULK_STATUS, .tag = tag, .status = status});
+    reply(bulk, letter, &(struct bulk_message){.kind = BULK_STATUS, .tag = tag, .status = status});
 }
 
 static uint8_t status_of(int code)
@@ -85,13 +86,13 @@ static struct bulk_serve *serve_at(struct bulk *bulk, uint32_t position)
     return &bulk->serves[(bulk->serve_first + position) % BULK_SERVE_MAX];
 }
 
-static uint8_t serve_enqueue(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static uint8_t serve_enqueue(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
-    size_t bytes = zmq_msg_size(&request->parts[0]);
+    size_t bytes = zmq_msg_size(&letter->parts[0]);
     if (bytes > BULK_ROUTING_ID_BYTES) {
         return BULK_FAILED;
     }
-    uint64_t owner = bytes_hash64(zmq_msg_data(&request->parts[0]), bytes, 2);
+    uint64_t owner = bytes_hash64(zmq_msg_data(&letter->parts[0]), bytes, 2);
     unsigned owned = 0;
     for (uint32_t i = 0; i < bulk->serve_count; i++) {
         owned += serve_at(bulk, i)->used && serve_at(bulk, i)->owner == owner;
@@ -102,7 +103,7 @@ static uint8_t serve_enqueue(struct bulk *bulk, struct request *request, const s
     struct bulk_serve *serve = serve_at(bulk, bulk->serve_count++);
     *serve = (struct bulk_serve){.used = true, .routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
                                  .hash = message->hash, .told_ms = bulk->now_ms};
-    memcpy(serve->routing_id, zmq_msg_data(&request->parts[0]), bytes);
+    memcpy(serve->routing_id, zmq_msg_data(&letter->parts[0]), bytes);
     return BULK_WAIT;
 }
 
@@ -157,13 +158,13 @@ static void serve_pump(struct bulk *bulk)
 
 /* ---- checks ---- */
 
-static uint8_t check_enqueue(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static uint8_t check_enqueue(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
-    size_t bytes = zmq_msg_size(&request->parts[0]);
+    size_t bytes = zmq_msg_size(&letter->parts[0]);
     if (bytes > BULK_ROUTING_ID_BYTES) {
         return BULK_FAILED;
     }
-    uint64_t owner = bytes_hash64(zmq_msg_data(&request->parts[0]), bytes, 2);
+    uint64_t owner = bytes_hash64(zmq_msg_data(&letter->parts[0]), bytes, 2);
     unsigned owned = 0;
     for (uint32_t i = 0; i < bulk->check_count; i++) {
         owned += bulk->checks[i].owner == owner;
@@ -174,7 +175,7 @@ static uint8_t check_enqueue(struct bulk *bulk, struct request *request, const s
     struct bulk_serve_check *check = &bulk->checks[bulk->check_count++];
     *check = (struct bulk_serve_check){.routing_id_bytes = bytes, .owner = owner, .tag = message->tag,
                                        .check.hash = message->hash, .told_ms = bulk->now_ms};
-    memcpy(check->routing_id, zmq_msg_data(&request->parts[0]), bytes);
+    memcpy(check->routing_id, zmq_msg_data(&letter->parts[0]), bytes);
     return BULK_WAIT;
 }
 
@@ -220,22 +221,15 @@ void bulk_serve_pump(struct bulk *bulk)
     checks_pump(bulk);
 }
 
-void bulk_serve_close(struct bulk *bulk)
-{
-    while (bulk->check_count > 0) {
-        check_remove(bulk, bulk->check_count - 1);
-    }
-}
-
 /* ---- all else ---- */
 
-static void serve_put(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static void serve_put(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
     int code = bulk_store_result(bulk, chunks_put(bulk->chunks, message->hash, message->body, message->body_bytes));
-    reply_status(bulk, request, message->tag, status_of(code == ERR_USAGE ? ERR_CORRUPT : code));
+    reply_status(bulk, letter, message->tag, status_of(code == ERR_USAGE ? ERR_CORRUPT : code));
 }
 
-static void serve_has(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static void serve_has(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
     uint8_t bits[BULK_WIRE_HAS_MAX / 8] = {0};
     for (uint32_t i = 0; i < message->hash_count; i++) {
@@ -245,7 +239,7 @@ static void serve_has(struct bulk *bulk, struct request *request, const struct b
             bits[i / 8] |= (uint8_t)(1u << (i % 8));
         }
     }
-    reply(bulk, request, &(struct bulk_message){.kind = BULK_HELD, .tag = message->tag, .bits = bits,
+    reply(bulk, letter, &(struct bulk_message){.kind = BULK_HELD, .tag = message->tag, .bits = bits,
                                                 .bits_bytes = (message->hash_count + 7) / 8});
 }
 
@@ -276,11 +270,11 @@ static int entries_store(struct bulk *bulk, const struct bulk_message *message)
     }
 }
 
-static void serve_read(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static void serve_read(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
     uint8_t *buffer = bulk_map();
     if (buffer == NULL) {
-        reply_status(bulk, request, message->tag, BULK_FAILED);
+        reply_status(bulk, letter, message->tag, BULK_FAILED);
         return;
     }
     struct bulk_message items = {.kind = BULK_ITEMS, .tag = message->tag, .body = buffer};
@@ -290,36 +284,36 @@ static void serve_read(struct bulk *bulk, struct request *request, const struct 
     int code = bulk_series_pack(bulk, message->prefix, message->prefix_bytes, message->from_sequence, most, buffer,
                                 &items.body_bytes, &last, &count, &items.more);
     if (code == 0) {
-        reply(bulk, request, &items);
+        reply(bulk, letter, &items);
     } else {
-        reply_status(bulk, request, message->tag, BULK_FAILED);
+        reply_status(bulk, letter, message->tag, BULK_FAILED);
     }
     bulk_unmap(buffer);
 }
 
-static void serve(struct bulk *bulk, struct request *request, const struct bulk_message *message)
+static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
     switch (message->kind) {
     case BULK_GET:
     case BULK_VERIFY: {
-        uint8_t status = message->kind == BULK_GET ? serve_enqueue(bulk, request, message)
-                                                   : check_enqueue(bulk, request, message);
+        uint8_t status = message->kind == BULK_GET ? serve_enqueue(bulk, letter, message)
+                                                   : check_enqueue(bulk, letter, message);
         if (status != BULK_WAIT) {
-            reply_status(bulk, request, message->tag, status);
+            reply_status(bulk, letter, message->tag, status);
         }
         break;
     }
     case BULK_PUT:
-        serve_put(bulk, request, message);
+        serve_put(bulk, letter, message);
         break;
     case BULK_HAS:
-        serve_has(bulk, request, message);
+        serve_has(bulk, letter, message);
         break;
     case BULK_APPEND:
-        reply_status(bulk, request, message->tag, status_of(entries_store(bulk, message)));
+        reply_status(bulk, letter, message->tag, status_of(entries_store(bulk, message)));
         break;
     case BULK_READ:
-        serve_read(bulk, request, message);
+        serve_read(bulk, letter, message);
         break;
     default:
         bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, here? */
@@ -328,37 +322,130 @@ static void serve(struct bulk *bulk, struct request *request, const struct bulk_
     bulk_count(bulk, &bulk->statistics.questions, 1);
 }
 
-static void request_take(struct bulk *bulk, struct request *request)
+/* ---- inbox ---- */
+
+static int letter_decode(struct bulk_letter *letter, struct bulk_message *out)
 {
-    struct zap_identity from;
-    struct bulk_message message;
-    if (request->frames < 2 || request->frames > 3) {
+    zmq_msg_t *head = &letter->parts[1], *body = letter->frames == 3 ? &letter->parts[2] : NULL;
+    return bulk_wire_decode(zmq_msg_data(head), zmq_msg_size(head), body != NULL ? zmq_msg_data(body) : NULL,
+                            body != NULL ? zmq_msg_size(body) : 0, out);
+}
+
+/* Is it a message, and a member's? Asked when it is fresh: later its connection's descriptor may be another one's. */
+static bool letter_accept(struct bulk *bulk, struct bulk_letter *letter)
+{
+    if (letter->frames < 2 || letter->frames > 3) {
         bulk_count(bulk, &bulk->statistics.malformed, 1);
+        return false;
+    }
+    if (zap_identify(bulk->zap, &letter->parts[1], bulk->port, &letter->from) != 0 || letter->from.kind != ZAP_MEMBER) {
+        bulk_count(bulk, &bulk->statistics.refused, 1);
+        return false;
+    }
+    letter->bytes = LETTER_BYTES + zmq_msg_size(&letter->parts[1]) + (letter->frames == 3 ? zmq_msg_size(&letter->parts[2]) : 0);
+    return true;
+}
+
+static size_t shared_part(const struct bulk_sender *sender)
+{
+    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
+}
+
+/* What is too much of one member, or of all, waits with the member: it is told to ask again. */
+static void inbox_put(struct bulk *bulk, struct bulk_letter *letter)
+{
+    struct bulk_sender *sender = &bulk->senders[letter->from.slot];
+    struct bulk_sender then = {sender->letters + 1, sender->bytes + letter->bytes};
+    size_t shared_bytes = bulk->inbox_shared_bytes - shared_part(sender) + shared_part(&then);
+    if (then.letters > BULK_INBOX_PEER || (then.bytes > BULK_INBOX_PEER_BYTES && sender->letters > 0) ||
+        (shared_bytes > BULK_INBOX_BYTES && then.bytes > OWN_BYTES)) {
+        struct bulk_message message;
+        int code = letter_decode(letter, &message);
+        if (code == 0 || code == ERR_VERSION) {
+            reply_status(bulk, letter, message.tag, BULK_BUSY);
+        }
+        bulk_count(bulk, &bulk->statistics.deferred, 1);
+        letter_free(letter);
         return;
     }
-    zmq_msg_t *head = &request->parts[1], *body = request->frames == 3 ? &request->parts[2] : NULL;
-    if (zap_identify(bulk->zap, head, bulk->port, &from) != 0 || from.kind != ZAP_MEMBER) {
+    *sender = then;
+    bulk->inbox_shared_bytes = shared_bytes;
+    letter->next = NULL;
+    *bulk->inbox_end = letter;
+    bulk->inbox_end = &letter->next;
+}
+
+static struct bulk_letter *inbox_take(struct bulk *bulk)
+{
+    struct bulk_letter *letter = bulk->inbox;
+    if (letter != NULL) {
+        struct bulk_sender *sender = &bulk->senders[letter->from.slot];
+        bulk->inbox = letter->next;
+        bulk->inbox_end = bulk->inbox == NULL ? &bulk->inbox : bulk->inbox_end;
+        bulk->inbox_shared_bytes -= shared_part(sender);
+        sender->letters--;
+        sender->bytes -= letter->bytes;
+        bulk->inbox_shared_bytes += shared_part(sender);
+    }
+    return letter;
+}
+
+/* Takes what libzmq has received, so that it does not pile up there: its queue has no limit (set_router). */
+static void inbox_fill(struct bulk *bulk)
+{
+    for (int i = 0; i < TAKE_MAX; i++) {
+        struct bulk_letter *letter = calloc(1, sizeof *letter);
+        if (letter == NULL || !letter_read(bulk, letter)) {
+            free(letter);
+            return;
+        }
+        bulk->trim = true;
+        inflow_brought(&bulk->inflow, zmq_msg_get(&letter->parts[letter->frames > 1], ZMQ_SRCFD));
+        if (letter_accept(bulk, letter)) {
+            inbox_put(bulk, letter);
+        } else {
+            letter_free(letter);
+        }
+    }
+    bulk->again = true;
+}
+
+static void letter_answer(struct bulk *bulk, struct bulk_letter *letter)
+{
+    struct bulk_message message;
+    if (!zap_admits(bulk->zap, &letter->from)) {
         bulk_count(bulk, &bulk->statistics.refused, 1);
         return;
     }
-    int code = bulk_wire_decode(zmq_msg_data(head), zmq_msg_size(head), body != NULL ? zmq_msg_data(body) : NULL,
-                                body != NULL ? zmq_msg_size(body) : 0, &message);
+    int code = letter_decode(letter, &message);
     if (code == ERR_VERSION) {
-        reply_status(bulk, request, message.tag, BULK_UNKNOWN);
+        reply_status(bulk, letter, message.tag, BULK_UNKNOWN);
     } else if (code != 0) {
         bulk_count(bulk, &bulk->statistics.malformed, 1);
     } else {
         bulk_count(bulk, &bulk->statistics.received_bytes, message.body_bytes);
-        serve(bulk, request, &message);
+        serve(bulk, letter, &message);
     }
 }
 
 void bulk_serve_receive(struct bulk *bulk)
 {
-    struct request request;
-    for (int i = 0; i < RECEIVE_PER_TURN && request_receive(bulk, &request); i++) {
-        bulk->trim = true;
-        request_take(bulk, &request);
-        request_close(&request);
+    inbox_fill(bulk);
+    for (int i = 0; i < ANSWERS_PER_TURN && bulk->inbox != NULL; i++) {
+        struct bulk_letter *letter = inbox_take(bulk);
+        letter_answer(bulk, letter);
+        letter_free(letter);
+        inbox_fill(bulk); /* an answer may have waited for the disk */
+    }
+    bulk->again = bulk->again || bulk->inbox != NULL;
+}
+
+void bulk_serve_close(struct bulk *bulk)
+{
+    while (bulk->check_count > 0) {
+        check_remove(bulk, bulk->check_count - 1);
+    }
+    for (struct bulk_letter *letter; (letter = inbox_take(bulk)) != NULL;) {
+        letter_free(letter);
     }
 }

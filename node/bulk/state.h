@@ -15,6 +15,7 @@
 #include <zmq.h>
 
 #include "base/pack.h"
+#include "gossip/inflow.h"
 #include "node/bulk/bulk.h"
 #include "node/bulk/wire.h"
 #include "store/blob.h"
@@ -147,6 +148,21 @@ struct bulk_event_node {
 
 #define BULK_ROUTING_ID_BYTES 32 /* libzmq's own have 5; nobody here sets others */
 
+/* A question that was taken from libzmq and waits for its turn. */
+struct bulk_letter {
+    struct bulk_letter *next;
+    zmq_msg_t parts[3]; /* routing id, head, body */
+    int frames;         /* may be more than 3: no message of ours */
+    struct zap_identity from;
+    size_t bytes;
+};
+
+/* What of one member is in the inbox. */
+struct bulk_sender {
+    uint32_t letters;
+    size_t bytes;
+};
+
 struct bulk_serve {
     bool used;
     uint8_t routing_id[BULK_ROUTING_ID_BYTES];
@@ -191,6 +207,7 @@ struct bulk {
 
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
     void *router, *monitor;
+    struct inflow inflow; /* of the router */
     uint64_t rate;      /* bytes per second, 0: none */
     int64_t budget;     /* bytes that may be sent now; below 0 after a large one */
     uint64_t budget_ms; /* when it was filled up last */
@@ -200,6 +217,9 @@ struct bulk {
     uint32_t question_count;
     uint32_t last_tag;
     uint32_t window; /* GETs that are out */
+    struct bulk_letter *inbox, **inbox_end;
+    struct bulk_sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
+    size_t inbox_shared_bytes;                /* of all of them, what is beyond the room of their own */
     struct bulk_serve serves[BULK_SERVE_MAX];
     uint32_t serve_first, serve_count; /* a ring, in order of arrival, with holes */
     struct bulk_serve_check checks[BULK_VERIFY_MAX]; /* in order of arrival; the first is at work */

@@ -63,7 +63,7 @@ static void observe(struct node_core *core, struct core_coordination *coordinati
                     bool released)
 {
     enum election_action action = ELECTION_NOTHING;
-    if (election_observe(&coordination->election, claim, released, core->options.self, &action) == 0 &&
+    if (election_take(&coordination->election, claim, released, core->options.self, &action) == 0 &&
         action == ELECTION_YIELD) {
         yield(core, coordination);
     }
@@ -126,6 +126,7 @@ static bool claim_is_replaced(const struct node_core *core, const struct core_co
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
+    struct lamport_top top = view_claim_top(experiment, NULL);
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
         if (claim_is_replaced(core, coordination, claim)) {
             MARK(claim_replaced_by_an_earlier_one);
@@ -135,7 +136,12 @@ static void elect(struct node_core *core, struct core_coordination *coordination
             gangs_drop(core, coordination);
             election_lost(&coordination->election);
         }
-        observe(core, coordination, (struct election_claim){claim->fact.term, claim->writer}, claim->fact.released);
+        /* What another's claim bore out stays so here, although its record may be gone. */
+        bool is_next = !node_id_equal(coordination->election.highest.node, claim->writer) &&
+                       lamport_follows(coordination->election.highest.term, claim->fact.term);
+        if (lamport_counts(&top, claim->fact.term) || is_next) {
+            observe(core, coordination, (struct election_claim){claim->fact.term, claim->writer}, claim->fact.released);
+        }
     }
     /* What this owner has obeyed counts too: its record may never have come, or have been lost with a disk. */
     struct election_claim fence = core_fence_get(core, experiment->id);
@@ -204,6 +210,28 @@ bool coordinator_minority_pauses(const struct node_core *core, const struct view
     return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
 
+/* An owner obeys a higher claim, it says; nobody signed that. So it lifts our next term only so far above the claims of
+ * all but the three concerned that these still bear it out for everybody else. */
+static void stale(struct node_core *core, struct core_coordination *coordination, node_id from,
+                  struct election_claim claim)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+    uint64_t base = 0;
+    for (const struct view_claim *row = experiment != NULL ? experiment->claims : NULL; row != NULL; row = row->next) {
+        bool is_concerned = node_id_equal(row->writer, claim.node) || node_id_equal(row->writer, from) ||
+                            node_id_equal(row->writer, core->options.self);
+        base = !is_concerned && row->fact.term > base ? row->fact.term : base;
+    }
+    if (claim.term > base && claim.term - base > LAMPORT_JUMP_MAX / 2) {
+        core->counters.malformed++;
+        TRACE(&core->options.trace,
+              "an owner obeys a term more than %u ahead of all claims, it says: that is not believed",
+              LAMPORT_JUMP_MAX / 2);
+        return;
+    }
+    observe(core, coordination, claim, false);
+}
+
 void core_coordinator_receive(struct node_core *core, node_id from, const struct message *message)
 {
     if (message->kind == MESSAGE_INCUMBENT_ASK) {
@@ -223,7 +251,7 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
         return;
     }
     if (message->kind == MESSAGE_STALE) {
-        observe(core, coordination, message->u.lease.claim, false);
+        stale(core, coordination, from, message->u.lease.claim);
         return;
     }
     gangs_receive(core, coordination, from, message);

@@ -375,7 +375,12 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
     if (writer != NULL && entry->record.kind == FACT_QUARANTINE) {
         before = writer->quarantine;
     }
+    uint64_t jumps = core->view.jump_count;
     int error = view_apply(&core->view, entry);
+    if (core->view.jump_count > jumps) {
+        TRACE(&core->options.trace, "%s writes a record of kind %u with a clock more than %u ahead of all others: it does not count",
+              writer != NULL && writer->name[0] != '\0' ? writer->name : "a node", (unsigned)entry->record.kind, LAMPORT_JUMP_MAX);
+    }
     if (error != 0) {
         TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
               err_name(error));

@@ -200,6 +200,23 @@ static bool fence_is_affordable(const struct node_core *core, experiment_id expe
            count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
 }
 
+/* A claim that comes before its record is no jump either: what bears it out is the word of others (gossip/lamport.h). */
+static bool is_borne_out(const struct node_core *core, experiment_id id, struct election_claim claim,
+                         struct election_claim fence)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    const struct core_coordination *coordination = core_find_coordination(core, id);
+    struct lamport_top others = {0};
+    if (experiment != NULL) {
+        others = view_claim_top(experiment, &claim.node);
+    }
+    if (coordination != NULL && !node_id_equal(coordination->election.highest.node, claim.node)) {
+        lamport_see(&others, coordination->election.highest.term);
+    }
+    lamport_see(&others, node_id_equal(fence.node, claim.node) ? 0 : fence.term);
+    return lamport_follows(others.first, claim.term);
+}
+
 /* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
 static void return_overruled(struct node_core *core, experiment_id experiment)
 {
@@ -224,7 +241,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     }
     bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
     if (!node_id_equal(claim.node, from) || (!is_maker && message->kind != MESSAGE_RENEW) || claim.term == 0 ||
-        (claim.term > fence.term && claim.term - fence.term > ELECTION_TERM_JUMP_MAX)) {
+        (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence))) {
         core->counters.malformed++;
         return false;
     }

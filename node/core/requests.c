@@ -305,7 +305,8 @@ static void control(struct node_core *core, const struct node_event *event)
     if (event->u.request.kind == NODE_REQUEST_CANCEL) {
         fact.cancelled = true;
     } else {
-        fact.lamport = core->view.lamport_max + 1;
+        struct lamport_top others = view_control_top(experiment, &core->options.self);
+        fact.lamport = lamport_next(&others, fact.lamport);
         fact.paused = event->u.request.kind == NODE_REQUEST_PAUSE;
     }
     uint8_t bytes[32];
@@ -403,6 +404,15 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
 
 /* ---- drains ------------------------------------------------------------------------------------------------------------------- */
 
+static uint64_t own_drain_lamport(const struct node_core *core, const struct view_member *member)
+{
+    uint64_t lamport = 0;
+    for (const struct view_drain *row = member->drains; row != NULL; row = row->next) {
+        lamport = node_id_equal(row->writer, core->options.self) ? row->fact.lamport : lamport;
+    }
+    return lamport;
+}
+
 static void drain(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -417,7 +427,8 @@ static void drain(struct node_core *core, const struct node_event *event)
         return;
     }
     bool is_drain = event->u.request.kind == NODE_REQUEST_DRAIN;
-    struct fact_drain fact = {.lamport = core->view.lamport_max + 1,
+    struct lamport_top others = view_drain_top(member, &core->options.self);
+    struct fact_drain fact = {.lamport = lamport_next(&others, own_drain_lamport(core, member)),
                               .drained = is_drain,
                               .at_once = is_drain && event->u.request.at_once};
     uint8_t bytes[32];

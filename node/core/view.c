@@ -231,6 +231,13 @@ static void trial_free(struct arena *arena, struct view_trial *trial)
     arena_give(arena, trial, sizeof *trial);
 }
 
+/* How many of a register are refused: its highest or none. */
+static void count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
+{
+    view->jump_count += lamport_jumps(&after);
+    view->jump_count -= lamport_jumps(&before);
+}
+
 static void experiment_drop(struct view *view, experiment_id id)
 {
     struct view_experiment *experiment = view_find_experiment(view, id);
@@ -242,6 +249,8 @@ static void experiment_drop(struct view *view, experiment_id id)
     memmove(view->experiments + at, view->experiments + at + 1,
             (view->experiment_count - at) * sizeof *view->experiments);
     struct arena *arena = view->arena;
+    count_jumps(view, view_control_top(experiment, NULL), (struct lamport_top){0});
+    count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         if (experiment->trials[i] != NULL) {
             trial_free(arena, experiment->trials[i]);
@@ -292,13 +301,6 @@ static int apply_tombstone(struct view *view, const struct record *record)
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
-static void see_lamport(struct view *view, uint64_t lamport)
-{
-    if (lamport > view->lamport_max && lamport - view->lamport_max <= ELECTION_TERM_JUMP_MAX) {
-        view->lamport_max = lamport;
-    }
-}
-
 static int apply_drain(struct view *view, const struct record *record)
 {
     struct fact_drain fact;
@@ -310,6 +312,7 @@ static int apply_drain(struct view *view, const struct record *record)
     if (member == NULL) {
         return ERR_FULL;
     }
+    struct lamport_top before = view_drain_top(member, NULL);
     struct view_drain **link = &member->drains;
     while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
         link = &(*link)->next;
@@ -325,7 +328,7 @@ static int apply_drain(struct view *view, const struct record *record)
         *link = drain;
     }
     drain->fact = fact;
-    see_lamport(view, fact.lamport);
+    count_jumps(view, before, view_drain_top(member, NULL));
     view->nodes_changed = true;
     return 0;
 }
@@ -457,6 +460,7 @@ static int apply_control(struct view *view, const struct record *record)
     if (experiment == NULL) {
         return ERR_FULL;
     }
+    struct lamport_top before = view_control_top(experiment, NULL);
     struct view_control **link = &experiment->controls;
     while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
         link = &(*link)->next;
@@ -472,7 +476,7 @@ static int apply_control(struct view *view, const struct record *record)
         *link = control;
     }
     control->fact = fact;
-    see_lamport(view, fact.lamport);
+    count_jumps(view, before, view_control_top(experiment, NULL));
     experiment->changed = true;
     return 0;
 }
@@ -488,6 +492,7 @@ static int apply_claim(struct view *view, const struct record *record)
     if (experiment == NULL) {
         return ERR_FULL;
     }
+    struct lamport_top before = view_claim_top(experiment, NULL);
     struct view_claim **link = &experiment->claims;
     while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
         link = &(*link)->next;
@@ -504,6 +509,7 @@ static int apply_claim(struct view *view, const struct record *record)
     }
     claim->fact = fact;
     claim->boot = record->version.boot;
+    count_jumps(view, before, view_claim_top(experiment, NULL));
     experiment->changed = true;
     return 0;
 }

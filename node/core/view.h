@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "gossip/election.h"
+#include "gossip/lamport.h"
 #include "gossip/records.h"
 #include "node/core/config.h"
 #include "node/core/facts.h"
@@ -189,9 +190,9 @@ struct view {
     uint32_t experiment_count, experiment_slots;
     struct view_tombstone *tombstones; /* by experiment id */
     uint32_t tombstone_count, tombstone_slots;
-    uint64_t lamport_max;
     bool roster_changed, nodes_changed, slots_changed; /* set by view_apply, cleared by whoever has looked */
     uint64_t malformed_count;                          /* bodies that did not decode */
+    uint64_t jump_count;                               /* controls, drains and claims that are refused as jumps now */
 };
 
 enum view_trial_state { VIEW_TRIAL_QUEUED, VIEW_TRIAL_RUNNING, VIEW_TRIAL_COMPLETED, VIEW_TRIAL_FAILED };
@@ -236,6 +237,12 @@ bool view_member_would_stay(struct view *view, node_id evicted, node_id node);
 /* The member's register of drain and undrain as it stands, with lamport 0 if nobody ever wrote it: `drained`, `at_once` if
  * any of the drains that count asks for it, and `is_idle` if the member itself said so of this very drain. */
 struct fact_drain view_member_drain(const struct view_member *member);
+
+/* The clocks of a register (gossip/lamport.h), those of the writer `but` (NULL: of nobody) left out. */
+struct lamport_top view_drain_top(const struct view_member *member, const node_id *but);
+struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but);
+struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but); /* terms */
+
 struct view_experiment *view_find_experiment(const struct view *view, experiment_id id);
 
 /* Not NULL: the experiment is deleted. */
@@ -289,6 +296,12 @@ bool view_experiment_live(const struct view_experiment *experiment);
 
 /* Looks up the searcher's metric in a packed metrics map (group -> name -> number); false if it is not there. */
 bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, const char *name, double *out);
+
+/* What is known of an attempt's metrics, copied to `out` as a packed map of group -> name -> number; returns its length, 0:
+ * nothing. An attempt that began at the last step had nothing left to do and says nothing: it has those of the attempt that
+ * reached its first step and saved the checkpoint there. */
+uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
+                              const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
 /* The best completed trial by the searcher's metric; false if there is none yet. Ties: the lower index. */
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,

@@ -5,11 +5,44 @@
 #include "base/check.h"
 #include "base/probe.h"
 
+static bool is_writer(node_id writer, const node_id *but)
+{
+    return but != NULL && node_id_equal(writer, *but);
+}
+
+struct lamport_top view_drain_top(const struct view_member *member, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
+        lamport_see(&top, is_writer(drain->writer, but) ? 0 : drain->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_control_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
+        lamport_see(&top, is_writer(control->writer, but) ? 0 : control->fact.lamport);
+    }
+    return top;
+}
+
+struct lamport_top view_claim_top(const struct view_experiment *experiment, const node_id *but)
+{
+    struct lamport_top top = {0};
+    for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        lamport_see(&top, is_writer(claim->writer, but) ? 0 : claim->fact.term);
+    }
+    return top;
+}
+
 struct fact_drain view_member_drain(const struct view_member *member)
 {
+    struct lamport_top top = view_drain_top(member, NULL);
     struct fact_drain now = {0};
     for (const struct view_drain *drain = member->drains; drain != NULL; drain = drain->next) {
-        if (drain->fact.lamport < now.lamport) {
+        if (drain->fact.lamport < now.lamport || !lamport_counts(&top, drain->fact.lamport)) {
             continue;
         }
         if (drain->fact.lamport > now.lamport) {
@@ -218,10 +251,11 @@ bool view_experiment_cancelled(const struct view_experiment *experiment)
 
 bool view_experiment_paused(const struct view_experiment *experiment)
 {
+    struct lamport_top top = view_control_top(experiment, NULL);
     uint64_t newest = 0;
     bool paused = false;
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
-        if (control->fact.lamport == 0 || control->fact.lamport < newest) {
+        if (control->fact.lamport < newest || !lamport_counts(&top, control->fact.lamport)) {
             continue;
         }
         /* Of concurrent ones (equal lamport) a pause wins. */
@@ -347,6 +381,85 @@ bool view_metric(const uint8_t *metrics, uint32_t bytes, const char *group, cons
     return true;
 }
 
+static uint32_t metrics_copy(const uint8_t *metrics, uint32_t bytes, uint8_t out[FACT_METRICS_BYTES_MAX])
+{
+    if (bytes > 0) {
+        memcpy(out, metrics, bytes);
+    }
+    return bytes;
+}
+
+/* Of a completed attempt what the verdict froze; else the latest that rank 0 has reported. `*step`: of that. */
+static uint32_t own_metrics(const struct view *view, const struct view_attempt *attempt, uint64_t *step,
+                            uint8_t out[FACT_METRICS_BYTES_MAX])
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    const struct records_entry *judged = verdict != NULL ? records_find(view->records, verdict->ident) : NULL;
+    const struct records_entry *reported = first != NULL ? records_find(view->records, first->ident) : NULL;
+    struct fact_verdict fact;
+    struct fact_worker worker;
+    bool is_judged = judged != NULL && fact_verdict_read(&judged->record, &fact) == 0;
+    if ((!is_judged || fact.reason != FACT_COMPLETED) && reported != NULL &&
+        fact_worker_read(&reported->record, &worker) == 0) {
+        *step = worker.step;
+        return metrics_copy(worker.metrics, worker.metrics_bytes, out);
+    }
+    *step = is_judged ? fact.step : 0;
+    return is_judged ? metrics_copy(fact.metrics, fact.metrics_bytes, out) : 0;
+}
+
+/* The attempt that saved the checkpoint which `attempt` began from, if its place in the order is lower; else NULL. */
+static const struct view_attempt *attempt_before(const struct view *view, const struct view_trial *trial,
+                                                 const struct view_attempt *attempt, const struct view_manifest **saved)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL && attempt->start_step > 0; row = row->next) {
+        if (row->step == attempt->start_step && hash256_equal(row->blob, attempt->checkpoint) &&
+            attempt_id_compare_order(&row->attempt, &attempt->id) < 0) {
+            *saved = row;
+            return view_find_attempt(view, &row->attempt);
+        }
+    }
+    return NULL;
+}
+
+/* {"validation": {METRIC: value}} */
+static uint32_t metric_alone(const char *name, double value, uint8_t out[FACT_METRICS_BYTES_MAX])
+{
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, FACT_METRICS_BYTES_MAX);
+    pack_map(&writer, 1);
+    pack_text(&writer, "validation");
+    pack_map(&writer, 1);
+    pack_text(&writer, name);
+    pack_double(&writer, value);
+    return writer.failed ? 0 : (uint32_t)writer.used_bytes;
+}
+
+uint32_t view_attempt_metrics(const struct view *view, const struct view_experiment *experiment,
+                              const struct view_attempt *attempt, uint8_t out[FACT_METRICS_BYTES_MAX])
+{
+    const struct view_trial *trial = view_find_trial(experiment, attempt->id.trial);
+    const struct view_manifest *saved = NULL;
+    uint64_t start_step = attempt->start_step, step;
+    uint32_t bytes = own_metrics(view, attempt, &step, out);
+    while (bytes == 0 && step == start_step && trial != NULL &&
+           (attempt = attempt_before(view, trial, attempt, &saved)) != NULL) {
+        bytes = own_metrics(view, attempt, &step, out);
+        if (bytes > 0 && step == start_step) {
+            return bytes;
+        }
+        /* Its host may have died before its last report was out, and the checkpoint was there already. */
+        if (saved->has_metric && experiment->known) {
+            return metric_alone(experiment->config->metric, saved->metric, out);
+        }
+        if (bytes > 0 || attempt->start_step != start_step) {
+            return 0; /* what it said is of another step */
+        }
+    }
+    return bytes;
+}
+
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value)
 {
@@ -354,16 +467,12 @@ bool view_experiment_best(const struct view *view, const struct view_experiment 
     for (uint32_t i = 0; experiment->known && i < experiment->trial_count && i < experiment->trial_slots; i++) {
         const struct view_attempt *attempt =
             experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
-        if (attempt == NULL) {
-            continue;
-        }
-        const struct records_entry *entry = records_find(view->records, view_attempt_verdict(attempt)->ident);
-        struct fact_verdict fact;
+        uint8_t metrics[FACT_METRICS_BYTES_MAX];
+        uint32_t bytes = attempt != NULL ? view_attempt_metrics(view, experiment, attempt, metrics) : 0;
         double candidate;
-        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 ||
-            !view_metric(fact.metrics, fact.metrics_bytes, "validation", experiment->config->metric, &candidate) ||
+        if (!view_metric(metrics, bytes, "validation", experiment->config->metric, &candidate) ||
             candidate - candidate != 0) {
-            continue; /* not reported, or diverged: infinite or not a number */
+            continue; /* not completed, not reported, or diverged: infinite or not a number */
         }
         bool better = !found || (experiment->config->smaller_is_better ? candidate < *value : candidate > *value);
         if (better) {

@@ -350,6 +350,7 @@ static void put_refused(const struct node_core *core, const struct render_status
         {"forged", extra->forged},
         {"equivocations", core->counters.equivocations},
         {"stale_claims", core->counters.stale_refused},
+        {"jumps", core->view.jump_count},
         {"for_lack_of_memory", core->counters.full},
     };
     pack_map(writer, sizeof rows / sizeof rows[0]);

@@ -19,9 +19,10 @@ static struct election_claim highest_claim(const struct node_core *core, const s
     }
     struct election_claim highest = {0};
     *released = false;
+    struct lamport_top top = view_claim_top(experiment, NULL);
     for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
         struct election_claim claim = {row->fact.term, row->writer};
-        if (election_claim_compare(claim, highest) > 0) {
+        if (lamport_counts(&top, claim.term) && election_claim_compare(claim, highest) > 0) {
             highest = claim;
             *released = row->fact.released;
         }
@@ -173,21 +174,11 @@ static bool read_verdict(const struct node_core *core, const struct view_verdict
     return entry != NULL && fact_verdict_read(&entry->record, out) == 0;
 }
 
-/* Of a completed attempt what the verdict froze; else the latest that rank 0 has reported. */
-static void put_attempt_metrics(const struct node_core *core, const struct view_attempt *attempt,
-                                struct pack_writer *writer)
+static void put_attempt_metrics(const struct node_core *core, const struct view_experiment *experiment,
+                                const struct view_attempt *attempt, struct pack_writer *writer)
 {
-    const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    struct fact_worker worker;
-    struct fact_verdict fact;
-    bool has_verdict = read_verdict(core, verdict, &fact);
-    if ((!has_verdict || fact.reason != FACT_COMPLETED) && read_worker(core, view_attempt_worker(attempt, 0), &worker)) {
-        put_metrics(worker.metrics, worker.metrics_bytes, writer);
-    } else if (has_verdict) {
-        put_metrics(fact.metrics, fact.metrics_bytes, writer);
-    } else {
-        pack_map(writer, 0);
-    }
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    put_metrics(metrics, view_attempt_metrics(&core->view, experiment, attempt, metrics), writer);
 }
 
 static uint64_t attempt_step(const struct view_attempt *attempt)
@@ -310,7 +301,8 @@ static void put_tail(const struct node_core *core, const struct view_trial *tria
 }
 
 /* Every completed attempt (a merge may have brought several) and the newest of the others, as many as there is room for. */
-static void put_attempts(const struct node_core *core, const struct view_trial *trial, struct pack_writer *writer)
+static void put_attempts(const struct node_core *core, const struct view_experiment *experiment,
+                         const struct view_trial *trial, struct pack_writer *writer)
 {
     uint32_t total = 0, shown = 0, position = 0;
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
@@ -335,7 +327,7 @@ static void put_attempts(const struct node_core *core, const struct view_trial *
         put_attempt_reason(core, a, writer);
         render_put_u64(writer, "step", attempt_step(a));
         pack_text(writer, "metrics");
-        put_attempt_metrics(core, a, writer);
+        put_attempt_metrics(core, experiment, a, writer);
         list.count++;
     }
     render_list_close(&list);
@@ -394,7 +386,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_hyperparameters(experiment, index, writer);
     pack_text(writer, "metrics");
     if (shown != NULL) {
-        put_attempt_metrics(core, shown, writer);
+        put_attempt_metrics(core, experiment, shown, writer);
     } else {
         pack_map(writer, 0);
     }
@@ -412,7 +404,7 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_reason(core, trial, shown, state, writer);
     if (has_more) {
         pack_text(writer, "attempts");
-        put_attempts(core, trial, writer);
+        put_attempts(core, experiment, trial, writer);
     }
 }
 

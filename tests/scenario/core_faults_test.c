@@ -258,7 +258,7 @@ static void owners_refuse_lower_claims_and_remember_the_highest(void **state)
     reserve(world, 0, lower, 2); /* ... and of the lower one it is lower now */
     assert_int_equal(world_count(world, low_stale), 1);
     assert_int_equal(world_count(world, low_answer), 1);
-    reserve(world, 0, lower, 3 + ELECTION_TERM_JUMP_MAX); /* absurd */
+    reserve(world, 0, lower, 3 + LAMPORT_JUMP_MAX); /* absurd */
     assert_int_equal(world_count(world, low_answer), 1);
     assert_int_equal(world_count(world, low_stale), 1);
     assert_int_equal(world->nodes[0].core->counters.malformed, 1);

@@ -84,7 +84,7 @@ static uint64_t hash_trial(const struct view_experiment *experiment, const struc
 
 static uint64_t hash_experiments(const struct view *view)
 {
-    uint64_t hash = view->tombstone_count == 0 ? view->lamport_max : 0; /* what is deleted has raised it, too */
+    uint64_t hash = view->jump_count;
     for (uint32_t i = 0; i < view->experiment_count; i++) {
         const struct view_experiment *experiment = view->experiments[i];
         mix(&hash, experiment->id.bytes, sizeof experiment->id.bytes);

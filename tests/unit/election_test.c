@@ -301,13 +301,13 @@ static void test_claims_that_are_refused(void **state)
     lead(f, self);
     struct election start = f->election;
     enum election_action action = ELECTION_ASK;
-    struct election_claim bad[] = {{ELECTION_TERM_JUMP_MAX + 2, other}, {UINT64_MAX, other}, {0, other}, {2, node(0)}};
+    struct election_claim bad[] = {{LAMPORT_JUMP_MAX + 2, other}, {UINT64_MAX, other}, {0, other}, {2, node(0)}};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(election_observe(&f->election, bad[i], false, self, &action), ERR_REFUSED);
         assert_int_equal(action, ELECTION_ASK);
         assert_memory_equal(&f->election, &start, sizeof start);
     }
-    assert_int_equal(observe(f, ELECTION_TERM_JUMP_MAX + 1, other, false, self), ELECTION_YIELD);
+    assert_int_equal(observe(f, LAMPORT_JUMP_MAX + 1, other, false, self), ELECTION_YIELD);
 }
 
 static void test_claims_that_cross_on_the_way_to_disk(void **state)

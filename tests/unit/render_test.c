@@ -365,6 +365,60 @@ static void a_failed_attempt_leaves_its_last_lines(void **state)
     assert_has(text, "\"tail\":null");
 }
 
+static void load_manifest(struct fixture *f, const attempt_id *id, uint64_t at_step, const double *metric)
+{
+    struct fact_manifest manifest = {.blob = {{7}}, .bytes = 9, .holder_count = 1, .holders = {f->b.id}, .durable = true,
+                                     .has_metric = metric != NULL, .metric = metric != NULL ? *metric : 0};
+    load(f, &f->b, FACT_MANIFEST, fact_key_manifest(id, at_step), &manifest);
+}
+
+static void load_restored(struct fixture *f, const attempt_id *id, uint64_t start_step)
+{
+    struct fact_attempt fact = {.member_count = 1, .start_step = start_step, .checkpoint = {{7}}};
+    fact.members[0] = (struct fact_assignment){f->b.id, 0};
+    load(f, &f->b, FACT_ATTEMPT, fact_key_attempt(id), &fact);
+    load_worker(f, id, &f->b, 0, (struct fact_worker){.state = FACT_WORKER_ENDED, .step = start_step});
+}
+
+static void load_done(struct fixture *f, const attempt_id *id, uint64_t at_step)
+{
+    struct fact_verdict fact = {.reason = FACT_COMPLETED, .step = at_step, .why = "every rank is done"};
+    load(f, &f->b, FACT_VERDICT, fact_key_verdict(id), &fact);
+}
+
+/* The host died between the last checkpoint and the end of the program: the next attempt finds nothing left to do. */
+static void an_attempt_that_begins_at_the_last_step_has_the_metrics_of_who_reached_it(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 3, 5);
+    const struct person *members[] = {&f->b};
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    for (uint32_t trial = 0; trial < 3; trial++) {
+        attempt_id first = make_attempt_id(0, trial, 1, 1, f->b.id), second = make_attempt_id(0, trial, 2, 1, f->b.id);
+        attempt_id third = make_attempt_id(0, trial, 3, 1, f->b.id);
+        /* Trial 0 said all; the last report of trial 1 was lost with the host; trial 2 had not reached the step that the
+         * next attempt began from in its record, and its checkpoint tells of no metric. */
+        struct fact_worker worker = {.state = FACT_WORKER_RUNNING, .step = trial == 0 ? 100 : 90, .metrics = metrics};
+        worker.metrics_bytes = make_metrics(metrics, 0.5);
+        double saved = 0.75;
+        load_attempt(f, &first, members, 1, 0);
+        load_worker(f, &first, &f->b, 0, worker);
+        load_manifest(f, &first, 100, trial == 1 ? &saved : NULL);
+        load_verdict(f, &first, &f->b, FACT_LOST, worker.step, 0.5, "its node was lost");
+        load_restored(f, &second, 100); /* began, saved the same again, and was lost too */
+        load_manifest(f, &second, 100, NULL);
+        load_restored(f, &third, 100);
+        assert_has(show(f, 0), "\"metrics\":{");
+        load_done(f, &third, 100);
+    }
+    const char *text = show(f, 0);
+    assert_has(text, "{\"index\":0,\"state\":\"completed\",\"attempt\":3,\"generation\":0,\"step\":100,");
+    assert_has(text, "\"metrics\":{\"validation\":{\"accuracy\":0.5}},\"slots\":[");
+    assert_has(text, "\"metrics\":{\"validation\":{\"accuracy\":0.75}},\"slots\":[");
+    assert_has(text, "\"metrics\":{},\"slots\":[");
+    assert_has(text, "\"best\":{\"trial\":1,\"metric\":\"accuracy\",\"value\":0.75}");
+}
+
 static void metrics_that_are_no_map_are_not_passed_on(void **state)
 {
     struct fixture *f = *state;
@@ -522,6 +576,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_attempt_that_begins_at_the_last_step_has_the_metrics_of_who_reached_it, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(metrics_that_are_no_map_are_not_passed_on, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_are_listed_newest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(long_lists_come_in_parts, setup, teardown),
