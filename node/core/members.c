@@ -209,7 +209,7 @@ void core_members_heed(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     bool is_out = self != NULL && view_member_is_out(self);
-    if (is_out == core->is_out) {
+    if (is_out == core->is_out || core->twin.is_yielding) {
         return;
     }
     core->is_out = is_out;

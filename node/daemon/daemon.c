@@ -160,6 +160,9 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_WELCOME:
         welcome(daemon, effect);
         break;
+    case NODE_EFFECT_NEW_KEY:
+    case NODE_EFFECT_BECOME:
+        break;
     }
 }
 

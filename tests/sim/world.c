@@ -330,6 +330,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_DURABLE:
     case NODE_EFFECT_WELCOME:
+    case NODE_EFFECT_NEW_KEY:
+    case NODE_EFFECT_BECOME:
         return false;
     }
     return false;
