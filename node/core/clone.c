@@ -134,6 +134,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
     bool is_new = twin->life != life;
     twin->life = life;
     twin->heard_ms = core->now_ms;
+    twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* who yields says so twice a second until it is another node */
     connect_twin(core, message->u.twin.address);
     bool yields = life < core->life && !message->u.twin.is_yielding;
     if (!twin->is_yielding && yields) {
@@ -267,7 +268,7 @@ void core_clone_housekeep(struct node_core *core)
     if (twin->is_yielding) {
         say(core);
         housekeep_yielding(core);
-    } else if (is_silent || (twin->life == 0 && core->now_ms >= twin->ask_until_ms)) {
+    } else if (core->now_ms >= twin->ask_until_ms) {
         *twin = (struct core_twin){0};
         struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
         effect->u.peer.node = core->options.self;

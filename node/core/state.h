@@ -75,7 +75,7 @@
 #define CORE_TWIN_TELL_MS 1000      /* between two words to a member whose key speaks from elsewhere, too */
 #define CORE_TWIN_ASK_MS 5000       /* ... who then looks there for so long */
 #define CORE_TWIN_ANSWER_MS 400
-#define CORE_TWIN_SILENT_MS 15000   /* a twin that is not heard for this long is gone */
+#define CORE_TWIN_SILENT_MS 15000   /* who yields to one that it has not heard for this long goes on */
 #define CORE_EQUIVOCATION_MS 3600000 /* how long who has written two records of one version gets no work from here */
 #define CORE_REPAIR_AGAIN_MS 300000 /* a repair that made nothing better, while the same nodes live */
 
@@ -326,7 +326,7 @@ struct core_twin {
     bool has_link;             /* there is a connection to `address` */
     char address[FACT_ADDRESS_BYTES];
     uint64_t heard_ms, told_ms;
-    uint64_t ask_until_ms;
+    uint64_t ask_until_ms; /* unless it speaks, it is forgotten then */
     bool is_yielding; /* this node, to the twin */
     bool has_key, is_stored, has_become; /* the new key is vouched for; the twin has that; the shell was told */
     uint64_t key_ms;  /* when the new key was asked for */

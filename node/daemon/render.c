@@ -953,6 +953,19 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
     put_pair_u64(writer, "experiments_live", live);
 }
 
+static void put_twin(const struct node_core *core, struct pack_writer *writer)
+{
+    pack_text(writer, "twin");
+    if (core->twin.life == 0) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 2);
+    put_pair_text(writer, "address", core->twin.address);
+    pack_text(writer, "yields");
+    pack_bool(writer, !core->twin.is_yielding);
+}
+
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer)
 {
     pack_text(writer, "mesh");
@@ -988,4 +1001,14 @@ void render_status(const struct node_core *core, const struct render_status_extr
     put_pair_u64(writer, "passes", extra->scrub_passes);
     put_pair_u64(writer, "damaged", extra->scrub_damaged);
     put_pair_u64(writer, "restored", extra->scrub_restored);
+    put_twin(core, writer);
+    pack_text(writer, "was");
+    if (node_id_is_none(extra->was)) {
+        pack_nil(writer);
+    } else {
+        pack_map(writer, 2);
+        pack_text(writer, "id");
+        put_node_id(writer, extra->was);
+        put_pair_text(writer, "address", extra->was_address);
+    }
 }
