@@ -25,6 +25,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_1_ZOMBIE] = "1: a slot was taken back while its process still lived",
     [PREMISE_2_REVOKED] = "2: a revoked token was tried",
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
+    [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
+    [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
     [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
@@ -64,7 +66,8 @@ const char *checkers_invariant_text(int number)
 {
     static const char *const texts[] = {
         [1] = "at most one live worker per slot holds a valid token, zombies counted",
-        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart",
+        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart; who is out of the mesh is "
+              "shut out and runs nothing",
         [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
         [4] = "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
@@ -541,7 +544,8 @@ static void check_claim(struct sim *sim, int node, uint32_t index)
     node_id held_by = sim->checkers->watch.incumbent[node][index];
     int incumbent = node_id_is_none(held_by) ? -1 : sim_find_node(sim, held_by);
     bool is_new = sim->now_ms < sim->checkers->watch.incumbent_ms[node][index] + STEADY_MS;
-    if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE]) {
+    if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE] || sim->nodes[incumbent].is_evicted ||
+        sim->nodes[node].is_evicted) {
         return; /* nobody to miss; or it led itself in an earlier life */
     }
     const struct view_experiment *seen =
@@ -738,7 +742,7 @@ static void check_rumours(struct sim *sim, int node, const struct swim_message *
     for (uint32_t i = 0; i < message->rumour_count; i++) {
         const struct swim_rumour *rumour = &message->rumours[i];
         int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
-        if (about >= 0 && sim_runs(sim, about) &&
+        if (about >= 0 && sim_runs(sim, about) && !sim->nodes[about].is_evicted && !sim->nodes[node].is_evicted &&
             rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
             sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
         }
@@ -1119,7 +1123,7 @@ static void check_one_coordinator(struct sim *sim)
         uint32_t leaders = 0, live = 0, up = 0;
         for (int node = 0; node < (int)sim->plan.node_count; node++) {
             const struct node_core *core = sim->nodes[node].core;
-            if (core == NULL) {
+            if (core == NULL || sim->nodes[node].is_evicted) {
                 continue;
             }
             const struct core_coordination *coordination =

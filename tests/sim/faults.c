@@ -1,6 +1,7 @@
 #include "tests/sim/faults.h"
 
 #include "base/check.h"
+#include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
@@ -179,6 +180,30 @@ void faults_left(struct sim *sim, int node)
     event->slot = 1;
 }
 
+/* Only of those who are lost at the heal: a key never returns. Its machine is taken away some time later. */
+static void evict(struct sim *sim, int node)
+{
+    struct random *random = draws(sim);
+    int whom = (int)random_below(random, sim->plan.node_count);
+    uint64_t stays_ms = sim_log_between(random, 1000, 120000);
+    if (whom == node || (sim->plan.core >> whom & 1) != 0 || sim->nodes[whom].is_evicted) {
+        return;
+    }
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.client = FAULTS_EVICT_CLIENT;
+    event.u.request.kind = NODE_REQUEST_EVICT;
+    event.u.request.node = sim->nodes[whom].id;
+    sim_step(sim, node, &event);
+    const struct view_member *member = view_find_member(&sim->nodes[node].core->view, sim->nodes[whom].id);
+    if (member == NULL || !member->evicted) {
+        return; /* refused: it is out itself, or does not know that node */
+    }
+    sim->nodes[whom].is_evicted = true;
+    upset(sim, node, sim->now_ms + 1);
+    upset(sim, whom, sim->plan.heal_ms);
+    sim_push(sim, sim->now_ms + stays_ms, SIM_STRUCK_DOWN, whom)->slot = 1;
+}
+
 static void hang(struct sim *sim, int node, uint64_t duration_ms)
 {
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
@@ -194,7 +219,7 @@ void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
     bool has_left = event->slot != 0;
-    if (sim->healed || self->core == NULL || self->life != event->serial) {
+    if (sim->healed || self->core == NULL || (self->life != event->serial && !self->is_evicted)) {
         return;
     }
     if (has_left) {
@@ -296,6 +321,9 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         break;
     case FAULT_LEAVE:
         leave(sim, node);
+        break;
+    case FAULT_EVICT:
+        evict(sim, node);
         break;
     case FAULT_CRASH_HOST:
         crash(sim, node, true, long_ms);

@@ -19,4 +19,6 @@ void faults_crash_at_commit(struct sim *sim, int node);
 #define FAULTS_LEAVE_CLIENT (UINT64_C(1) << 41)
 void faults_left(struct sim *sim, int node);
 
+#define FAULTS_EVICT_CLIENT (UINT64_C(1) << 42) /* nobody waits for the answer */
+
 #endif

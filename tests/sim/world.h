@@ -78,6 +78,7 @@ struct sim_node {
     uint32_t slow_ms; /* ... till then everything takes it this much longer, in the mean */
     bool dies_at_commit;
     bool leaves;
+    bool is_evicted; /* somebody has said so: whoever knows it acts on that */
     struct node_core *core; /* NULL while its daemon is down */
     void *memory;
     bool host_up;
