@@ -109,6 +109,7 @@ static void draw_newest_faults(struct plan *plan, uint64_t seed)
         if (!has_none && dice == 0) {
             memset(plan->has, 0, sizeof plan->has);
             plan->fault_count = 0;
+            plan->disk_ms = 1 + plan->disk_ms % 20; /* it may have been drawn for a slow one */
         }
         plan->has[i] = !has_none && dice < 3;
         plan->fault_count += plan->has[i];

@@ -284,7 +284,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_ADMIT:
         other = sim_find_node(sim, effect->u.peer.node);
         CHECK(other >= 0);
-        sim->nodes[node].admit[other] = !effect->u.peer.gone;
+        if (other != node) { /* its own key is for a twin */
+            sim->nodes[node].admit[other] = !effect->u.peer.gone;
+        }
         return false;
     case NODE_EFFECT_CHECK_LINK:
         other = sim_find_node(sim, effect->u.peer.node);
