@@ -22,6 +22,7 @@
  * node id). A twin that no member can connect to is not found: it hears nobody and grants slots to itself only. */
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 static const char *own_address(const struct node_core *core)
@@ -85,6 +86,7 @@ void core_clone_told(struct node_core *core, const struct message *message)
         !core_has_room(core, 64, 0)) {
         return;
     }
+    MARK(twin_overheard);
     twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS;
     connect_twin(core, message->u.twin.address);
     say(core);
@@ -100,6 +102,7 @@ static void ask_for_key(struct node_core *core)
 
 static void yield(struct node_core *core)
 {
+    MARK(twin_yields);
     core->twin.is_yielding = true;
     core->is_out = true;
     core->members_changed = true;
@@ -137,6 +140,8 @@ static void hear_twin(struct node_core *core, const struct message *message)
     twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* who yields says so twice a second until it is another node */
     connect_twin(core, message->u.twin.address);
     bool yields = life < core->life && !message->u.twin.is_yielding;
+    yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
+    yields |= BUG(both_yield, "of two daemons with one key one stays");
     if (!twin->is_yielding && yields) {
         yield(core);
     } else if (!twin->is_yielding && is_new) {
@@ -222,6 +227,7 @@ static void tell_peers(struct node_core *core, const struct records_entry *entry
 
 static void go_on(struct node_core *core)
 {
+    MARK(twin_gone);
     TRACE(&core->options.trace, "the other daemon with this key has been silent for %u s: this one goes on as it was",
           CORE_TWIN_SILENT_MS / 1000);
     core->twin.is_yielding = false;
@@ -244,7 +250,8 @@ static void housekeep_yielding(struct node_core *core)
         const uint8_t *bytes = core_effect_bytes(core, voucher->envelope, voucher->envelope_bytes);
         send_record(core, core->options.self, voucher, bytes, true);
     }
-    if (twin->is_stored && voucher != NULL && voucher->on_disk && core_owner_idle(core) && core->refused_count == 0) {
+    bool is_idle = core_owner_idle(core) || BUG(becomes_too_soon, "who becomes another node has ended its workers");
+    if (twin->is_stored && voucher != NULL && voucher->on_disk && is_idle && core->refused_count == 0) {
         if (!twin->has_become) {
             TRACE(&core->options.trace, "the other daemon has stored this one's voucher: becomes another node");
         }

@@ -27,6 +27,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
     [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
     [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
+    [PREMISE_2_TWINS] = "2: two daemons with one key ran",
+    [PREMISE_2_BECAME] = "2: ... and one became another node",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
     [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
@@ -497,7 +499,8 @@ static void on_manifest(struct sim *sim, int node, const struct record *record)
     const struct worker_blob *blob = workers_blob(sim, fact.blob);
     for (uint32_t i = 0; i < fact.holder_count; i++) {
         int holder = sim_find_node(sim, fact.holders[i]);
-        if (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0) {
+        bool is_ambiguous = holder >= 0 && sim->nodes[holder].is_twin; /* of two with one key, one has it */
+        if (!is_ambiguous && (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0)) {
             sim_fail(sim, 11, "n%d calls a checkpoint durable on n%d, which does not have it", node, holder);
         }
     }
@@ -545,7 +548,7 @@ static void check_claim(struct sim *sim, int node, uint32_t index)
     int incumbent = node_id_is_none(held_by) ? -1 : sim_find_node(sim, held_by);
     bool is_new = sim->now_ms < sim->checkers->watch.incumbent_ms[node][index] + STEADY_MS;
     if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE] || sim->nodes[incumbent].is_evicted ||
-        sim->nodes[node].is_evicted) {
+        sim->nodes[node].is_evicted || sim->nodes[incumbent].is_twin || sim->nodes[node].is_twin) {
         return; /* nobody to miss; or it led itself in an earlier life */
     }
     const struct view_experiment *seen =
@@ -623,7 +626,9 @@ static void on_worker(struct sim *sim, int node, const struct record *record)
     struct fact_worker fact;
     if (entry != NULL && entry->is_stored && record_version_compare(entry->version, entry->seen) == 0 &&
         record_decode(entry->bytes, entry->byte_count, &before) == 0 && fact_worker_read(&before, &fact) == 0 && fact.state == FACT_WORKER_ENDED) {
-        sim_fail(sim, 4, "n%d says again what became of a worker, though its end is on its disk", node);
+        if (!sim->nodes[node].is_twin) { /* its twin may have said it, of another worker */
+            sim_fail(sim, 4, "n%d says again what became of a worker, though its end is on its disk", node);
+        }
     }
 }
 
@@ -743,6 +748,7 @@ static void check_rumours(struct sim *sim, int node, const struct swim_message *
         const struct swim_rumour *rumour = &message->rumours[i];
         int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
         if (about >= 0 && sim_runs(sim, about) && !sim->nodes[about].is_evicted && !sim->nodes[node].is_evicted &&
+            !sim->nodes[about].is_twin && !sim->nodes[node].is_twin &&
             rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
             sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
         }
@@ -883,9 +889,11 @@ void checkers_on_boot(struct sim *sim, int node)
 static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact_kind kind)
 {
     struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
-    for (uint32_t writer = 0; writer < sim->plan.node_count; writer++) {
+    for (uint32_t i = 0; i < 2 * sim->machines; i++) {
+        const struct sim_node *writer = &sim->nodes[i / 2];
+        node_id id = i % 2 == 0 ? writer->id : writer->was;
         const struct disk_entry *entry =
-            disk_find(&sim->nodes[node].disk, record_ident_of(sim->nodes[writer].id, (uint16_t)kind, key.bytes, key.count));
+            disk_find(&sim->nodes[node].disk, record_ident_of(id, (uint16_t)kind, key.bytes, key.count));
         struct record record;
         struct fact_control control;
         if (entry == NULL || !entry->is_stored || record_decode(entry->bytes, entry->byte_count, &record) != 0) {
@@ -901,7 +909,7 @@ static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact
 uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, enum fact_kind kind)
 {
     uint32_t disks = 0;
-    for (uint32_t node = 0; node < sim->plan.node_count; node++) {
+    for (uint32_t node = 0; node < sim->machines; node++) {
         disks |= disk_holds(sim, (int)node, experiment, kind) ? 1u << node : 0;
     }
     return disks;
@@ -1121,7 +1129,7 @@ static void check_one_coordinator(struct sim *sim)
             continue;
         }
         uint32_t leaders = 0, live = 0, up = 0;
-        for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        for (int node = 0; node < (int)sim->machines; node++) {
             const struct node_core *core = sim->nodes[node].core;
             if (core == NULL || sim->nodes[node].is_evicted) {
                 continue;
@@ -1160,6 +1168,7 @@ void checkers_second(struct sim *sim)
         }
     }
     checkers_watch(sim);
+    twins_watch(sim);
     check_same_state(sim);
     check_one_coordinator(sim);
 }
@@ -1175,7 +1184,8 @@ static bool waits_for_majority(const struct sim *sim, const struct plan_experime
         lowest = node_id_compare(sim->nodes[node].id, sim->nodes[lowest].id) < 0 ? node : lowest;
     }
     uint32_t alive = (uint32_t)__builtin_popcount(sim->plan.core);
-    return experiment->pauses_minority && (alive * 2 < sim->plan.node_count ||
+    bool has_more = twins_machine(sim) >= 0; /* one more is on the roster, perhaps */
+    return experiment->pauses_minority && (has_more || alive * 2 < sim->plan.node_count ||
                                            (alive * 2 == sim->plan.node_count && !checkers_in_core(sim, lowest)));
 }
 

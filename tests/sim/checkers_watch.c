@@ -187,7 +187,7 @@ static void watch_beliefs(struct sim *sim, int node)
         bool was_alive = sim->checkers->watch.knew_alive[node][other];
         sim->checkers->watch.knew_alive[node][other] = is_alive;
         if (other == node || !is_calm || sim->nodes[other].leaves || sim->nodes[other].is_evicted ||
-            sim->nodes[node].is_evicted) {
+            sim->nodes[node].is_evicted || sim->nodes[other].is_twin || sim->nodes[node].is_twin) {
             continue;
         }
         if (sim_runs(sim, other) && state != SWIM_UNKNOWN) {
@@ -203,7 +203,7 @@ static void watch_beliefs(struct sim *sim, int node)
 static void watch_death(struct sim *sim, int dead)
 {
     const struct sim_node *gone = &sim->nodes[dead];
-    if (gone->core != NULL || gone->life == 0 || gone->leaves || gone->is_evicted || sim->now_ms < gone->down_since_ms + DEAD_MS || sim->plan.blurs_time) {
+    if (gone->core != NULL || gone->life == 0 || gone->leaves || gone->is_evicted || gone->is_twin || sim->now_ms < gone->down_since_ms + DEAD_MS || sim->plan.blurs_time) {
         return;
     }
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
@@ -212,7 +212,7 @@ static void watch_death(struct sim *sim, int dead)
         }
     }
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
-        if (sim->nodes[node].core == NULL || sim->nodes[node].is_evicted) {
+        if (sim->nodes[node].core == NULL || sim->nodes[node].is_evicted || sim->nodes[node].is_twin) {
             continue;
         }
         checkers_met(sim, PREMISE_14_DEAD);

@@ -12,13 +12,13 @@ static const char *const fault_names[FAULT_COUNT] = {
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
-    "eviction",
+    "eviction", "copied disk",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
 {
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
-           fault == FAULT_EVICT;
+           fault == FAULT_EVICT || fault == FAULT_CLONE;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -48,7 +48,7 @@ bool plan_hides_ends(const struct plan *plan)
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
                                              FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
                                              FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK,
-                                             FAULT_EVICT};
+                                             FAULT_EVICT, FAULT_CLONE};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
@@ -285,6 +285,12 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     }
     draw_core(plan, random);
     leave_out(plan, run->without);
+    if (plan->has[FAULT_CLONE] && plan->node_count < PLAN_NODES_MAX) {
+        plan->slots[plan->node_count] = 1 + (uint32_t)(run->seed % PLAN_SLOTS_MAX); /* of the machine with the copy */
+    } else if (plan->has[FAULT_CLONE]) { /* no machine is left for it */
+        plan->has[FAULT_CLONE] = false;
+        plan->fault_count--;
+    }
     uint64_t whole_ms = minutes * 60000;
     plan->heal_ms = whole_ms * 6 / 10;
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;

@@ -52,6 +52,7 @@ enum plan_fault {
     FAULT_POISON,   /* a trial kills the machine that runs it */
     FAULT_VERSION_3, /* from here on: in plans of version 3 */
     FAULT_EVICT = FAULT_VERSION_3, /* somebody shuts a node out for ever, of those that are lost at the heal anyway */
+    FAULT_CLONE, /* a machine comes up with a copy of a node's disk */
     FAULT_COUNT
 };
 
