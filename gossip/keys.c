@@ -90,11 +90,13 @@ static void sync_dir(const char *dir)
     }
 }
 
-int keys_save(const struct keys *keys, const char *dir, char error[256])
+#define NEXT ".next"
+
+static int save(const struct keys *keys, const char *dir, const char *suffix, char error[ERROR_BYTES])
 {
     char path[PATH_MAX];
     char draft[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/key", dir);
+    int length = snprintf(path, sizeof path, "%s/key%s", dir, suffix);
     int draft_length = snprintf(draft, sizeof draft, "%s/key.new.%ld", dir, (long)getpid());
     if (length < 0 || length >= PATH_MAX || draft_length < 0 || draft_length >= PATH_MAX) {
         return refuse(error, ERR_IO, dir, "has a name that is too long");
@@ -121,6 +123,11 @@ int keys_save(const struct keys *keys, const char *dir, char error[256])
     }
     sync_dir(dir);
     return 0;
+}
+
+int keys_save(const struct keys *keys, const char *dir, char error[256])
+{
+    return save(keys, dir, "", error);
 }
 
 static int read_seed(int fd, const char *path, uint8_t seed[SEED_BYTES], char error[ERROR_BYTES])
@@ -153,10 +160,10 @@ static int read_seed(int fd, const char *path, uint8_t seed[SEED_BYTES], char er
     return result;
 }
 
-int keys_load(const char *dir, struct keys *out, char error[256])
+static int load(const char *dir, const char *suffix, struct keys *out, char error[ERROR_BYTES])
 {
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/key", dir);
+    int length = snprintf(path, sizeof path, "%s/key%s", dir, suffix);
     if (length < 0 || length >= PATH_MAX) {
         return refuse(error, ERR_IO, dir, "has a name that is too long");
     }
@@ -173,6 +180,44 @@ int keys_load(const char *dir, struct keys *out, char error[256])
     }
     sodium_memzero(seed, sizeof seed);
     return result;
+}
+
+int keys_load(const char *dir, struct keys *out, char error[256])
+{
+    return load(dir, "", out, error);
+}
+
+int keys_next(const char *dir, struct keys *out, char error[256])
+{
+    int result = load(dir, NEXT, out, error);
+    if (result != ERR_NOT_FOUND) {
+        return result;
+    }
+    struct keys keys;
+    keys_create(&keys);
+    result = save(&keys, dir, NEXT, error);
+    if (result == 0) {
+        *out = keys;
+    }
+    keys_wipe(&keys);
+    return result;
+}
+
+int keys_replace(const char *dir, char error[256])
+{
+    char next[PATH_MAX], path[PATH_MAX];
+    int next_length = snprintf(next, sizeof next, "%s/key" NEXT, dir);
+    int length = snprintf(path, sizeof path, "%s/key", dir);
+    if (next_length < 0 || next_length >= PATH_MAX || length < 0 || length >= PATH_MAX) {
+        return refuse(error, ERR_IO, dir, "has a name that is too long");
+    }
+    if (rename(next, path) != 0) {
+        int result = errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+        (void)refuse_errno(error, "put in place", next);
+        return result;
+    }
+    sync_dir(dir);
+    return 0;
 }
 
 int keys_curve_of(const uint8_t sign_public[32], uint8_t out[32])

@@ -31,6 +31,7 @@ enum message_kind {
     MESSAGE_RENEW,            /* u.lease */
     MESSAGE_RELEASE,          /* u.lease: give back a reservation */
     MESSAGE_STALE,            /* u.lease: the owner obeys a higher claim (u.lease.claim) of that experiment */
+    MESSAGE_TWIN,             /* u.twin: from one daemon to another that has the same key, or about one */
     MESSAGE_KINDS
 };
 
@@ -61,6 +62,12 @@ struct message {
             struct election_claim claim;
             uint8_t group_key[MESSAGE_KEY_BYTES];
         } lease;
+        struct {
+            uint64_t life;    /* the boot with which the sender's life began; 0: from another member, who heard your key
+                                 speak from `address` */
+            bool is_yielding; /* the sender is becoming another node */
+            char address[64]; /* where the sender, or your twin, can be reached */
+        } twin;
     } u;
     const uint8_t *bytes; /* borrowed */
     uint32_t byte_count;

@@ -166,6 +166,20 @@ static void get_lease(struct pack_reader *reader, struct message *message)
     message->u.lease.code = (int32_t)code;
 }
 
+static void put_twin(struct pack_writer *writer, const struct message *message)
+{
+    pack_u64(writer, message->u.twin.life);
+    pack_bool(writer, message->u.twin.is_yielding);
+    pack_text(writer, message->u.twin.address);
+}
+
+static void get_twin(struct pack_reader *reader, struct message *message)
+{
+    message->u.twin.life = pack_read_u64(reader);
+    message->u.twin.is_yielding = pack_read_bool(reader);
+    get_address(reader, message->u.twin.address, sizeof message->u.twin.address);
+}
+
 static void put_stored(struct pack_writer *writer, const struct message *message)
 {
     pack_bin(writer, message->u.stored.ident.bytes, sizeof message->u.stored.ident.bytes);
@@ -213,6 +227,8 @@ size_t message_encode(const struct message *message, uint8_t *out, size_t capaci
         put_stored(&writer, message);
     } else if (kind_has_lease(message->kind)) {
         put_lease(&writer, message);
+    } else if (message->kind == MESSAGE_TWIN) {
+        put_twin(&writer, message);
     } else {
         put_node(&writer, message->u.incumbent.about);
         pack_bool(&writer, message->u.incumbent.hears);
@@ -242,6 +258,8 @@ int message_decode(const uint8_t *bytes, size_t count, struct message *out)
         get_stored(&reader, &message);
     } else if (kind_has_lease(message.kind)) {
         get_lease(&reader, &message);
+    } else if (message.kind == MESSAGE_TWIN) {
+        get_twin(&reader, &message);
     } else {
         message.u.incumbent.about = get_node(&reader);
         message.u.incumbent.hears = pack_read_bool(&reader);

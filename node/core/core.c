@@ -95,7 +95,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
             records_find(&core->records, pending->message.u.stored.ident) == NULL) {
             break; /* deleted meanwhile */
         }
-        if (node_id_equal(pending->node, core->options.self)) {
+        if (node_id_equal(pending->node, core->options.self) && pending->message.kind != MESSAGE_STORED) {
             core_coordinator_receive(core, core->options.self, &pending->message);
         } else {
             core_send(core, pending->node, &pending->message);
@@ -562,8 +562,8 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         core->counters.equivocations += error == ERR_CORRUPT;
         core->counters.malformed += error == ERR_MALFORMED;
         core->counters.full += error == ERR_FULL;
-        if (error == ERR_CORRUPT) {
-            TRACE(&core->options.trace, "two records of one version differ: their writer has been cloned or lies");
+        if (error == ERR_CORRUPT && record_decode(envelope, count, &given) == 0) {
+            core_quarantine_equivocated(core, given.writer);
         }
         return error;
     }
@@ -636,7 +636,7 @@ static void put_node(struct node_core *core)
  * adopted; what this node says from now on is under a boot above them, or nobody would ever take it. */
 static bool raise_boot(struct node_core *core)
 {
-    if (core->seen_boot < core->options.boot || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+    if (core->seen_boot < core->options.boot || core->twin.is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
         return false;
     }
     MARK(boot_raised);
@@ -656,6 +656,7 @@ static void start(struct node_core *core)
 {
     (void)raise_boot(core);
     core->started = true;
+    core_clone_start(core);
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
     core->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
@@ -669,6 +670,10 @@ static void start(struct node_core *core)
 
 static void receive(struct node_core *core, node_id from, const struct message *message)
 {
+    if (node_id_equal(from, core->options.self)) {
+        core_clone_receive(core, message);
+        return;
+    }
     struct core_peer *peer = core_find_peer(core, from);
     if (peer == NULL || (core->is_out && message->kind != MESSAGE_RECORDS)) {
         core->counters.strangers++;
@@ -677,6 +682,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
     peer->boot = message->boot > peer->boot ? message->boot : peer->boot;
     switch (message->kind) {
     case MESSAGE_SWIM:
+        core_clone_overhear(core, peer, message);
         core_members_receive_swim(core, from, message);
         return;
     case MESSAGE_BUCKETS:
@@ -700,6 +706,9 @@ static void receive(struct node_core *core, node_id from, const struct message *
     case MESSAGE_CONFIRM_ANSWER:
     case MESSAGE_STALE:
         core_coordinator_receive(core, from, message);
+        break;
+    case MESSAGE_TWIN:
+        core_clone_told(core, message);
         break;
     case MESSAGE_KINDS:
         break;
@@ -774,6 +783,7 @@ static void tick(struct node_core *core)
     core_replicas_housekeep(core);
     core_collection_housekeep(core);
     core_requests_housekeep(core);
+    core_clone_housekeep(core);
     if (core->refused != NULL && core->now_ms >= core->retry_ms) {
         retry_refused(core);
     }
@@ -834,6 +844,9 @@ static void step(struct node_core *core, const struct node_event *event)
                                             ? "the disk is full: nothing new is granted, checkpoints wait for room"
                                             : "the disk has room again");
         }
+        break;
+    case NODE_EVENT_KEY:
+        core_clone_key(core, event);
         break;
     case NODE_EVENT_SLOT_BUSY:
         core_owner_busy(core, event->u.busy.slot, event->u.busy.is_busy);

@@ -60,6 +60,7 @@ enum node_event_kind {
     NODE_EVENT_PUSHED,         /* u.blob: `node` confirmed that it holds `blob` (ok), or could not (not ok) */
     NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM */
     NODE_EVENT_DISK,           /* u.disk: full or not */
+    NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
     NODE_EVENT_SLOT_BUSY       /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
 };
 
@@ -153,6 +154,10 @@ struct node_event {
             uint32_t slot;
             bool is_busy;
         } busy;
+        struct {
+            bool ok; /* false: the disk refused it */
+            uint8_t public_key[PUBLIC_KEY_BYTES];
+        } key;
     } u;
     const uint8_t *bytes; /* borrowed for the call */
     uint32_t byte_count;
@@ -167,7 +172,8 @@ enum node_effect_kind {
     NODE_EFFECT_FORGET_RECORD,  /* u.persist, key: takes it off the disk, behind every earlier PERSIST; nobody waits for it */
     NODE_EFFECT_FORGET_FENCE,   /* u.persist, key: the same */
     NODE_EFFECT_PEER,           /* u.peer: keep a connection to it at this address (again with another: move); `gone`:
-                                 * none any more, and nothing of its bulk either */
+                                 * none any more, and nothing of its bulk either. Of this node itself: to another daemon
+                                 * that has its key */
     NODE_EFFECT_ADMIT,          /* u.peer: this key may connect; `invite`: for JOIN only; `gone`: no longer */
     NODE_EFFECT_CHECK_LINK,     /* u.peer.node: try to connect to its host, answer NODE_EVENT_LINK */
     NODE_EFFECT_PREPARE,        /* u.worker: fresh directory with the code; answer NODE_EVENT_PREPARED */
@@ -181,6 +187,10 @@ enum node_effect_kind {
     NODE_EFFECT_COLLECT,        /* u.collect, bytes: hashes laid end to end: whatever chunk is of none of these blobs, and was
                                    not touched for idle_s, may go from this disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
+    NODE_EFFECT_NEW_KEY,        /* makes the key of the node that this one may become, on disk beside its own, or finds it there;
+                                   answer NODE_EVENT_KEY */
+    NODE_EFFECT_BECOME,         /* u.become: the key of NODE_EVENT_KEY takes the place of this node's own on disk, this core is
+                                   done and a new one begins with that key; said again until then */
     NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
 };
 
@@ -231,6 +241,10 @@ struct node_effect {
         struct {
             uint32_t idle_s;
         } collect;
+        struct {
+            node_id node;
+            char address[FACT_ADDRESS_BYTES]; /* where the other daemon is that keeps the key */
+        } become;
         struct {
             uint64_t client;
             int32_t code;                /* 0 or an error of base/err.h */

@@ -208,8 +208,8 @@ static void take_back(struct node_core *core, node_id id)
 void core_members_heed(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    bool is_out = self != NULL && view_member_is_out(self);
-    if (is_out == core->is_out) {
+    bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
+    if (is_out == core->is_out || core->twin.is_yielding) {
         return;
     }
     core->is_out = is_out;
@@ -250,7 +250,7 @@ void core_members_update_roster(struct node_core *core)
         if (node_id_equal(member->id, core->options.self)) {
             continue;
         }
-        if (view_member_is_out(member) && find_outcast(core, member->id) == NULL) {
+        if (view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out") && find_outcast(core, member->id) == NULL) {
             if (!core_has_room(core, 128, 0) || !shut_out(core, member)) {
                 core->view.roster_changed = true;
                 return;

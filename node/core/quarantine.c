@@ -353,6 +353,33 @@ void core_quarantine_housekeep(struct node_core *core)
     }
 }
 
+/* ---- two records of one version ------------------------------------------------------------------------------------------- */
+
+void core_quarantine_equivocated(struct node_core *core, node_id node)
+{
+    struct core_peer *peer = core_find_peer(core, node);
+    const struct view_member *member = view_find_member(&core->view, node);
+    const char *name = member != NULL && member->name[0] != '\0' ? member->name : "?";
+    if (node_id_equal(node, core->options.self)) {
+        TRACE(&core->options.trace, "two records of one version by this node differ: a copy of this running machine runs, too; "
+                                    "end one of them, and start it with a new data directory");
+    } else if (peer == NULL || !core_quarantine_is_false(core, node)) {
+        TRACE(&core->options.trace,
+              "two records of one version by %s differ: its running machine has been copied, or it lies; quarantined here for "
+              "%u minutes",
+              name, CORE_EQUIVOCATION_MS / 60000);
+    }
+    if (peer != NULL) {
+        peer->equivocated_ms = core->now_ms;
+    }
+}
+
+bool core_quarantine_is_false(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL && peer->equivocated_ms != 0 && core->now_ms - peer->equivocated_ms < CORE_EQUIVOCATION_MS;
+}
+
 void core_quarantine_start(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);

@@ -571,8 +571,10 @@ static bool refused_when_out(struct node_core *core, const struct node_event *ev
         return false;
     }
     core_reply(core, event->u.request.client, ERR_REFUSED, 0,
-               "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new data "
-               "directory.");
+               core->twin.is_yielding
+                   ? "Another daemon runs with this node's key, so this one is becoming another node; ask again in a minute."
+                   : "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new "
+                     "data directory.");
     return true;
 }
 
@@ -581,7 +583,9 @@ void core_requests_out(struct node_core *core)
     while (core->acks != NULL) {
         struct core_ack *ack = core->acks;
         core_reply(core, ack->client, ERR_REFUSED, 0,
-                   "This node was evicted from the mesh while this was on its way to a second node.");
+                   core->twin.is_yielding
+                       ? "This node found another with its key while this was on its way to a second node; ask again there."
+                       : "This node was evicted from the mesh while this was on its way to a second node.");
         ack_drop(core, ack);
     }
 }
@@ -685,7 +689,7 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     node_id id = node_id_of_key(event->u.join.public_key);
     const struct view_member *member = view_find_member(&core->view, id);
     if (core->is_out) {
-        refuse_join(core, event->u.join.client, "the member that you asked was evicted from the mesh itself; ask another");
+        refuse_join(core, event->u.join.client, "the member that you asked is out of the mesh itself; ask another");
         return;
     }
     if (member != NULL && member->evicted) {

@@ -11,6 +11,7 @@
  *   quarantine.c   trials that take machines down, and machines that take trials down
  *   deletion.c     experiments that are deleted
  *   collection.c   checkpoints that are kept no longer
+ *   clone.c        two daemons with one key
  */
 
 #include "base/random.h"
@@ -71,6 +72,11 @@
 #define CORE_CODE_PUSHES_MAX 8      /* under way at a time, */
 #define CORE_REPAIRS_MAX 8          /* ... and checkpoints that no worker waits for, */
 #define CORE_PUSHES_PEER 4          /* ... both together to one node; 1 until it has taken something */
+#define CORE_TWIN_TELL_MS 1000      /* between two words to a member whose key speaks from elsewhere, too */
+#define CORE_TWIN_ASK_MS 5000       /* ... who then looks there for so long */
+#define CORE_TWIN_ANSWER_MS 400
+#define CORE_TWIN_SILENT_MS 15000   /* who yields to one that it has not heard for this long goes on */
+#define CORE_EQUIVOCATION_MS 3600000 /* how long who has written two records of one version gets no work from here */
 #define CORE_REPAIR_AGAIN_MS 300000 /* a repair that made nothing better, while the same nodes live */
 
 _Static_assert(CORE_RENEW_MS * 2 < LEASE_MS, "a lost renewal must not end a lease");
@@ -94,6 +100,8 @@ struct core_peer {
     uint32_t copies_trial;
     bool copies_done;
     bool takes_copies;          /* it took the last one that it was sent */
+    uint64_t twin_told_ms;      /* when it was last told that its key is in use twice; 0: never */
+    uint64_t equivocated_ms;    /* when two records of its, of one version, were last seen to differ; 0: never */
     uint64_t code_refused_ms;   /* when it last did not take some code; 0: it took the last that it was sent */
     char address[FACT_ADDRESS_BYTES];
 };
@@ -313,6 +321,19 @@ struct core_confirmation {
     uint64_t refused_ms; /* it is damaged or missing, or nobody answered; 0: never */
 };
 
+/* Another daemon with this node's key. */
+struct core_twin {
+    uint64_t life;             /* 0: none has spoken to us */
+    bool has_link;             /* there is a connection to `address` */
+    char address[FACT_ADDRESS_BYTES];
+    uint64_t heard_ms, told_ms;
+    uint64_t ask_until_ms; /* unless it speaks, it is forgotten then */
+    bool is_yielding; /* this node, to the twin */
+    bool has_key, is_stored, has_become; /* the new key is vouched for; the twin has that; the shell was told */
+    uint64_t key_ms;  /* when the new key was asked for */
+    uint8_t public_key[PUBLIC_KEY_BYTES];
+};
+
 struct node_core {
     struct node_options options;
     struct arena arena;
@@ -340,7 +361,10 @@ struct node_core {
     uint32_t peer_count, peer_slots;
     struct core_peer **peers; /* by id */
     struct core_outcast *outcasts;
-    bool is_out; /* this node was evicted, or nobody's word for it stands any more: it does nothing but wait */
+    bool is_out; /* this node was evicted, nobody's word for it stands any more, or it yields to its twin: it does nothing
+                  * but wait */
+    uint64_t life; /* the boot with which this life began: unlike options.boot it is never raised */
+    struct core_twin twin;
     bool members_changed;
     bool roster_is_cut_short; /* the rest of a large roster is admitted in the next step */
     bool elections_are_stale;
@@ -539,6 +563,19 @@ bool core_quarantine_is_suspect(const struct view_trial *trial);
 /* "quarantined: it failed on a, b and c"; false if it is not. `told` traces it. */
 bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);
 void core_quarantine_told(struct node_core *core, const struct view_experiment *experiment, uint32_t index);
+
+/* Two records of one version differ; and was it seen of this node lately? */
+void core_quarantine_equivocated(struct node_core *core, node_id node);
+bool core_quarantine_is_false(const struct node_core *core, node_id node);
+
+/* ---- clone.c ---- */
+
+void core_clone_start(struct node_core *core);
+void core_clone_overhear(struct node_core *core, struct core_peer *peer, const struct message *message); /* SWIM */
+void core_clone_told(struct node_core *core, const struct message *message); /* TWIN, by a peer */
+void core_clone_receive(struct node_core *core, const struct message *message); /* from this node's own id */
+void core_clone_key(struct node_core *core, const struct node_event *event);
+void core_clone_housekeep(struct node_core *core);
 
 /* ---- requests.c ---- */
 

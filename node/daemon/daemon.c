@@ -152,6 +152,12 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_WELCOME:
         welcome(daemon, effect);
         break;
+    case NODE_EFFECT_NEW_KEY:
+        daemon_new_key_effect(daemon);
+        break;
+    case NODE_EFFECT_BECOME:
+        daemon_become_effect(daemon, effect);
+        break;
     }
 }
 

@@ -199,6 +199,9 @@ struct daemon {
     uint32_t hinted_count;
     char bulk_known[NODE_MEMBERS_MAX][FACT_ADDRESS_BYTES + 8]; /* by member index: what bulk was told */
     bool stopping;
+    bool becomes, become_failed; /* another node: it begins anew when it has stopped */
+    node_id was;                 /* the node that it was before it had a key of its own; none: it always had */
+    char was_address[FACT_ADDRESS_BYTES];
 };
 
 uint64_t daemon_now_ms(void);
@@ -288,6 +291,12 @@ void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 /* query_checkpoint.c, query_series.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
+
+/* become.c */
+void daemon_new_key_effect(struct daemon *daemon);
+void daemon_become_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_load_was(struct daemon *daemon);
+void daemon_begin_anew(struct daemon *daemon); /* as for a first start, but for options and lines */
 
 /* busy.c */
 void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms);

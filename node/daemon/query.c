@@ -49,6 +49,8 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .malformed = control.malformed + edge.malformed + bulk.malformed,
                                         .strangers = edge.unknown + bulk.refused,
                                         .forged = edge.forged,
+                                        .was = daemon->was,
+                                        .was_address = daemon->was_address,
                                         .scrub_bytes = daemon->scrub.checked_bytes,
                                         .scrub_passes = daemon->scrub.passes,
                                         .scrub_damaged = daemon->scrub.damaged,

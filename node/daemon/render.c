@@ -385,6 +385,19 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
     render_put_u64(writer, "experiments_live", live);
 }
 
+static void put_twin(const struct node_core *core, struct pack_writer *writer)
+{
+    pack_text(writer, "twin");
+    if (core->twin.life == 0) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 2);
+    render_put_text(writer, "address", core->twin.address);
+    pack_text(writer, "yields");
+    pack_bool(writer, !core->twin.is_yielding);
+}
+
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer)
 {
     pack_text(writer, "mesh");
@@ -420,4 +433,14 @@ void render_status(const struct node_core *core, const struct render_status_extr
     render_put_u64(writer, "passes", extra->scrub_passes);
     render_put_u64(writer, "damaged", extra->scrub_damaged);
     render_put_u64(writer, "restored", extra->scrub_restored);
+    put_twin(core, writer);
+    pack_text(writer, "was");
+    if (node_id_is_none(extra->was)) {
+        pack_nil(writer);
+    } else {
+        pack_map(writer, 2);
+        pack_text(writer, "id");
+        render_put_node_id(writer, extra->was);
+        render_put_text(writer, "address", extra->was_address);
+    }
 }

@@ -34,12 +34,14 @@ struct render_status_extra {
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
     uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
+    node_id was; /* the node that this one was before it had a key of its own; none: it always had */
+    const char *was_address; /* where the daemon was that kept that key */
     uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon began */
 };
 
 /* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
- * memory_bytes syncing disk_full refused scrub`. Slots, and drained nodes, are those that live. */
-#define RENDER_STATUS_PAIRS 18
+ * memory_bytes syncing disk_full refused scrub twin was`. Slots, and drained nodes, are those that live. */
+#define RENDER_STATUS_PAIRS 20
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
 
 /* `node name standing void`: what an eviction has come to. */

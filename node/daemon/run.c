@@ -17,6 +17,8 @@
 #include "base/err.h"
 #include "store/data_dir.h"
 
+#define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
+
 /* A new boot number, on disk before anything of this life leaves the node. */
 static int new_boot(struct daemon *daemon)
 {
@@ -68,6 +70,7 @@ static int open_identity(struct daemon *daemon, char error[256])
     if (daemon_meta_get(daemon, "mesh_name", text, sizeof text - 1, &count) == 0) {
         bytes_copy_text_n(daemon->mesh_name, sizeof daemon->mesh_name, text, count);
     }
+    daemon_load_was(daemon);
     if (daemon->options.name != NULL) {
         bytes_copy_text(daemon->name, sizeof daemon->name, daemon->options.name);
     }
@@ -172,8 +175,7 @@ static int open_core(struct daemon *daemon, char error[256])
 {
     daemon->core_memory = mmap(NULL, DAEMON_CORE_BYTES, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t effects_bytes = NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX;
-    void *effects = mmap(NULL, effects_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *effects = mmap(NULL, EFFECTS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (daemon->core_memory == MAP_FAILED || effects == MAP_FAILED) {
         (void)snprintf(error, 256, "No address space for the daemon's state: %s.", strerror(errno));
         return ERR_MEMORY;
@@ -326,6 +328,43 @@ static void stop(struct daemon *daemon)
         }
     }
     keys_wipe(&daemon->keys);
+    if (daemon->core_memory != NULL && daemon->core_memory != MAP_FAILED) {
+        (void)munmap(daemon->core_memory, DAEMON_CORE_BYTES);
+    }
+    if (daemon->effects.items != NULL) {
+        (void)munmap(daemon->effects.items, EFFECTS_BYTES);
+    }
+    if (daemon->lock_fd >= 0) {
+        (void)close(daemon->lock_fd);
+    }
+    free(daemon->queued);
+}
+
+/* One life of a node, from start to stop. */
+static int live(struct daemon *daemon, int signal_fd, char error[256])
+{
+    int code = start(daemon, error);
+    if (code == 0) {
+        char id[13];
+        bytes_to_hex(id, daemon->keys.id.bytes, 6);
+        char mesh[13];
+        bytes_to_hex(mesh, daemon->mesh.bytes, 6);
+        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
+                    daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host,
+                    (unsigned)control_port(daemon->control), daemon->slot_count);
+        struct node_event event = {.kind = NODE_EVENT_START};
+        daemon_event(daemon, &event);
+        daemon_runs_deliver_ended(daemon);
+        daemon_hints_remembered(daemon);
+        daemon_loop(daemon, signal_fd);
+        if (daemon->becomes) {
+            daemon_line(daemon, "stops, and begins anew as another node");
+        } else {
+            daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
+        }
+    }
+    stop(daemon);
+    return code;
 }
 
 int daemon_run(const struct daemon_options *options, char error[256])
@@ -353,28 +392,13 @@ int daemon_run(const struct daemon_options *options, char error[256])
     daemon->listen_fd = -1;
     daemon->started_ms = daemon_now_ms();
     bytes_copy_text(daemon->dir, sizeof daemon->dir, options->dir);
-    int code = start(daemon, error);
-    if (code == 0) {
-        char id[13];
-        bytes_to_hex(id, daemon->keys.id.bytes, 6);
-        char mesh[13];
-        bytes_to_hex(mesh, daemon->mesh.bytes, 6);
-        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
-                    daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host, (unsigned)control_port(daemon->control), daemon->slot_count);
-        struct node_event event = {.kind = NODE_EVENT_START};
-        daemon_event(daemon, &event);
-        daemon_runs_deliver_ended(daemon);
-        daemon_hints_remembered(daemon);
-        daemon_loop(daemon, signal_fd);
-        daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
-    }
-    stop(daemon);
-    if (daemon->lock_fd >= 0) {
-        (void)close(daemon->lock_fd);
+    int code = live(daemon, signal_fd, error);
+    while (code == 0 && daemon->becomes) {
+        daemon_begin_anew(daemon);
+        code = live(daemon, signal_fd, error);
     }
     (void)close(signal_fd);
     free(lines);
-    free(daemon->queued);
     free(daemon);
     return code;
 }

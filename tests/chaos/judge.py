@@ -44,6 +44,7 @@ class Judge:
     def judge(self):
         """Raises Broken."""
         began = time.monotonic()
+        wait(self.not_settled, ALIVE_S, "what is left of a copied node to be gone")
         wait(self.not_together, ALIVE_S, "all nodes to see each other after the storm")
         together = time.monotonic()
         wait(self.not_over, OVER_S, "every experiment to be over and the same on all nodes")
@@ -61,6 +62,22 @@ class Judge:
             raise Broken("; ".join(self.watch.problems))
         self.say(f"healed: together after {together - began:.1f} s, all over and the same after {over - began:.1f} s, "
                  f"checkpoints verified after {time.monotonic() - began:.1f} s, of it {time.monotonic() - checked:.1f} s for them")
+
+    def not_settled(self):
+        """A copy of a node is taken away again: the administrator evicts what is left of the pair."""
+        own = set()
+        for node in self.mesh.nodes:
+            status = node.json("status", timeout=10)
+            if status["twin"] is not None:
+                return f"{node.name} has a twin at {status['twin']['address']}"
+            own.add(status["node"]["id"])
+        for row in self.mesh.nodes[0].json("nodes", timeout=10)["nodes"]:
+            if row["id"] not in own and row["state"] != "evicted":
+                if row["state"] != "dead":
+                    return f"{row['name']} ({row['id']}) is {row['state']}"
+                self.mesh.nodes[0].run("evict", row["id"], "--yes")
+        self.members = own
+        return ""
 
     def not_together(self):
         count = len(self.mesh.nodes)
@@ -162,7 +179,7 @@ class Judge:
             return f"checkpoint verify at {node.name} did not answer within 60 s"
         seen = False
         for checkpoint in document["checkpoints"]:
-            states = [holder["state"] for holder in checkpoint["holders"]]
+            states = [holder["state"] for holder in checkpoint["holders"] if holder["node"] in self.members]
             told = f"{node.name} shows the copies of step {checkpoint['step']} as " + ", ".join(
                 f"{holder['name']}: {holder['state']}" for holder in checkpoint["holders"])
             seen |= checkpoint["step"] == newest

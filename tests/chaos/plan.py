@@ -3,10 +3,9 @@ same seed gives the same storms and a new kind of fault does not change what the
 
 import random
 
-NODE_FAULTS = ("kill_daemon", "kill_machine", "kill_in_commit", "stop", "old_disk")
+NODE_FAULTS = ("kill_daemon", "kill_machine", "kill_in_commit", "stop", "old_disk", "clone")
 LINK_FAULTS = ("cut", "partition", "one_way", "lossy", "slow")
 DISK_FAULTS = ("full_disk",)
-OPTIONAL_FAULTS = ("clone",)
 FAULTS = NODE_FAULTS + LINK_FAULTS + DISK_FAULTS
 DISTURBED_MAX = 2  # nodes that are down or stopped at a time
 

@@ -20,7 +20,7 @@ from faults import Faults  # noqa: E402
 from judge import Broken, Judge  # noqa: E402
 from lab import Lab, Skip  # noqa: E402
 from mesh import Node  # noqa: E402
-from plan import DISK_FAULTS, FAULTS, OPTIONAL_FAULTS, Planner, Streams  # noqa: E402
+from plan import DISK_FAULTS, FAULTS, Planner, Streams  # noqa: E402
 from watch import Watch  # noqa: E402
 from wire import NoNamespaces, Wire  # noqa: E402
 from workload import Workload  # noqa: E402
@@ -150,14 +150,14 @@ def main():
     parser.add_argument("--nodes", type=int, default=5, metavar="N", help="2 to 9 (default 5)")
     parser.add_argument("--experiments", type=int, default=3, metavar="E", help="that are under way all the time (default 3)")
     parser.add_argument("--faults", default=",".join(FAULTS), metavar="KIND,...",
-                        help=f"only these (default %(default)s; besides: {', '.join(OPTIONAL_FAULTS)})")
+                        help="only these (default %(default)s)")
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
     parser.add_argument("--keep", action="store_true", help="keep the nodes' directories")
     parser.add_argument("--verbose", action="store_true", help="also what users are refused, and the logs' ends after a failure")
     arguments = parser.parse_args()
     build = Path(arguments.build).resolve()
     kinds = [kind for kind in arguments.faults.split(",") if kind]
-    unknown = set(kinds) - set(FAULTS + OPTIONAL_FAULTS)
+    unknown = set(kinds) - set(FAULTS)
     if unknown or not kinds or not 2 <= arguments.nodes <= len(NAMES):
         parser.error(f"there is no fault {', '.join(sorted(unknown))}" if unknown else f"--nodes is 2 to {len(NAMES)}, --faults at least one")
     missing = [p for p in ("shoald", "shoal", "shoal-keep", "chaos_worker") if not (build / p).exists()]

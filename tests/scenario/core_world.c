@@ -83,6 +83,17 @@ static void post(struct world *world, uint64_t at_ms, uint32_t node, uint64_t bo
     *link = posted;
 }
 
+/* Who listens there; UINT32_MAX: nobody. */
+static uint32_t number_at(const struct world *world, const char *address)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (strcmp(world->nodes[i].address, address) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
 static uint32_t number_of(const struct world *world, node_id id)
 {
     for (uint32_t i = 0; i < world->node_count; i++) {
@@ -220,6 +231,38 @@ static bool is_apart(const struct world *world, uint32_t a, uint32_t b)
     return world->nodes[a].is_cut || world->nodes[b].is_cut || world->nodes[a].side != world->nodes[b].side;
 }
 
+/* A node with a known address is talked to there: two may have one id. */
+static uint32_t receiver(const struct world *world, uint32_t number, node_id id)
+{
+    const struct world_node *node = &world->nodes[number];
+    for (uint32_t i = 0; i < node->link_count; i++) {
+        if (node_id_equal(node->links[i].id, id)) {
+            return number_at(world, node->links[i].address);
+        }
+    }
+    return node_id_equal(id, node->person.id) ? UINT32_MAX : number_of(world, id);
+}
+
+static void connect_peer(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    uint32_t at = 0;
+    while (at < node->link_count && !node_id_equal(node->links[at].id, effect->u.peer.node)) {
+        at++;
+    }
+    if (effect->u.peer.gone) {
+        say(world, number, '>', "disconnect");
+        if (at < node->link_count) {
+            node->links[at] = node->links[--node->link_count];
+        }
+        return;
+    }
+    CHECK(at < WORLD_LINKS_MAX);
+    node->link_count += at == node->link_count;
+    node->links[at].id = effect->u.peer.node;
+    bytes_copy_text(node->links[at].address, sizeof node->links[at].address, effect->u.peer.address);
+}
+
 static void send_message(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     static const char *const names[MESSAGE_KINDS] = {
@@ -227,9 +270,10 @@ static void send_message(struct world *world, uint32_t number, const struct node
         [MESSAGE_RESERVE] = "reserve",             [MESSAGE_RESERVE_ANSWER] = "reserve_answer",
         [MESSAGE_CONFIRM] = "confirm",             [MESSAGE_CONFIRM_ANSWER] = "confirm_answer",
         [MESSAGE_RENEW] = "renew",                 [MESSAGE_RELEASE] = "release",
-        [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored"};
+        [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored",
+        [MESSAGE_TWIN] = "twin"};
     const struct message *message = &effect->u.send.message;
-    uint32_t to = number_of(world, effect->u.send.to);
+    uint32_t to = receiver(world, number, effect->u.send.to);
     if (to == UINT32_MAX) {
         return; /* on the roster, but nowhere in this world */
     }
@@ -479,9 +523,20 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         say(world, number, '>', effect->u.peer.gone ? "shut out" : effect->u.peer.invite ? "admit invite" : "admit");
         break;
     case NODE_EFFECT_PEER:
-        if (effect->u.peer.gone) {
-            say(world, number, '>', "disconnect");
-        }
+        connect_peer(world, number, effect);
+        break;
+    case NODE_EFFECT_NEW_KEY: {
+        say(world, number, '>', "new key");
+        struct person person = make_person(WORLD_NODES_MAX + number);
+        struct node_event event = {.kind = NODE_EVENT_KEY};
+        event.u.key.ok = true;
+        memcpy(event.u.key.public_key, person.public_key, sizeof event.u.key.public_key);
+        post(world, world->now_ms, number, world->nodes[number].boots, &event);
+        break;
+    }
+    case NODE_EFFECT_BECOME:
+        say(world, number, '>', "become another node");
+        world->nodes[number].becomes = true;
         break;
     }
 }
@@ -503,6 +558,12 @@ void world_step(struct world *world, uint32_t number, struct node_event *event)
     node_core_step(node->core, event, &node->effects);
     for (uint32_t i = 0; i < node->effects.count; i++) {
         perform(world, number, &node->effects.items[i]);
+    }
+    if (node->becomes) {
+        node->becomes = false;
+        node->is_up = false;
+        node->person = make_person(WORLD_NODES_MAX + number);
+        world_restart(world, number, false);
     }
 }
 
@@ -581,6 +642,32 @@ bool world_run_until(struct world *world, uint64_t max_ms, size_t from, const ch
 
 /* ---- life ----------------------------------------------------------------------------------------------------------------- */
 
+static void build_node(struct world_node *node, uint32_t slots)
+{
+    node->slot_count = slots;
+    node->memory = aligned_alloc(16, CORE_BYTES);
+    node->effects.items = calloc(NODE_EFFECTS_MAX, sizeof *node->effects.items);
+    node->effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
+    node->records = malloc(WORLD_DISK_MAX * sizeof *node->records);
+}
+
+uint32_t world_copy(struct world *world, uint32_t number)
+{
+    CHECK(world->node_count < WORLD_NODES_MAX);
+    struct world_node *node = &world->nodes[world->node_count];
+    const struct world_node *from = &world->nodes[number];
+    build_node(node, from->slot_count);
+    node->person = from->person;
+    bytes_copy_text(node->person.name, sizeof node->person.name, "copy");
+    bytes_copy_text(node->address, sizeof node->address, "10.0.0.200:7410");
+    node->boots = from->boots;
+    node->record_count = from->record_count;
+    memcpy(node->records, from->records, from->record_count * sizeof *from->records);
+    node->fence_count = from->fence_count;
+    memcpy(node->fences, from->fences, sizeof from->fences);
+    return world->node_count++;
+}
+
 struct world *world_new(uint32_t node_count, uint32_t slots_each)
 {
     struct world *world = calloc(1, sizeof *world);
@@ -592,11 +679,8 @@ struct world *world_new(uint32_t node_count, uint32_t slots_each)
     for (uint32_t i = 0; i < node_count; i++) {
         struct world_node *node = &world->nodes[i];
         node->person = make_person(i);
-        node->slot_count = slots_each;
-        node->memory = aligned_alloc(16, CORE_BYTES);
-        node->effects.items = calloc(NODE_EFFECTS_MAX, sizeof *node->effects.items);
-        node->effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
-        node->records = malloc(WORLD_DISK_MAX * sizeof *node->records);
+        build_node(node, slots_each);
+        bytes_copy_text(node->address, sizeof node->address, make_node(&node->person, 0).addresses[0]);
         for (uint32_t j = 0; j < node_count; j++) {
             struct person person = make_person(j);
             struct fact_member member = make_member(&person);
@@ -665,6 +749,8 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
                                    .wall_s = WALL_S + world->wall_shift_s + world->now_ms / 1000, .memory = node->memory,
                                    .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
+    bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
+    node->link_count = 0;
     memcpy(options.public_key, node->person.public_key, sizeof options.public_key);
     options.secret[0] = (uint8_t)(1 + number);
     options.secret[1] = (uint8_t)node->boots;

@@ -18,6 +18,7 @@
 #define WORLD_SLOTS_MAX 4
 #define WORLD_DISK_MAX 2048
 #define WORLD_NAMED_MAX 64
+#define WORLD_LINKS_MAX (2 * WORLD_NODES_MAX + 1)
 #define WORLD_LOG_BYTES (4u << 20)
 #define WORLD_CODE_BYTE 0xc0 /* the first of the hash of what world_submit submits */
 
@@ -49,6 +50,13 @@ struct world_node {
     bool lacks_code;            /* and so can push none */
     uint32_t pushes, pushes_most; /* under way now, and at any time */
     struct person person;
+    char address[FACT_ADDRESS_BYTES];
+    struct {
+        node_id id;
+        char address[FACT_ADDRESS_BYTES];
+    } links[WORLD_LINKS_MAX]; /* where it was told that others are */
+    uint32_t link_count;
+    bool becomes; /* another node, at the end of the step */
     uint64_t boots;
     uint32_t slot_count;
     void *memory;
@@ -126,6 +134,10 @@ void world_crash(struct world *world, uint32_t node);
 
 /* A new boot on the same disk. `adopt`: its workers are found alive; else they did not survive. */
 void world_restart(struct world *world, uint32_t node, bool adopt);
+
+/* A machine with a copy of that node's disk, at an address of its own: its number, for world_restart. Once it has become
+ * another node its person is make_person(WORLD_NODES_MAX + number). */
+uint32_t world_copy(struct world *world, uint32_t node);
 
 /* Hands one event to a node and performs what follows. */
 void world_step(struct world *world, uint32_t node, struct node_event *event);

@@ -15,6 +15,10 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_1_ZOMBIE] = "1: a slot was taken back while its process still lived",
     [PREMISE_2_REVOKED] = "2: a revoked token was tried",
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
+    [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
+    [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
+    [PREMISE_2_TWINS] = "2: two daemons with one key ran",
+    [PREMISE_2_BECAME] = "2: ... and one became another node",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
     [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
@@ -54,7 +58,8 @@ const char *checkers_invariant_text(int number)
 {
     static const char *const texts[] = {
         [1] = "at most one live worker per slot holds a valid token, zombies counted",
-        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart",
+        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart; who is out of the mesh is "
+              "shut out and runs nothing",
         [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
         [4] =
             "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
@@ -231,6 +236,7 @@ void checkers_second(struct sim *sim)
         }
     }
     checkers_watch(sim);
+    twins_watch(sim);
     checkers_same_state(sim);
     checkers_one_coordinator(sim);
 }

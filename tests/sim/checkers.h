@@ -20,6 +20,10 @@ enum checkers_premise {
     PREMISE_1_ZOMBIE,             /* a slot was taken back while its process still lived */
     PREMISE_2_REVOKED,            /* a revoked token was tried */
     PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
+    PREMISE_2_OUT,                /* a node that knows that it is out was looked at */
+    PREMISE_2_SHUT_OUT,
+    PREMISE_2_TWINS,              /* two daemons with one key were looked at */
+    PREMISE_2_BECAME,
     PREMISE_3_SUBMIT_ON_TWO,      /* acknowledged as stored on two or more */
     PREMISE_3_CANCEL_ON_TWO,
     PREMISE_3_OTHER_DISK,         /* a node came back with an old disk or none */

@@ -77,9 +77,11 @@ void checkers_state(struct sim *sim, int node, bool from_disk)
 static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact_kind kind)
 {
     struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
-    for (uint32_t writer = 0; writer < sim->plan.node_count; writer++) {
-        const struct disk_entry *entry = disk_find(
-            &sim->nodes[node].disk, record_ident_of(sim->nodes[writer].id, (uint16_t)kind, key.bytes, key.count));
+    for (uint32_t i = 0; i < 2 * sim->machines; i++) {
+        const struct sim_node *writer = &sim->nodes[i / 2];
+        node_id id = i % 2 == 0 ? writer->id : writer->was;
+        const struct disk_entry *entry =
+            disk_find(&sim->nodes[node].disk, record_ident_of(id, (uint16_t)kind, key.bytes, key.count));
         struct record record;
         struct fact_control control;
         if (entry == NULL || !entry->is_stored || record_decode(entry->bytes, entry->byte_count, &record) != 0) {
@@ -95,7 +97,7 @@ static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact
 uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, enum fact_kind kind)
 {
     uint32_t disks = 0;
-    for (uint32_t node = 0; node < sim->plan.node_count; node++) {
+    for (uint32_t node = 0; node < sim->machines; node++) {
         disks |= disk_holds(sim, (int)node, experiment, kind) ? 1u << node : 0;
     }
     return disks;

@@ -65,7 +65,8 @@ static void check_claim(struct sim *sim, int node, uint32_t index)
     node_id held_by = sim->checkers->watch.incumbent[node][index];
     int incumbent = node_id_is_none(held_by) ? -1 : sim_find_node(sim, held_by);
     bool is_new = sim->now_ms < sim->checkers->watch.incumbent_ms[node][index] + STEADY_MS;
-    if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE]) {
+    if (incumbent < 0 || incumbent == node || is_new || sim->plan.has[FAULT_LEAVE] || sim->nodes[incumbent].is_evicted ||
+        sim->nodes[node].is_evicted || sim->nodes[incumbent].is_twin || sim->nodes[node].is_twin) {
         return; /* nobody to miss; or it led itself in an earlier life */
     }
     const struct view_experiment *seen =
@@ -209,9 +210,9 @@ void checkers_one_coordinator(struct sim *sim)
             continue;
         }
         uint32_t leaders = 0, live = 0, up = 0;
-        for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        for (int node = 0; node < (int)sim->machines; node++) {
             const struct node_core *core = sim->nodes[node].core;
-            if (core == NULL) {
+            if (core == NULL || sim->nodes[node].is_evicted) {
                 continue;
             }
             const struct core_coordination *coordination = core_find_coordination(core, sim->plan.experiments[e].id);

@@ -23,22 +23,49 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     const struct view_experiment *experiment = view_find_experiment(&core->view, process->attempt.experiment);
     bool has_verdict = attempt != NULL && attempt->verdicts != NULL;
     bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
+    const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
+    bool is_out = self != NULL && view_member_is_out(self);
+    if (is_out) {
+        checkers_met(sim, PREMISE_2_OUT);
+    }
     if (process->is_killed && process->is_alive && (has_verdict || is_cancelled)) {
         checkers_met(sim, is_cancelled ? PREMISE_10_STOPPED : PREMISE_9_ENDED);
     }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;
     if (!process->is_alive || process->is_killed || process->is_stopping || !is_same ||
-        (!has_verdict && !is_cancelled)) {
+        (!has_verdict && !is_cancelled && !is_out)) {
         *since_ms = 0;
         return;
     }
     if (*since_ms == 0) {
         *since_ms = sim->now_ms;
     } else if (sim->now_ms - *since_ms > UNWANTED_MS) {
-        sim_fail(sim, is_cancelled ? 10 : 9, "n%d still runs trial %u in slot %u, %llu ms after it knew %s", node,
-                 process->attempt.trial, slot, (unsigned long long)(sim->now_ms - *since_ms),
-                 is_cancelled ? "that it is cancelled" : "the verdict");
+        sim_fail(sim,
+                 is_cancelled ? 10
+                 : is_out     ? 2
+                              : 9,
+                 "n%d still runs trial %u in slot %u, %llu ms after it knew %s", node, process->attempt.trial, slot,
+                 (unsigned long long)(sim->now_ms - *since_ms),
+                 is_cancelled ? "that it is cancelled"
+                 : is_out     ? "that it is out of the mesh itself"
+                              : "the verdict");
+    }
+}
+
+/* 2: nothing comes in from whom this node knows to be out. */
+static void watch_doors(struct sim *sim, int node)
+{
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        const struct view_member *member =
+            other != node ? view_find_member(&sim->nodes[node].core->view, sim->nodes[other].id) : NULL;
+        if (member == NULL || !view_member_is_out(member)) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_2_SHUT_OUT);
+        if (sim->nodes[node].admit[other]) {
+            sim_fail(sim, 2, "n%d knows that n%d is out of the mesh, and still admits it", node, other);
+        }
     }
 }
 
@@ -151,7 +178,8 @@ static void watch_beliefs(struct sim *sim, int node)
         bool is_alive = state == SWIM_ALIVE || state == SWIM_SUSPECT;
         bool was_alive = sim->checkers->watch.knew_alive[node][other];
         sim->checkers->watch.knew_alive[node][other] = is_alive;
-        if (other == node || !is_calm || sim->nodes[other].leaves) {
+        if (other == node || !is_calm || sim->nodes[other].leaves || sim->nodes[other].is_evicted ||
+            sim->nodes[node].is_evicted || sim->nodes[other].is_twin || sim->nodes[node].is_twin) {
             continue;
         }
         if (sim_runs(sim, other) && state != SWIM_UNKNOWN) {
@@ -173,7 +201,8 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
     for (uint32_t i = 0; i < message->rumour_count; i++) {
         const struct swim_rumour *rumour = &message->rumours[i];
         int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
-        if (about >= 0 && sim_runs(sim, about) &&
+        if (about >= 0 && sim_runs(sim, about) && !sim->nodes[about].is_evicted && !sim->nodes[node].is_evicted &&
+            !sim->nodes[about].is_twin && !sim->nodes[node].is_twin &&
             rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
             sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
         }
@@ -184,8 +213,8 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
 static void watch_death(struct sim *sim, int dead)
 {
     const struct sim_node *gone = &sim->nodes[dead];
-    if (gone->core != NULL || gone->life == 0 || gone->leaves || sim->now_ms < gone->down_since_ms + DEAD_MS ||
-        sim->plan.blurs_time) {
+    if (gone->core != NULL || gone->life == 0 || gone->leaves || gone->is_evicted || gone->is_twin ||
+        sim->now_ms < gone->down_since_ms + DEAD_MS || sim->plan.blurs_time) {
         return;
     }
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
@@ -194,7 +223,7 @@ static void watch_death(struct sim *sim, int dead)
         }
     }
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
-        if (sim->nodes[node].core == NULL) {
+        if (sim->nodes[node].core == NULL || sim->nodes[node].is_evicted || sim->nodes[node].is_twin) {
             continue;
         }
         checkers_met(sim, PREMISE_14_DEAD);
@@ -230,6 +259,7 @@ void checkers_watch(struct sim *sim)
             watch_death(sim, node);
             continue;
         }
+        watch_doors(sim, node);
         watch_cancels(sim, node);
         watch_minority(sim, node);
         watch_beliefs(sim, node);

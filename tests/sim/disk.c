@@ -272,6 +272,11 @@ void disk_remember(struct sim *sim, int node)
     disk_copy(sim, &sim->nodes[node].backup, &sim->nodes[node].disk);
 }
 
+void disk_clone(struct sim *sim, int to, int from)
+{
+    disk_copy(sim, &sim->nodes[to].disk, &sim->nodes[from].disk);
+}
+
 void disk_put_back(struct sim *sim, int node)
 {
     CHECK(!sim_daemon_up(sim, node));

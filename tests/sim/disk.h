@@ -58,6 +58,9 @@ void disk_remember(struct sim *sim, int node);
 void disk_put_back(struct sim *sim, int node);
 void disk_wipe(struct sim *sim, int node); /* nothing is left of it */
 
+/* The disk of the one becomes a copy of the other's, whose daemon may run. */
+void disk_clone(struct sim *sim, int to, int from);
+
 /* Puts a record there before the story begins. */
 void disk_preload(struct sim *sim, int node, const uint8_t *envelope, uint32_t count);
 

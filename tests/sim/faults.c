@@ -1,6 +1,7 @@
 #include "tests/sim/faults.h"
 
 #include "base/check.h"
+#include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
@@ -57,7 +58,7 @@ static void unstable(struct sim *sim, uint64_t until_ms)
     sim->shaken_until_ms = until_ms > sim->shaken_until_ms ? until_ms : sim->shaken_until_ms;
 }
 
-static void upset(struct sim *sim, int node, uint64_t until_ms)
+void faults_upset(struct sim *sim, int node, uint64_t until_ms)
 {
     unstable(sim, until_ms);
     struct sim_node *self = &sim->nodes[node];
@@ -68,8 +69,8 @@ static void cut(struct sim *sim, int from, int to, uint64_t until_ms)
 {
     struct network_link *link = &sim->network.links[from][to];
     link->cut_until_ms = until_ms > link->cut_until_ms ? until_ms : link->cut_until_ms;
-    upset(sim, from, until_ms);
-    upset(sim, to, until_ms);
+    faults_upset(sim, from, until_ms);
+    faults_upset(sim, to, until_ms);
 }
 
 /* Two sides, drawn anew each time. */
@@ -100,7 +101,7 @@ static void one_way(struct sim *sim, uint64_t duration_ms)
 
 static void boot_later(struct sim *sim, int node, uint64_t delay_ms)
 {
-    upset(sim, node, sim->now_ms + delay_ms);
+    faults_upset(sim, node, sim->now_ms + delay_ms);
     sim_push(sim, sim->now_ms + delay_ms, SIM_BOOT, node)->serial = sim->nodes[node].life;
 }
 
@@ -137,8 +138,8 @@ static void apart(struct sim *sim, int node, uint64_t duration_ms, bool is_clog)
         return;
     }
     sim->network.links[node][other].clogged_until_ms = sim->now_ms + duration_ms;
-    upset(sim, node, sim->now_ms + duration_ms);
-    upset(sim, other, sim->now_ms + duration_ms);
+    faults_upset(sim, node, sim->now_ms + duration_ms);
+    faults_upset(sim, other, sim->now_ms + duration_ms);
 }
 
 /* A node that comes back on another disk is one lost and one new: what it alone had promised is gone. */
@@ -162,7 +163,7 @@ static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms
 static void leave(struct sim *sim, int node)
 {
     bool is_spare = (sim->plan.core >> node & 1) == 0 && (sim->plan.core_refuses >> node & 1) != 0;
-    if (!is_spare || sim->nodes[node].leaves) {
+    if (!is_spare || sim->nodes[node].leaves || sim->nodes[node].is_twin) {
         return;
     }
     sim->nodes[node].leaves = true;
@@ -177,6 +178,31 @@ void faults_left(struct sim *sim, int node)
     struct sim_event *event = sim_push(sim, sim->now_ms + 500, SIM_STRUCK_DOWN, node);
     event->serial = sim->nodes[node].life;
     event->slot = 1;
+}
+
+/* Only of those who are lost at the heal: a key never returns. Its machine is taken away some time later. */
+static void evict(struct sim *sim, int node)
+{
+    struct random *random = draws(sim);
+    int whom = (int)random_below(random, sim->plan.node_count);
+    uint64_t stays_ms = sim_log_between(random, 1000, 120000);
+    if (whom == node || (sim->plan.core >> whom & 1) != 0 || sim->nodes[whom].is_evicted ||
+        sim->nodes[whom].is_twin) {
+        return;
+    }
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.client = FAULTS_EVICT_CLIENT;
+    event.u.request.kind = NODE_REQUEST_EVICT;
+    event.u.request.node = sim->nodes[whom].id;
+    sim_step(sim, node, &event);
+    const struct view_member *member = view_find_member(&sim->nodes[node].core->view, sim->nodes[whom].id);
+    if (member == NULL || !member->evicted) {
+        return; /* refused: it is out itself, or does not know that node */
+    }
+    sim->nodes[whom].is_evicted = true;
+    faults_upset(sim, node, sim->now_ms + 1);
+    faults_upset(sim, whom, sim->plan.heal_ms);
+    sim_push(sim, sim->now_ms + stays_ms, SIM_STRUCK_DOWN, whom)->slot = 1;
 }
 
 static void hang(struct sim *sim, int node, uint64_t duration_ms)
@@ -194,12 +220,12 @@ void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
     bool has_left = event->slot != 0;
-    if (sim->healed || self->core == NULL || self->life != event->serial) {
+    if (sim->healed || self->core == NULL || (self->life != event->serial && !self->is_evicted)) {
         return;
     }
     if (has_left) {
         sim_crash(sim, event->node, false); /* it has said that it goes: nobody starts it again */
-        upset(sim, event->node, sim->now_ms + 1);
+        faults_upset(sim, event->node, sim->now_ms + 1);
         self->is_gone = true;
         return;
     }
@@ -260,7 +286,7 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_SLOW_NODE:
         victim->slow_until_ms = sim->now_ms + long_ms;
         victim->slow_ms = (uint32_t)sim_log_between(&sim->random[STREAM_SLOWNESS], 10, 1500);
-        upset(sim, node, victim->slow_until_ms + 8 * victim->slow_ms);
+        faults_upset(sim, node, victim->slow_until_ms + 8 * victim->slow_ms);
         return;
     case FAULT_WALL_CLOCK:
         victim->wall_shift_s = (int64_t)random_below(&sim->random[STREAM_CLOCKS], 7200) - 3600;
@@ -297,6 +323,12 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_LEAVE:
         leave(sim, node);
         break;
+    case FAULT_EVICT:
+        evict(sim, node);
+        break;
+    case FAULT_CLONE:
+        twins_strike(sim, node);
+        break;
     case FAULT_CRASH_HOST:
         crash(sim, node, true, long_ms);
         break;
@@ -304,7 +336,7 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_SUSPEND:
         victim->paused_until_ms = sim->now_ms + pause_ms;
         victim->is_suspended = fault == FAULT_SUSPEND;
-        upset(sim, node, victim->paused_until_ms);
+        faults_upset(sim, node, victim->paused_until_ms);
         break;
     default:
         CHECK(!"not a fault of moments");
@@ -316,6 +348,7 @@ void faults_heal(struct sim *sim)
     struct random *random = &sim->random[STREAM_FAULTS];
     sim->healed = true;
     sim->healed_ms = sim->now_ms;
+    twins_heal(sim);
     sim->network.is_calm = true;
     sim->unstable_until_ms = sim->shaken_until_ms = sim->now_ms;
     for (int i = 0; i < PLAN_NODES_MAX; i++) {

@@ -19,4 +19,8 @@ void faults_crash_at_commit(struct sim *sim, int node);
 #define FAULTS_LEAVE_CLIENT (UINT64_C(1) << 41)
 void faults_left(struct sim *sim, int node);
 
+void faults_upset(struct sim *sim, int node, uint64_t until_ms); /* a fault that concerns it lasts till then */
+
+#define FAULTS_EVICT_CLIENT (UINT64_C(1) << 42) /* nobody waits for the answer */
+
 #endif

@@ -83,6 +83,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
         CHECK(count > 0); /* the core may only say what fits */
         struct network_packet *packet = sim_payload(sim, event, (uint32_t)(sizeof *packet + count));
         packet->from = (uint8_t)from;
+        packet->from_id = sim->nodes[from].id;
         packet->life = sim->nodes[to].life;
         packet->is_encoded = true;
         packet->byte_count = (uint32_t)count;
@@ -91,6 +92,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
     }
     struct network_packet *packet = sim_payload(sim, event, (uint32_t)sizeof *packet + message->byte_count);
     packet->from = (uint8_t)from;
+    packet->from_id = sim->nodes[from].id;
     packet->life = sim->nodes[to].life;
     packet->message = *message;
     packet->byte_count = message->byte_count;
@@ -144,7 +146,7 @@ void network_deliver(struct sim *sim, struct sim_event *event)
         link->held--;
     }
     bool is_broken = sim->plan.uses_streams && packet->life != sim->nodes[to].life;
-    if (!sim_daemon_up(sim, to) || !sim->nodes[to].admit[packet->from] || is_broken) {
+    if (!sim_daemon_up(sim, to) || !twins_admits(sim, to, packet->from, packet->from_id) || is_broken) {
         sim->network.lost++;
         return;
     }
@@ -161,14 +163,14 @@ void network_deliver(struct sim *sim, struct sim_event *event)
     }
     sim->network.delivered++;
     struct node_event core_event = {.kind = NODE_EVENT_MESSAGE};
-    core_event.u.message.from = sim->nodes[packet->from].id;
+    core_event.u.message.from = packet->from_id;
     core_event.u.message.message = &packet->message;
     SIM_TRACE(sim, to, "message %d from n%d, %u bytes", (int)packet->message.kind, packet->from,
               packet->message.byte_count);
     sim_step(sim, to, &core_event);
 }
 
-void network_probe(struct sim *sim, int node, int target)
+void network_probe(struct sim *sim, int node, int target, node_id id)
 {
     bool is_silent = !network_both_ways(sim, node, target) ||
                      (sim_paused(sim, target) && sim->nodes[target].is_suspended);
@@ -176,6 +178,7 @@ void network_probe(struct sim *sim, int node, int target)
     struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_LINK, node);
     struct network_probe *probe = sim_payload(sim, event, sizeof *probe);
     probe->target = (uint8_t)target;
+    probe->id = id;
     probe->life = sim->nodes[node].life;
 }
 
@@ -191,7 +194,7 @@ void network_probed(struct sim *sim, struct sim_event *event)
         return;
     }
     struct node_event core_event = {.kind = NODE_EVENT_LINK};
-    core_event.u.link.peer = sim->nodes[target].id;
+    core_event.u.link.peer = probe->id;
     bool is_silent = !network_both_ways(sim, node, target) ||
                      (sim_paused(sim, target) && sim->nodes[target].is_suspended);
     if (!is_silent) {

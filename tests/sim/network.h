@@ -34,6 +34,7 @@ struct network {
 
 struct network_packet {
     uint8_t from;
+    node_id from_id;
     bool is_encoded, is_held;
     struct message message; /* bytes point behind this struct */
     uint32_t life; /* of the receiver, on streams: what was under way to an earlier one is lost */
@@ -43,6 +44,7 @@ struct network_packet {
 
 struct network_probe {
     uint8_t target;
+    node_id id;
     uint32_t life;
 };
 
@@ -53,7 +55,7 @@ bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms); /*
 void network_send(struct sim *sim, int from, int to, const struct message *message);
 void network_hurry(struct sim *sim, struct sim_event *event); /* a message on its way when the faults end */
 void network_deliver(struct sim *sim, struct sim_event *event);
-void network_probe(struct sim *sim, int node, int target);
+void network_probe(struct sim *sim, int node, int target, node_id id);
 void network_probed(struct sim *sim, struct sim_event *event);
 
 #endif

@@ -12,11 +12,13 @@ static const char *const fault_names[FAULT_COUNT] = {
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
+    "eviction", "copied disk",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
 {
-    return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER);
+    return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
+           fault == FAULT_EVICT || fault == FAULT_CLONE;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -45,7 +47,8 @@ bool plan_hides_ends(const struct plan *plan)
 {
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
                                              FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
-                                             FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK};
+                                             FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK,
+                                             FAULT_EVICT, FAULT_CLONE};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
@@ -81,9 +84,9 @@ static void draw_more_faults(struct plan *plan, struct random *random)
     bool has_none = dice < 4 || plan->fault_count == 0;
     bool has_one = !has_none && (dice < 8 || plan->fault_count == 1);
     if (has_one) {
-        plan->has[FAULT_VERSION_2 + random_below(random, FAULT_COUNT - FAULT_VERSION_2)] = true;
+        plan->has[FAULT_VERSION_2 + random_below(random, FAULT_VERSION_3 - FAULT_VERSION_2)] = true;
     }
-    for (int i = FAULT_VERSION_2; i < FAULT_COUNT; i++) {
+    for (int i = FAULT_VERSION_2; i < FAULT_VERSION_3; i++) {
         bool is_in = sim_chance(random, 300);
         plan->has[i] |= !has_none && !has_one && is_in;
         plan->fault_count += plan->has[i];
@@ -92,6 +95,25 @@ static void draw_more_faults(struct plan *plan, struct random *random)
     plan->drift_ppm = (uint32_t)sim_log_between(random, 10, 5000);
     plan->link_bytes_per_ms = (uint32_t)sim_log_between(random, 20, 2000);
     plan->uses_streams = sim_chance(random, 400);
+}
+
+/* Each with draws of its own. One seed in ten has nothing else. */
+static void draw_newest_faults(struct plan *plan, uint64_t seed)
+{
+    bool has_none = plan->fault_count == 0;
+    for (int i = FAULT_VERSION_3; i < FAULT_COUNT; i++) {
+        struct random random;
+        random_init_stream(&random, seed, 900 + (uint64_t)i);
+        uint64_t dice = random_below(&random, 10);
+        plan->mean_ms[i] = sim_log_between(&random, 20000, 200000);
+        if (!has_none && dice == 0) {
+            memset(plan->has, 0, sizeof plan->has);
+            plan->fault_count = 0;
+            plan->disk_ms = 1 + plan->disk_ms % 20; /* it may have been drawn for a slow one */
+        }
+        plan->has[i] = !has_none && dice < 3;
+        plan->fault_count += plan->has[i];
+    }
 }
 
 static void pack_hyperparameters(struct pack_writer *writer, struct random *random)
@@ -254,12 +276,21 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     if (plan->version > 1) {
         draw_more_faults(plan, &streams[STREAM_PLAN_TOO]);
     }
+    if (plan->version > 2) {
+        draw_newest_faults(plan, run->seed);
+    }
     plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         draw_experiment(plan, random, i);
     }
     draw_core(plan, random);
     leave_out(plan, run->without);
+    if (plan->has[FAULT_CLONE] && plan->node_count < PLAN_NODES_MAX) {
+        plan->slots[plan->node_count] = 1 + (uint32_t)(run->seed % PLAN_SLOTS_MAX); /* of the machine with the copy */
+    } else if (plan->has[FAULT_CLONE]) { /* no machine is left for it */
+        plan->has[FAULT_CLONE] = false;
+        plan->fault_count--;
+    }
     uint64_t whole_ms = minutes * 60000;
     plan->heal_ms = whole_ms * 6 / 10;
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;

@@ -50,6 +50,9 @@ enum plan_fault {
     FAULT_DRIFT,
     FAULT_CAPACITY, /* of every link */
     FAULT_POISON,   /* a trial kills the machine that runs it */
+    FAULT_VERSION_3, /* from here on: in plans of version 3 */
+    FAULT_EVICT = FAULT_VERSION_3, /* somebody shuts a node out for ever, of those that are lost at the heal anyway */
+    FAULT_CLONE, /* a machine comes up with a copy of a node's disk */
     FAULT_COUNT
 };
 
@@ -96,9 +99,9 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 2
+#define PLAN_VERSION 3
 
-/* `random`: all streams of the simulator. */
+/* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);
 
 /* Which faults may have made two coordinators run one trial, though nothing was lost. */

@@ -62,7 +62,7 @@ static bool holds(struct sim *sim, hash256 hash, int node)
 static bool fetch(struct sim *sim, hash256 hash, int node)
 {
     struct worker_blob *blob = workers_blob(sim, hash);
-    for (int other = 0; blob != NULL && other < (int)sim->plan.node_count; other++) {
+    for (int other = 0; blob != NULL && other < (int)sim->machines; other++) {
         bool is_there = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
         if ((blob->holders >> other & 1) != 0 && is_there) {
             blob->holders |= 1u << node;
@@ -530,7 +530,8 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
 
 void workers_push(struct sim *sim, int node, const struct node_effect *effect)
 {
-    int to = sim_find_node(sim, effect->u.push.to);
+    int to = twins_route(sim, node, effect->u.push.to);
+    to = to >= 0 ? to : sim_find_node(sim, effect->u.push.to);
     CHECK(to >= 0);
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1500);
     struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_PUSHED, node);
@@ -539,6 +540,7 @@ void workers_push(struct sim *sim, int node, const struct node_effect *effect)
     push->blob = effect->u.push.blob;
     push->step = effect->u.push.step;
     push->to = (uint8_t)to;
+    push->to_id = effect->u.push.to;
     push->life = sim->nodes[node].life;
     push->is_question = effect->kind == NODE_EFFECT_CONFIRM;
 }
@@ -550,7 +552,7 @@ static void pushed(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != push->life) {
         return;
     }
-    bool is_there = sim_runs(sim, to) && network_both_ways(sim, node, to) && sim->nodes[to].admit[node];
+    bool is_there = sim_runs(sim, to) && network_both_ways(sim, node, to) && twins_admits(sim, to, node, sim->nodes[node].id);
     bool is_refused = push->is_question ? !holds(sim, push->blob, to)
                                         : !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
     if (!is_there && !push->is_failed) {
@@ -566,7 +568,7 @@ static void pushed(struct sim *sim, struct sim_event *event)
     core_event.u.blob.attempt = push->attempt;
     core_event.u.blob.step = push->step;
     core_event.u.blob.blob = push->blob;
-    core_event.u.blob.node = sim->nodes[to].id;
+    core_event.u.blob.node = push->to_id;
     core_event.u.blob.ok = ok;
     core_event.u.blob.is_missing = !push->is_question && !holds(sim, push->blob, node);
     sim_step(sim, node, &core_event);

@@ -102,6 +102,7 @@ struct workers_push {
     hash256 blob;
     uint64_t step;
     uint8_t to;
+    node_id to_id;
     bool is_failed;
     uint32_t life;
 };

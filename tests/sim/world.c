@@ -229,12 +229,22 @@ bool sim_runs(const struct sim *sim, int node)
 
 int sim_find_node(const struct sim *sim, node_id id)
 {
-    for (uint32_t i = 0; i < sim->plan.node_count; i++) {
+    for (uint32_t i = 0; i < sim->machines && !node_id_is_none(id); i++) {
         if (node_id_equal(sim->nodes[i].id, id)) {
             return (int)i;
         }
     }
+    for (uint32_t i = 0; i < sim->machines; i++) {
+        if (node_id_equal(sim->nodes[i].was, id) && !node_id_is_none(id)) {
+            return (int)i;
+        }
+    }
     return -1;
+}
+
+void *sim_core_memory(struct sim *sim, int node)
+{
+    return sim->memory->cores + (size_t)node * CORE_MEMORY_BYTES;
 }
 
 void sim_hurry(struct sim *sim)
@@ -267,10 +277,11 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     int other;
     switch (effect->kind) {
     case NODE_EFFECT_SEND:
-        other = sim_find_node(sim, effect->u.send.to);
-        CHECK(other >= 0);
+        other = twins_route(sim, node, effect->u.send.to);
         checkers_on_send(sim, node, effect);
-        network_send(sim, node, other, &effect->u.send.message);
+        if (other >= 0 && other != node) {
+            network_send(sim, node, other, &effect->u.send.message);
+        }
         return false;
     case NODE_EFFECT_PERSIST_RECORD:
     case NODE_EFFECT_PERSIST_FENCE:
@@ -279,19 +290,17 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         disk_write(sim, node, effect);
         return false;
     case NODE_EFFECT_PEER:
-        other = sim_find_node(sim, effect->u.peer.node);
-        CHECK(other >= 0);
-        sim->nodes[node].peer[other] = !effect->u.peer.gone;
+        twins_peer(sim, node, effect);
         return false;
     case NODE_EFFECT_ADMIT:
-        other = sim_find_node(sim, effect->u.peer.node);
-        CHECK(other >= 0);
-        sim->nodes[node].admit[other] = !effect->u.peer.gone;
+        twins_admit(sim, node, effect);
         return false;
     case NODE_EFFECT_CHECK_LINK:
-        other = sim_find_node(sim, effect->u.peer.node);
-        CHECK(other >= 0);
-        network_probe(sim, node, other);
+        other = twins_route(sim, node, effect->u.peer.node);
+        other = other >= 0 ? other : sim_find_node(sim, effect->u.peer.node);
+        if (other >= 0) {
+            network_probe(sim, node, other, effect->u.peer.node);
+        }
         return false;
     case NODE_EFFECT_PREPARE:
         workers_prepare(sim, node, effect);
@@ -332,6 +341,12 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_DURABLE:
     case NODE_EFFECT_WELCOME:
+        return false;
+    case NODE_EFFECT_NEW_KEY:
+        twins_new_key(sim, node);
+        return false;
+    case NODE_EFFECT_BECOME:
+        twins_become(sim, node);
         return false;
     }
     return false;
@@ -423,6 +438,7 @@ void sim_boot(struct sim *sim, int node)
     self->boot = (uint64_t)(++self->disk.boots + 1) << 32 | (random_u64(&sim->random[STREAM_NODES]) & UINT32_MAX);
     memset(self->peer, 0, sizeof self->peer);
     memset(self->admit, 0, sizeof self->admit);
+    self->link_count = 0;
     struct node_options options = {
         .self = self->id,
         .mesh = sim->mesh,
@@ -558,7 +574,7 @@ static void create_nodes(struct sim *sim)
             node->drift_ppm = (int64_t)random_below(&sim->random[STREAM_CLOCKS], 2 * sim->plan.drift_ppm + 1) -
                               (int64_t)sim->plan.drift_ppm;
         }
-        node->memory = sim->memory->cores + i * CORE_MEMORY_BYTES;
+        node->memory = sim_core_memory(sim, (int)i);
         node->host_up = true;
     }
     sim->mesh = mesh_id_of_founder(sim->nodes[0].public_key, nonce);
@@ -590,6 +606,7 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     plan_draw(&sim->plan, sim->random, run);
     sim->skipped = run->skipped;
     create_nodes(sim);
+    twins_init(sim);
     network_init(sim);
     sim_preload(sim, -1);
     if (sim->plan.version > 1) {
@@ -659,6 +676,12 @@ static void dispatch(struct sim *sim, struct sim_event *event)
             disk_set_full(sim, event->node, false);
         }
         break;
+    case SIM_KEY:
+        twins_key(sim, event);
+        break;
+    case SIM_BECOMES:
+        twins_became(sim, event);
+        break;
     case SIM_HEAL:
         SIM_TRACE(sim, 0, "HEAL: core %x", sim->plan.core);
         checkers_on_heal(sim);
@@ -679,7 +702,7 @@ static void dispatch(struct sim *sim, struct sim_event *event)
 static int next_tick(const struct sim *sim, uint64_t *at_ms)
 {
     int first = -1;
-    for (uint32_t i = 0; i < sim->plan.node_count; i++) {
+    for (uint32_t i = 0; i < sim->machines; i++) {
         const struct sim_node *node = &sim->nodes[i];
         if (node->core == NULL) {
             continue;

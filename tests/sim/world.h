@@ -8,7 +8,7 @@
  *     network.h   links between machines           disk.h      what is on whose disk
  *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
- *     owners.h    withhold and drain, and back
+ *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -21,6 +21,7 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/network.h"
 #include "tests/sim/plan.h"
+#include "tests/sim/twins.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
@@ -52,6 +53,8 @@ enum sim_event_kind {
     SIM_FAULT,      /* arg: enum plan_fault */
     SIM_STRUCK_DOWN, /* node, serial: its life; arg: 1 with its machine */
     SIM_DISK_ROOM,  /* node: its disk has room again */
+    SIM_KEY,      /* node, serial: its life; the key that it asked for */
+    SIM_BECOMES,  /* ... it becomes another node */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
     SIM_EVENT_KINDS
@@ -78,6 +81,11 @@ struct sim_node {
     uint32_t slow_ms; /* ... till then everything takes it this much longer, in the mean */
     bool dies_at_commit;
     bool leaves;
+    bool is_twin; /* its key is, or was, in use twice */
+    node_id was;  /* before it became another node */
+    struct twins_link links[TWINS_LINKS_MAX];
+    uint32_t link_count;
+    bool is_evicted; /* somebody has said so: whoever knows it acts on that */
     struct node_core *core; /* NULL while its daemon is down */
     void *memory;
     bool host_up;
@@ -105,6 +113,8 @@ struct users;
 struct sim {
     uint64_t seed;
     struct plan plan;
+    uint32_t machines; /* plan.node_count, and the one of the copy behind them */
+    uint64_t twins_disturbed_ms;
     uint64_t now_ms, order;
     struct random random[STREAM_COUNT];
     struct sim_memory *memory;
@@ -189,7 +199,8 @@ void sim_crash(struct sim *sim, int node, bool host);
 bool sim_runs(const struct sim *sim, int node);      /* daemon up and not paused */
 bool sim_daemon_up(const struct sim *sim, int node); /* perhaps paused */
 bool sim_paused(const struct sim *sim, int node);
-int sim_find_node(const struct sim *sim, node_id id); /* -1: none */
+int sim_find_node(const struct sim *sim, node_id id); /* -1: none; of two with one key the one that was there first */
+void *sim_core_memory(struct sim *sim, int node);
 
 /* The first failure counts. `invariant` is its number in DESIGN 13. */
 void sim_fail(struct sim *sim, int invariant, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -182,6 +182,32 @@ static void a_signature_holds_for_these_bytes_this_mesh_and_this_key_only(void *
                      ERR_MALFORMED);
 }
 
+static void a_next_key_is_made_once_and_takes_the_place_of_the_key(void **state)
+{
+    (void)state;
+    char dir[64], error[256], path[96];
+    dir_make(dir);
+    struct keys keys, next, loaded;
+    keys_create(&keys);
+    assert_int_equal(keys_replace(dir, error), ERR_NOT_FOUND);
+    assert_int_equal(keys_save(&keys, dir, error), 0);
+    assert_int_equal(keys_next(dir, &next, error), 0);
+    assert_false(node_id_equal(next.id, keys.id));
+    assert_int_equal(keys_next(dir, &loaded, error), 0);
+    assert_memory_equal(&loaded, &next, sizeof next);
+    assert_int_equal(keys_load(dir, &loaded, error), 0);
+    assert_memory_equal(&loaded, &keys, sizeof keys); /* till it is replaced */
+    assert_int_equal(keys_replace(dir, error), 0);
+    assert_int_equal(keys_load(dir, &loaded, error), 0);
+    assert_memory_equal(&loaded, &next, sizeof next);
+    assert_int_equal(keys_replace(dir, error), ERR_NOT_FOUND);
+    assert_int_equal(keys_next(dir, &loaded, error), 0);
+    assert_false(node_id_equal(loaded.id, next.id));
+    (void)snprintf(path, sizeof path, "%s/key.next", dir);
+    assert_int_equal(unlink(path), 0);
+    dir_remove(dir);
+}
+
 static void wiped_keys_are_gone(void **state)
 {
     (void)state;
@@ -202,6 +228,7 @@ int main(void)
         cmocka_unit_test(curve_keys_are_a_pair_and_follow_from_the_public_key),
         cmocka_unit_test(what_is_no_point_has_no_curve_key),
         cmocka_unit_test(saved_keys_come_back_and_are_never_replaced),
+        cmocka_unit_test(a_next_key_is_made_once_and_takes_the_place_of_the_key),
         cmocka_unit_test(a_key_file_that_others_may_read_is_refused),
         cmocka_unit_test(damaged_key_files_are_refused),
         cmocka_unit_test(keys_need_a_directory),

@@ -93,6 +93,10 @@ static void random_message(struct random *random, enum message_kind kind, const 
     } else if (kind <= MESSAGE_INCUMBENT_ANSWER) {
         message->u.incumbent.about = random_node(random);
         message->u.incumbent.hears = random_below(random, 2) == 0;
+    } else if (kind == MESSAGE_TWIN) {
+        message->u.twin.life = random_number(random);
+        message->u.twin.is_yielding = random_below(random, 2) == 0;
+        bytes_copy_text(message->u.twin.address, sizeof message->u.twin.address, "127.0.0.1:7410");
     } else {
         random_lease(random, message);
     }
@@ -185,6 +189,8 @@ static void a_changed_message_is_refused_or_within_bounds(void **state)
                 assert_in_range(decoded.u.swim.rumours[r].state, SWIM_ALIVE, SWIM_LEFT);
                 assert_false(node_id_is_none(decoded.u.swim.rumours[r].node));
             }
+        } else if (decoded.kind == MESSAGE_TWIN) {
+            assert_non_null(memchr(decoded.u.twin.address, '\0', sizeof decoded.u.twin.address));
         } else if (decoded.kind >= MESSAGE_RESERVE) {
             assert_in_range(decoded.u.lease.slot, 0, LEASE_SLOTS_MAX - 1);
             assert_in_range(decoded.u.lease.rank, 0, 63);

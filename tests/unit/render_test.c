@@ -564,7 +564,16 @@ static void status_adds_what_the_core_refused(void **state)
                      "\"experiments_live\":1,");
     assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"refused\":{\"handshakes\":2,"
                      "\"strangers\":2,\"oversized\":0,");
-    assert_has(text, "\"scrub\":{\"checked_bytes\":9,\"passes\":3,\"damaged\":2,\"restored\":1}");
+    assert_has(text, "\"scrub\":{\"checked_bytes\":9,\"passes\":3,\"damaged\":2,\"restored\":1},\"twin\":null,\"was\":null");
+    f->core->twin.life = 7;
+    bytes_copy_text(f->core->twin.address, sizeof f->core->twin.address, "10.0.0.9:7410");
+    extra.was = make_person(9).id;
+    extra.was_address = "10.0.0.8:7410";
+    open_map(&writer, RENDER_STATUS_PAIRS);
+    render_status(f->core, &extra, &writer);
+    text = json_of(&writer);
+    assert_has(text, "\"twin\":{\"address\":\"10.0.0.9:7410\",\"yields\":true},\"was\":{\"id\":\"");
+    assert_has(text, "\",\"address\":\"10.0.0.8:7410\"}");
 }
 
 int main(void)

@@ -68,6 +68,19 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
                       (unsigned long long)document_number(&scrub, "damaged"),
                       (unsigned long long)document_number(&scrub, "restored"));
     }
+    struct pack_reader twin = pack_find(document, "twin"), was = pack_find(document, "was");
+    document_text(&twin, "address", address, sizeof address);
+    if (address[0] != '\0') {
+        char warning[256];
+        (void)snprintf(warning, sizeof warning, "key          IN USE TWICE: a daemon on a copy of this data directory runs at %s; %s\n",
+                       address, document_true(&twin, "yields") ? "it is becoming another node" : "this one is becoming another node");
+        render_text(out, cli->colours, RENDER_RED, warning);
+    }
+    document_text(&was, "address", address, sizeof address);
+    if (address[0] != '\0') {
+        document_text(&was, "id", node_id, sizeof node_id);
+        (void)fprintf(out, "was          %s, whose key another daemon has, seen at %s\n", node_id, address);
+    }
     if (document_true(document, "syncing")) {
         render_text(out, cli->colours, RENDER_YELLOW,
                     "syncing      not all records are here yet: this node grants no slots\n");

@@ -1,0 +1,283 @@
+/* Stories of data directories that were copied: two daemons with one key, of which one becomes another node. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "tests/scenario/core_story.h"
+
+#define TWICE "THIS NODE'S KEY IS IN USE TWICE"
+
+static const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about)
+{
+    return view_find_member(&world->nodes[node].core->view, world->nodes[about].person.id);
+}
+
+/* All who are up know all others, alive, where they are, and nobody is out. */
+static void assert_whole(const struct world *world)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        assert_true(world->nodes[i].is_up);
+        assert_false(world->nodes[i].core->is_out);
+        assert_int_equal(world->nodes[i].core->counters.equivocations, 0);
+        for (uint32_t j = 0; j < world->node_count; j++) {
+            const struct view_member *member = member_at(world, i, j);
+            assert_non_null(member);
+            assert_true(member->admitted);
+            assert_string_equal(member->addresses[0], world->nodes[j].address);
+            assert_true(core_node_trusted(world->nodes[i].core, member->id));
+        }
+    }
+}
+
+static void submit(struct world *world, uint32_t trials)
+{
+    struct config config;
+    make_config(&config, trials, 5);
+    world->program = WORLD_RUNS_FOREVER;
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world_spawns(world), trials);
+}
+
+static uint32_t workers_on(const struct world *world, uint32_t node)
+{
+    uint32_t workers = 0;
+    for (uint32_t slot = 0; slot < WORLD_SLOTS_MAX; slot++) {
+        workers += world->nodes[node].workers[slot].runs;
+    }
+    return workers;
+}
+
+static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    submit(world, 3);
+    node_id original = world->nodes[1].person.id;
+    uint32_t copy = world_copy(world, 1);
+    world_restart(world, copy, false);
+    assert_line(world, 20000, "copy: " TWICE);
+    assert_line(world, 5000, "b: " TWICE);
+    assert_line(world, 20000, "copy> become another node");
+    world_run(world, 10000);
+    assert_true(node_id_equal(world->nodes[1].person.id, original));
+    assert_false(node_id_equal(world->nodes[copy].person.id, original));
+    assert_whole(world);
+    assert_int_equal(world_count(world, "become another node"), 1);
+    assert_int_equal(workers_on(world, copy), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(workers_on(world, i), 1);
+    }
+    world_free(world);
+}
+
+static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    submit(world, 3);
+    uint32_t copy = world_copy(world, 1);
+    for (int i = 0; i < 3; i++) {
+        world_crash(world, 1);
+        world_restart(world, 1, true);
+        world_run(world, 2000);
+    }
+    assert_int_equal(workers_on(world, 1), 1);
+    node_id original = world->nodes[1].person.id;
+    size_t before = world->log_bytes;
+    world_restart(world, copy, false);
+    assert_true(world_run_until(world, 20000, before, "b: " TWICE));
+    assert_true(world_run_until(world, 20000, before, "b> become another node"));
+    world_run(world, 30000);
+    assert_true(node_id_equal(world->nodes[copy].person.id, original));
+    assert_false(node_id_equal(world->nodes[1].person.id, original));
+    assert_whole(world);
+    assert_int_equal(world_count(world, "become another node"), 1);
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        workers += workers_on(world, i);
+    }
+    assert_int_equal(workers, 3); /* what it ran goes on elsewhere */
+    world_free(world);
+}
+
+static void a_copy_that_takes_over_from_a_dead_node_goes_on(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    uint32_t copy = world_copy(world, 1);
+    world_crash(world, 1);
+    world_run(world, 10000);
+    world_restart(world, copy, false);
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, TWICE), 0);
+    assert_string_equal(member_at(world, 0, copy)->addresses[0], world->nodes[copy].address);
+    assert_true(core_node_trusted(world->nodes[0].core, world->nodes[copy].person.id));
+    world_restart(world, 1, false);
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, "become another node"), 1);
+    assert_whole(world);
+    world_free(world);
+}
+
+static void say_twin(struct world *world, uint32_t to, node_id from, uint64_t life, const char *address)
+{
+    struct message message = {.kind = MESSAGE_TWIN, .boot = 77};
+    message.u.twin.life = life;
+    bytes_copy_text(message.u.twin.address, sizeof message.u.twin.address, address);
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = from;
+    event.u.message.message = &message;
+    world_step(world, to, &event);
+}
+
+static void the_word_of_a_member_proves_nothing(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    size_t before = world->log_bytes;
+    say_twin(world, 1, world->nodes[0].person.id, 0, "nowhere:1");
+    assert_true(world_find(world, before, "b> send twin") == SIZE_MAX); /* nobody is there */
+    assert_true(world->nodes[1].core->twin.has_link);
+    assert_true(world_run_until(world, 10000, before, "b> disconnect"));
+    say_twin(world, 1, world->nodes[0].person.id, 0, world->nodes[1].address); /* its own */
+    assert_false(world->nodes[1].core->twin.has_link);
+    say_twin(world, 1, world->nodes[0].person.id, 0, world->nodes[2].address); /* somebody else's */
+    world_run(world, 20000);
+    assert_int_equal(world_count(world, TWICE), 0);
+    assert_false(world->nodes[1].core->is_out);
+    world_free(world);
+}
+
+static void ones_own_word_that_comes_back_is_no_twin(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    say_twin(world, 1, world->nodes[1].person.id, world->nodes[1].core->life, "another.address.of.mine:1");
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, TWICE), 0);
+    assert_int_equal(world->nodes[1].core->twin.life, 0);
+    world_free(world);
+}
+
+static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    submit(world, 3);
+    say_twin(world, 1, world->nodes[1].person.id, 1, "nowhere:1");
+    assert_true(world->nodes[1].core->is_out);
+    world_request(world, 1, NODE_REQUEST_INVITE);
+    assert_int_equal(world->reply.code, ERR_REFUSED);
+    assert_non_null(strstr(world->reply.text, "becoming another node"));
+    world_run(world, 1000);
+    assert_int_equal(workers_on(world, 1), 0);
+    assert_line(world, 20000, "b: the other daemon with this key has been silent for 15 s: this one goes on as it was");
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, "become another node"), 0);
+    assert_false(world->nodes[1].core->is_out);
+    assert_false(world->nodes[1].core->twin.has_link);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(workers_on(world, i), 1); /* it gets work again */
+    }
+    world_free(world);
+}
+
+static void a_restart_while_it_yields_finds_the_same_new_key(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    uint32_t copy = world_copy(world, 1);
+    world_restart(world, copy, false);
+    assert_line(world, 20000, "copy: " TWICE);
+    world_run(world, 0);
+    world_crash(world, copy);
+    assert_int_equal(world_count(world, "copy> persist member"), 1);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "become another node"), 0);
+    world_restart(world, copy, false);
+    assert_line(world, 30000, "copy> become another node");
+    world_run(world, 10000);
+    assert_int_equal(world_count(world, "copy> persist member"), 1); /* vouched for once */
+    assert_whole(world);
+    world_free(world);
+}
+
+static void who_stays_is_not_moved_by_the_others_records(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    uint32_t copy = world_copy(world, 1);
+    world->nodes[copy].boots += 10; /* it was started often, elsewhere */
+    world->nodes[1].is_cut = true;
+    world_run(world, 10000); /* dead to the others: the copy takes its place with newer records */
+    world_restart(world, copy, false);
+    world_run(world, 10000);
+    assert_string_equal(member_at(world, 0, copy)->addresses[0], world->nodes[copy].address);
+    world->nodes[1].is_cut = false;
+    assert_line(world, 30000, "b: " TWICE);
+    assert_line(world, 30000, "copy> become another node");
+    world_run(world, 20000);
+    assert_whole(world);
+    assert_int_equal(world_count(world, "become another node"), 1);
+    world_free(world);
+}
+
+static void who_writes_two_records_of_one_version_gets_no_work(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    struct made made;
+    struct fact_node node = make_node(&world->nodes[2].person, 1);
+    uint64_t boot = 9ull << 32;
+    make_record(&made, world->nodes[2].person.id, boot, 1, FACT_NODE, fact_key_empty(), &node);
+    world_deliver(world, 1, 0, &made);
+    world_deliver(world, 0, 1, &made);
+    bytes_copy_text(node.version, sizeof node.version, "9.9.8");
+    make_record(&made, world->nodes[2].person.id, boot, 1, FACT_NODE, fact_key_empty(), &node);
+    world_deliver(world, 1, 0, &made);
+    world_deliver(world, 0, 1, &made);
+    assert_line(world, 0, "a: two records of one version by c differ");
+    assert_true(core_quarantine_is_false(world->nodes[0].core, world->nodes[2].person.id));
+    assert_false(core_quarantine_is_false(world->nodes[0].core, world->nodes[1].person.id));
+    world_deliver(world, 1, 0, &made);
+    assert_int_equal(world_count(world, "a: two records of one version"), 1);
+    submit(world, 2);
+    assert_true(world_coordinator(world) == 0 || world_coordinator(world) == 1);
+    assert_int_equal(workers_on(world, 0), 1);
+    assert_int_equal(workers_on(world, 1), 1);
+    assert_int_equal(workers_on(world, 2), 0);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_becomes_another_node_beside_the_one_that_runs),
+        cmocka_unit_test(the_one_that_runs_becomes_another_node_if_its_life_is_the_larger),
+        cmocka_unit_test(a_copy_that_takes_over_from_a_dead_node_goes_on),
+        cmocka_unit_test(the_word_of_a_member_proves_nothing),
+        cmocka_unit_test(ones_own_word_that_comes_back_is_no_twin),
+        cmocka_unit_test(who_yields_goes_on_if_the_other_falls_silent_before),
+        cmocka_unit_test(a_restart_while_it_yields_finds_the_same_new_key),
+        cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
+        cmocka_unit_test(who_writes_two_records_of_one_version_gets_no_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

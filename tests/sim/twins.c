@@ -1,0 +1,268 @@
+#include "tests/sim/twins.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+#include "node/core/state.h"
+#include "tests/sim/checkers_inside.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/world.h"
+
+#define TOLD_APART_MS 60000 /* of undisturbed life of both */
+#define STREAM_OF_KEYS 5000
+
+void twins_init(struct sim *sim)
+{
+    sim->machines = sim->plan.node_count;
+    if (!sim->plan.has[FAULT_CLONE]) {
+        return;
+    }
+    struct sim_node *machine = &sim->nodes[sim->machines++];
+    machine->clock_offset_ms = 12345;
+    machine->host_up = true;
+    machine->is_twin = true;
+}
+
+int twins_machine(const struct sim *sim)
+{
+    return sim->machines > sim->plan.node_count ? (int)sim->plan.node_count : -1;
+}
+
+/* ---- connections ---------------------------------------------------------------------------------------------------- */
+
+static struct twins_link *link_of(const struct sim *sim, int node, node_id id)
+{
+    const struct sim_node *self = &sim->nodes[node];
+    for (uint32_t i = 0; i < self->link_count; i++) {
+        if (node_id_equal(self->links[i].id, id)) {
+            return (struct twins_link *)&self->links[i];
+        }
+    }
+    return NULL;
+}
+
+static struct twins_link *link_row(struct sim *sim, int node, node_id id)
+{
+    struct sim_node *self = &sim->nodes[node];
+    struct twins_link *link = link_of(sim, node, id);
+    if (link == NULL) {
+        CHECK(self->link_count < TWINS_LINKS_MAX);
+        link = &self->links[self->link_count++];
+        *link = (struct twins_link){.id = id, .machine = -1};
+    }
+    return link;
+}
+
+int twins_route(const struct sim *sim, int node, node_id id)
+{
+    if (twins_machine(sim) < 0) {
+        return sim_find_node(sim, id);
+    }
+    const struct twins_link *link = link_of(sim, node, id);
+    return link != NULL && link->machine >= 0          ? link->machine
+           : node_id_equal(id, sim->nodes[node].id) ? node
+                                                       : -1;
+}
+
+bool twins_admits(const struct sim *sim, int node, int from, node_id id)
+{
+    if (twins_machine(sim) < 0) {
+        return sim->nodes[node].admit[from];
+    }
+    const struct twins_link *link = link_of(sim, node, id);
+    return link != NULL && link->is_admitted && from != node;
+}
+
+void twins_peer(struct sim *sim, int node, const struct node_effect *effect)
+{
+    struct sim_node *self = &sim->nodes[node];
+    if (twins_machine(sim) < 0) {
+        int other = sim_find_node(sim, effect->u.peer.node);
+        CHECK(other >= 0);
+        self->peer[other] = !effect->u.peer.gone;
+        return;
+    }
+    unsigned number = 0;
+    if (!effect->u.peer.gone) {
+        CHECK(sscanf(effect->u.peer.address, "10.0.0.%u:4000", &number) == 1 && number <= sim->machines);
+    }
+    link_row(sim, node, effect->u.peer.node)->machine = (int8_t)((int)number - 1);
+    memset(self->peer, 0, sizeof self->peer);
+    for (uint32_t i = 0; i < self->link_count; i++) {
+        if (self->links[i].machine >= 0) {
+            self->peer[self->links[i].machine] = true;
+        }
+    }
+}
+
+void twins_admit(struct sim *sim, int node, const struct node_effect *effect)
+{
+    int other = sim_find_node(sim, effect->u.peer.node);
+    if (twins_machine(sim) >= 0) {
+        link_row(sim, node, effect->u.peer.node)->is_admitted = !effect->u.peer.gone;
+    }
+    CHECK(other >= 0 || twins_machine(sim) >= 0); /* a node that is vouched for and not yet there */
+    if (other >= 0 && other != node) { /* its own key is for a twin */
+        sim->nodes[node].admit[other] = !effect->u.peer.gone;
+    }
+}
+
+/* ---- another node --------------------------------------------------------------------------------------------------- */
+
+static void push_own(struct sim *sim, int node, enum sim_event_kind kind)
+{
+    sim_push(sim, sim->now_ms + 1, kind, node)->serial = sim->nodes[node].life;
+}
+
+static bool is_for_another_life(struct sim *sim, struct sim_event *event)
+{
+    if (sim->nodes[event->node].core == NULL || sim->nodes[event->node].life != event->serial) {
+        return true;
+    }
+    if (sim_paused(sim, event->node)) {
+        sim_again(sim, event, sim->nodes[event->node].paused_until_ms);
+        return true;
+    }
+    return false;
+}
+
+/* On disk beside its own since it was first asked for. */
+static void next_key(const struct sim *sim, int node, uint8_t out[PUBLIC_KEY_BYTES])
+{
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_KEYS + (uint64_t)node);
+    for (size_t i = 0; i < PUBLIC_KEY_BYTES; i++) {
+        out[i] = (uint8_t)random_u64(&random);
+    }
+}
+
+void twins_new_key(struct sim *sim, int node)
+{
+    push_own(sim, node, SIM_KEY);
+}
+
+void twins_key(struct sim *sim, struct sim_event *event)
+{
+    if (is_for_another_life(sim, event)) {
+        return;
+    }
+    struct node_event core_event = {.kind = NODE_EVENT_KEY};
+    core_event.u.key.ok = true;
+    next_key(sim, event->node, core_event.u.key.public_key);
+    sim_step(sim, event->node, &core_event);
+}
+
+void twins_become(struct sim *sim, int node)
+{
+    push_own(sim, node, SIM_BECOMES);
+}
+
+void twins_became(struct sim *sim, struct sim_event *event)
+{
+    if (is_for_another_life(sim, event)) {
+        return;
+    }
+    int node = event->node;
+    struct sim_node *self = &sim->nodes[node];
+    for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+        if (self->processes[slot].is_alive) {
+            sim_fail(sim, 1, "n%d becomes another node though the process of trial %u still lives in slot %u", node,
+                     self->processes[slot].attempt.trial, slot);
+        }
+    }
+    sim_crash(sim, node, false);
+    self->was = self->id;
+    next_key(sim, node, self->public_key);
+    self->id = node_id_of_key(self->public_key);
+    self->backup.capacity = 0; /* it has the old key */
+    checkers_met(sim, PREMISE_2_BECAME);
+    SIM_TRACE(sim, node, "BECOMES another node");
+    bool is_kept = false;
+    for (uint32_t i = 0; i < sim->machines; i++) {
+        is_kept |= node_id_equal(sim->nodes[i].id, self->was);
+    }
+    if (!is_kept) {
+        sim_fail(sim, 2, "n%d becomes another node, and so has its twin: nobody has their key any more", node);
+    }
+    sim_push(sim, sim->now_ms + 200, SIM_BOOT, node)->serial = self->life;
+}
+
+/* ---- the copy ------------------------------------------------------------------------------------------------------- */
+
+void twins_strike(struct sim *sim, int node)
+{
+    int copy = twins_machine(sim);
+    struct sim_node *victim = &sim->nodes[node], *machine = &sim->nodes[copy < 0 ? 0 : copy];
+    /* The simulated founder's key is the mesh's. */
+    if (copy < 0 || machine->life != 0 || node == 0 || victim->leaves || victim->is_evicted) {
+        return;
+    }
+    struct random *random = &sim->strike_random;
+    bool restarts = sim_chance(random, 500);
+    uint64_t delay_ms = sim_log_between(random, 10, 20000), down_ms = sim_log_between(random, 100, 20000);
+    SIM_TRACE(sim, node, "COPIED to n%d", copy);
+    disk_clone(sim, copy, node);
+    machine->id = victim->id;
+    memcpy(machine->public_key, victim->public_key, PUBLIC_KEY_BYTES);
+    machine->memory = sim_core_memory(sim, copy);
+    victim->is_twin = true;
+    faults_upset(sim, node, sim->plan.heal_ms); /* the copy runs until then */
+    sim_push(sim, sim->now_ms + delay_ms, SIM_BOOT, copy);
+    if (restarts) {
+        sim_crash(sim, node, false);
+        sim_push(sim, sim->now_ms + down_ms, SIM_BOOT, node)->serial = victim->life;
+    }
+}
+
+void twins_heal(struct sim *sim)
+{
+    int copy = twins_machine(sim);
+    if (copy >= 0) {
+        sim_crash(sim, copy, false);
+        sim->nodes[copy].is_gone = sim->nodes[copy].refuses = true;
+    }
+}
+
+/* ---- what is looked at ---------------------------------------------------------------------------------------------- */
+
+/* Somebody tells them of each other. */
+static bool have_witness(const struct sim *sim, int a, int b)
+{
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        const struct sim_node *self = &sim->nodes[node];
+        if (node != a && sim_runs(sim, node) && !self->is_evicted && !self->leaves && !self->core->is_out &&
+            self->calm_from_ms <= sim->now_ms && network_both_ways(sim, node, a) && network_both_ways(sim, node, b) &&
+            core_find_peer(self->core, sim->nodes[a].id) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void twins_watch(struct sim *sim)
+{
+    int copy = twins_machine(sim);
+    if (copy < 0 || !sim_runs(sim, copy)) {
+        sim->twins_disturbed_ms = sim->now_ms;
+        return;
+    }
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        const struct sim_node *self = &sim->nodes[node];
+        if (!node_id_equal(self->id, sim->nodes[copy].id)) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_2_TWINS);
+        bool is_calm = sim_runs(sim, node) && network_both_ways(sim, node, copy) && have_witness(sim, node, copy) &&
+                       sim->now_ms >= self->slow_until_ms && !sim->plan.blurs_time && !sim->plan.has[FAULT_LOSS] &&
+                       !self->is_evicted && !self->leaves && !self->disk.is_full;
+        bool yields = is_calm && self->core->twin.is_yielding;
+        is_calm &= yields == sim->nodes[copy].core->twin.is_yielding; /* who yields waits for its last worker */
+        if (!is_calm) {
+            sim->twins_disturbed_ms = sim->now_ms;
+        } else if (sim->now_ms - sim->twins_disturbed_ms > TOLD_APART_MS) {
+            sim_fail(sim, 2, "n%d and n%d have had one key for %llu ms, undisturbed, and both %s", node, copy,
+                     (unsigned long long)(sim->now_ms - sim->twins_disturbed_ms), yields ? "yield" : "go on");
+        }
+        return;
+    }
+}
