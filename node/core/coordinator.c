@@ -123,6 +123,31 @@ static bool claim_is_replaced(const struct node_core *core, const struct core_co
            claim->fact.term < term;
 }
 
+/* A claim is known from its record, from an owner's fence, or from the word of one who obeys it. If its record does not
+ * come though its node lives, that node lost it with its disk and does not know that it leads, or somebody lied. Then
+ * nobody waits for it for ever: it counts as released. */
+static void doubt(struct node_core *core, struct core_coordination *coordination,
+                  const struct view_experiment *experiment)
+{
+    struct election_claim highest = coordination->election.highest;
+    bool is_borne = node_id_is_none(highest.node) || coordination->election.highest_released ||
+                    node_id_equal(highest.node, core->options.self) || !core_node_alive(core, highest.node);
+    for (const struct view_claim *claim = experiment->claims; claim != NULL && !is_borne; claim = claim->next) {
+        is_borne = node_id_equal(claim->writer, highest.node) && claim->fact.term == highest.term;
+    }
+    if (is_borne) {
+        coordination->unborne_ms = 0;
+    } else if (coordination->unborne_ms == 0) {
+        coordination->unborne_ms = core->now_ms;
+    } else if (core->now_ms - coordination->unborne_ms >= CORE_UNBORNE_MS) {
+        MARK(claim_without_record);
+        TRACE(&core->options.trace,
+              "no record says that %s is coordinated with term %llu: that is not waited for any more",
+              coordinator_name(experiment), (unsigned long long)highest.term);
+        observe(core, coordination, highest, true);
+    }
+}
+
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -149,6 +174,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
         MARK(fence_ahead_of_claims);
         observe(core, coordination, fence, false);
     }
+    doubt(core, coordination, experiment);
     if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
         return;
     }

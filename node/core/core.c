@@ -679,7 +679,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         core->counters.strangers++;
         return;
     }
-    peer->boot = message->boot > peer->boot ? message->boot : peer->boot;
+    peer->boot = message->boot;
     switch (message->kind) {
     case MESSAGE_SWIM:
         core_clone_overhear(core, peer, message);

@@ -66,6 +66,7 @@
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
 #define CORE_FAREWELLS 12
 #define CORE_FAREWELL_TELLERS 3     /* living nodes that say it, so that a large mesh does not shout */
+#define CORE_UNBORNE_MS 15000       /* a claim is believed for so long without its record, though its node lives */
 #define CORE_HAND_OVER_MS 60000     /* between two tries of a drained coordinator to give an experiment away */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take; then doubled each time */
 #define CORE_CODE_RETRY_MAX_MS 600000 /* ... up to this */
@@ -86,7 +87,7 @@ _Static_assert(CORE_GANG_RESERVE_MS <= LEASE_RESERVE_MS, "no gang waits longer t
 struct core_peer {
     node_id id;
     enum swim_state state;
-    uint64_t boot; /* the newest that it has spoken from */
+    uint64_t boot; /* that it spoke from last: on an old disk it may be a smaller one than before */
     uint64_t up_since_ms;
     uint64_t died_ms;  /* when it was last declared dead; kept when it comes back */
     bool fell_silent;  /* ... and its host did not answer either */
@@ -228,6 +229,7 @@ struct core_coordination {
     struct core_gang *gangs;
     struct core_watch *watches;
     uint64_t renew_ms;
+    uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;
 };

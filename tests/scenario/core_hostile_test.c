@@ -198,6 +198,52 @@ static void an_owner_that_lies_about_its_fence_stops_nobody(void **state)
     world_free(world);
 }
 
+/* It names one of the honest, who knows nothing of it: the leader gives way, and nobody leads until that is seen. */
+static void an_owner_that_makes_up_a_coordinator_stops_nobody_for_long(void **state)
+{
+    (void)state;
+    struct world *world = begin();
+    uint32_t leader = (uint32_t)world_coordinator(world);
+    struct message message = {.kind = MESSAGE_STALE};
+    message.u.lease.attempt = world_experiment(world, leader)->trials[0]->attempts->id;
+    message.u.lease.claim = (struct election_claim){9, world->nodes[(leader + 1) % HONEST].person.id};
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[D].person.id;
+    event.u.message.message = &message;
+    world_step(world, leader, &event);
+    assert_int_equal(world_coordinator(world), -1);
+    assert_led(world);
+    world_free(world);
+}
+
+/* A coordinator comes back on a disk that does not hold its claim, nor does anybody else's: owners obey it, it does not know
+ * that it leads (sim --plan 2 --seed 2107). */
+static void a_claim_that_was_lost_with_its_disk_is_not_followed_for_ever(void **state)
+{
+    (void)state;
+    struct world *world = begin();
+    uint32_t leader = (uint32_t)world_coordinator(world);
+    uint32_t lost = (leader + 1) % HONEST;
+    for (uint32_t i = 0; i < HONEST; i++) {
+        if (i == lost) {
+            continue;
+        }
+        struct message message = {.kind = MESSAGE_RESERVE};
+        message.u.lease.attempt = world_experiment(world, leader)->trials[0]->attempts->id;
+        message.u.lease.attempt.term = 9;
+        message.u.lease.attempt.coordinator = world->nodes[lost].person.id;
+        message.u.lease.claim = (struct election_claim){9, world->nodes[lost].person.id};
+        struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+        event.u.message.from = world->nodes[lost].person.id;
+        event.u.message.message = &message;
+        world_step(world, i, &event);
+    }
+    world_run(world, 2000);
+    assert_int_equal(world_coordinator(world), -1);
+    assert_led(world);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +252,8 @@ int main(void)
         cmocka_unit_test(a_huge_term_leads_nobody_away),
         cmocka_unit_test(who_was_away_while_terms_climbed_agrees_with_the_others),
         cmocka_unit_test(an_owner_that_lies_about_its_fence_stops_nobody),
+        cmocka_unit_test(an_owner_that_makes_up_a_coordinator_stops_nobody_for_long),
+        cmocka_unit_test(a_claim_that_was_lost_with_its_disk_is_not_followed_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
