@@ -1326,6 +1326,17 @@ void core_coordinator_leave(struct node_core *core)
     }
 }
 
+void core_coordinator_restart(struct node_core *core)
+{
+    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        drop_gangs(core, c);
+        c->claiming = false;
+        c->election.claiming = false;
+        c->election.vacant = false;
+        c->election.state = ELECTION_FOLLOWING;
+    }
+}
+
 void core_coordinator_out(struct node_core *core)
 {
     for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {

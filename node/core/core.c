@@ -645,6 +645,7 @@ static void restate(struct node_core *core)
     TRACE(&core->options.trace, "this node's disk is older than what the others have of it: begins a new boot");
     put_node(core);
     core_owner_restate(core);
+    core_coordinator_restart(core);
 }
 
 static void start(struct node_core *core)

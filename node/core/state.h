@@ -508,6 +508,7 @@ void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
+void core_coordinator_restart(struct node_core *core); /* its claims may have been replaced: where it leads it claims anew */
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 void core_coordinator_forget(struct node_core *core, experiment_id experiment);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);

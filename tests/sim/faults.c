@@ -228,7 +228,8 @@ void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
     bool has_left = event->slot != 0;
-    if (sim->healed || self->core == NULL || (self->life != event->serial && !self->is_evicted)) {
+    bool is_meant = (has_left && self->is_evicted) || (self->core != NULL && self->life == event->serial);
+    if (sim->healed || !is_meant) {
         return;
     }
     if (has_left) {

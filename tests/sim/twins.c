@@ -219,11 +219,11 @@ void twins_join(struct sim *sim, struct sim_event *event)
     struct random random;
     random_init_stream(&random, sim->seed, STREAM_OF_JOINS + ((uint64_t)event->node << 32 | event->serial));
     int member = pick_member(sim, &random);
-    if (sim->healed || self->core != NULL || !self->is_evicted) {
+    if (sim->healed || !self->is_evicted) {
         return;
     }
     sim_push(sim, sim->now_ms + 10000, SIM_JOINS, event->node)->serial = event->serial + 1; /* unless it is welcome */
-    if (member < 0) {
+    if (member < 0 || !self->is_gone) {
         return;
     }
     struct node_event invite = {.kind = NODE_EVENT_REQUEST};
@@ -245,7 +245,7 @@ void twins_welcome(struct sim *sim, const struct node_effect *effect)
 {
     int node = (int)(effect->u.reply.client - FAULTS_JOIN_CLIENT);
     if (effect->u.reply.client < FAULTS_JOIN_CLIENT || node >= (int)sim->plan.node_count || effect->u.reply.code != 0 ||
-        sim->healed || !sim->nodes[node].is_evicted) {
+        sim->healed || !sim->nodes[node].is_evicted || !sim->nodes[node].is_gone) {
         return;
     }
     struct sim_node *self = &sim->nodes[node];
