@@ -238,6 +238,36 @@ static void who_stays_is_not_moved_by_the_others_records(void **state)
     world_free(world);
 }
 
+/* sim --seed 30199 */
+static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    submit(world, 3);
+    uint32_t leader = (uint32_t)world_coordinator(world);
+    world_crash(world, leader);
+    world_restart(world, leader, true);
+    assert_line(world, 10000, "coordinates exp with term 2");
+    struct made made;
+    struct fact_claim claim = {.term = 1};
+    make_record(&made, world->nodes[leader].person.id, 9ull << 32, 1, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)),
+                &claim);
+    world_deliver(world, (leader + 1) % 3, leader, &made);
+    assert_line(world, 5000, "coordinates exp with term 3");
+    world_run(world, 3000);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t term = 0;
+        for (const struct view_claim *row = world_experiment(world, i)->claims; row != NULL; row = row->next) {
+            term = row->fact.term > term ? row->fact.term : term;
+        }
+        assert_int_equal(term, 3);
+        assert_int_equal(workers_on(world, i), 1); /* it costs training nothing */
+    }
+    assert_int_equal(world_spawns(world), 3);
+    world_free(world);
+}
+
 static void who_writes_two_records_of_one_version_gets_no_work(void **state)
 {
     (void)state;
@@ -277,6 +307,7 @@ int main(void)
         cmocka_unit_test(who_yields_goes_on_if_the_other_falls_silent_before),
         cmocka_unit_test(a_restart_while_it_yields_finds_the_same_new_key),
         cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
+        cmocka_unit_test(a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term),
         cmocka_unit_test(who_writes_two_records_of_one_version_gets_no_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
     [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
     [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
+    [PREMISE_2_RETURNED] = "2: its machine came back with a new key",
     [PREMISE_2_TWINS] = "2: two daemons with one key ran",
     [PREMISE_2_BECAME] = "2: ... and one became another node",
     [PREMISE_3_SUBMIT_ON_TWO] = "3: a submit was acknowledged as stored on two or more",

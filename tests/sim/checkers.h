@@ -22,6 +22,7 @@ enum checkers_premise {
     PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
     PREMISE_2_OUT,                /* a node that knows that it is out was looked at */
     PREMISE_2_SHUT_OUT,
+    PREMISE_2_RETURNED,           /* an evicted machine was let in with a new key */
     PREMISE_2_TWINS,              /* two daemons with one key were looked at */
     PREMISE_2_BECAME,
     PREMISE_3_SUBMIT_ON_TWO,      /* acknowledged as stored on two or more */

@@ -63,7 +63,7 @@ static void watch_doors(struct sim *sim, int node)
             continue;
         }
         checkers_met(sim, PREMISE_2_SHUT_OUT);
-        if (sim->nodes[node].admit[other]) {
+        if (twins_admits(sim, node, other, member->id)) {
             sim_fail(sim, 2, "n%d knows that n%d is out of the mesh, and still admits it", node, other);
         }
     }

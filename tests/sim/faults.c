@@ -150,6 +150,9 @@ static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms
         disk_remember(sim, node);
         return;
     }
+    if (!is_old && !node_id_is_none(self->was)) {
+        return; /* the roster that a node is given does not have its new key */
+    }
     crash(sim, node, false, down_ms);
     if (is_old) {
         disk_put_back(sim, node);
@@ -180,14 +183,16 @@ void faults_left(struct sim *sim, int node)
     event->slot = 1;
 }
 
-/* Only of those who are lost at the heal: a key never returns. Its machine is taken away some time later. */
+/* Only of those who are lost at the heal: a key never returns. Its machine is taken away some time later, and may come back
+ * with a new key. */
 static void evict(struct sim *sim, int node)
 {
     struct random *random = draws(sim);
     int whom = (int)random_below(random, sim->plan.node_count);
     uint64_t stays_ms = sim_log_between(random, 1000, 120000);
+    bool returns = sim_chance(random, 600);
     if (whom == node || (sim->plan.core >> whom & 1) != 0 || sim->nodes[whom].is_evicted ||
-        sim->nodes[whom].is_twin) {
+        sim->nodes[whom].is_twin || !node_id_is_none(sim->nodes[whom].was)) {
         return;
     }
     struct node_event event = {.kind = NODE_EVENT_REQUEST};
@@ -203,6 +208,9 @@ static void evict(struct sim *sim, int node)
     faults_upset(sim, node, sim->now_ms + 1);
     faults_upset(sim, whom, sim->plan.heal_ms);
     sim_push(sim, sim->now_ms + stays_ms, SIM_STRUCK_DOWN, whom)->slot = 1;
+    if (returns && whom != 0) { /* the simulated founder's key is the mesh's */
+        (void)sim_push(sim, sim->now_ms + stays_ms + 5000, SIM_JOINS, whom);
+    }
 }
 
 static void hang(struct sim *sim, int node, uint64_t duration_ms)
@@ -220,7 +228,8 @@ void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
     bool has_left = event->slot != 0;
-    if (sim->healed || self->core == NULL || (self->life != event->serial && !self->is_evicted)) {
+    bool is_meant = (has_left && self->is_evicted) || (self->core != NULL && self->life == event->serial);
+    if (sim->healed || !is_meant) {
         return;
     }
     if (has_left) {

@@ -22,5 +22,6 @@ void faults_left(struct sim *sim, int node);
 void faults_upset(struct sim *sim, int node, uint64_t until_ms); /* a fault that concerns it lasts till then */
 
 #define FAULTS_EVICT_CLIENT (UINT64_C(1) << 42) /* nobody waits for the answer */
+#define FAULTS_JOIN_CLIENT (UINT64_C(1) << 43)  /* and the machine that joins */
 
 #endif

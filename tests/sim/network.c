@@ -73,7 +73,7 @@ static uint64_t draw_delay(struct sim *sim, struct network_link *link, int to, u
     return at_ms;
 }
 
-static void push_packet(struct sim *sim, int from, int to, const struct message *message)
+static void push_packet(struct sim *sim, int from, int to, node_id to_id, const struct message *message)
 {
     struct sim_event *event = sim_push(
         sim, draw_delay(sim, &sim->network.links[from][to], to, message->byte_count), SIM_MESSAGE, to);
@@ -84,6 +84,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
         struct network_packet *packet = sim_payload(sim, event, (uint32_t)(sizeof *packet + count));
         packet->from = (uint8_t)from;
         packet->from_id = sim->nodes[from].id;
+        packet->to_id = to_id;
         packet->life = sim->nodes[to].life;
         packet->is_encoded = true;
         packet->byte_count = (uint32_t)count;
@@ -93,6 +94,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
     struct network_packet *packet = sim_payload(sim, event, (uint32_t)sizeof *packet + message->byte_count);
     packet->from = (uint8_t)from;
     packet->from_id = sim->nodes[from].id;
+    packet->to_id = to_id;
     packet->life = sim->nodes[to].life;
     packet->message = *message;
     packet->byte_count = message->byte_count;
@@ -102,7 +104,7 @@ static void push_packet(struct sim *sim, int from, int to, const struct message 
     packet->message.bytes = packet->bytes;
 }
 
-void network_send(struct sim *sim, int from, int to, const struct message *message)
+void network_send(struct sim *sim, int from, int to, node_id to_id, const struct message *message)
 {
     struct random *random = &sim->random[STREAM_NETWORK];
     sim->network.sent++;
@@ -120,10 +122,10 @@ void network_send(struct sim *sim, int from, int to, const struct message *messa
         sim->network.lost++;
         return;
     }
-    push_packet(sim, from, to, message);
+    push_packet(sim, from, to, to_id, message);
     if (!sim->network.is_calm && !sim->plan.uses_streams && sim->plan.has[FAULT_DUPLICATE] &&
         sim_chance(random, sim->plan.duplicate_permille)) {
-        push_packet(sim, from, to, message);
+        push_packet(sim, from, to, to_id, message);
     }
 }
 
@@ -146,7 +148,8 @@ void network_deliver(struct sim *sim, struct sim_event *event)
         link->held--;
     }
     bool is_broken = sim->plan.uses_streams && packet->life != sim->nodes[to].life;
-    if (!sim_daemon_up(sim, to) || !twins_admits(sim, to, packet->from, packet->from_id) || is_broken) {
+    if (!sim_daemon_up(sim, to) || !twins_admits(sim, to, packet->from, packet->from_id) || is_broken ||
+        !node_id_equal(packet->to_id, sim->nodes[to].id)) {
         sim->network.lost++;
         return;
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/faults.h"
@@ -10,6 +11,7 @@
 
 #define TOLD_APART_MS 60000 /* of undisturbed life of both */
 #define STREAM_OF_KEYS 5000
+#define STREAM_OF_JOINS 6000
 
 void twins_init(struct sim *sim)
 {
@@ -21,6 +23,12 @@ void twins_init(struct sim *sim)
     machine->clock_offset_ms = 12345;
     machine->host_up = true;
     machine->is_twin = true;
+}
+
+/* A machine has had more than one key. */
+static bool has_addresses(const struct sim *sim)
+{
+    return sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT];
 }
 
 int twins_machine(const struct sim *sim)
@@ -55,7 +63,7 @@ static struct twins_link *link_row(struct sim *sim, int node, node_id id)
 
 int twins_route(const struct sim *sim, int node, node_id id)
 {
-    if (twins_machine(sim) < 0) {
+    if (!has_addresses(sim)) {
         return sim_find_node(sim, id);
     }
     const struct twins_link *link = link_of(sim, node, id);
@@ -66,7 +74,7 @@ int twins_route(const struct sim *sim, int node, node_id id)
 
 bool twins_admits(const struct sim *sim, int node, int from, node_id id)
 {
-    if (twins_machine(sim) < 0) {
+    if (!has_addresses(sim)) {
         return sim->nodes[node].admit[from];
     }
     const struct twins_link *link = link_of(sim, node, id);
@@ -76,7 +84,7 @@ bool twins_admits(const struct sim *sim, int node, int from, node_id id)
 void twins_peer(struct sim *sim, int node, const struct node_effect *effect)
 {
     struct sim_node *self = &sim->nodes[node];
-    if (twins_machine(sim) < 0) {
+    if (!has_addresses(sim)) {
         int other = sim_find_node(sim, effect->u.peer.node);
         CHECK(other >= 0);
         self->peer[other] = !effect->u.peer.gone;
@@ -98,10 +106,13 @@ void twins_peer(struct sim *sim, int node, const struct node_effect *effect)
 void twins_admit(struct sim *sim, int node, const struct node_effect *effect)
 {
     int other = sim_find_node(sim, effect->u.peer.node);
-    if (twins_machine(sim) >= 0) {
+    if (effect->u.peer.invite) {
+        return; /* whoever joins is let in by other means here */
+    }
+    if (has_addresses(sim)) {
         link_row(sim, node, effect->u.peer.node)->is_admitted = !effect->u.peer.gone;
     }
-    CHECK(other >= 0 || twins_machine(sim) >= 0); /* a node that is vouched for and not yet there */
+    CHECK(other >= 0 || has_addresses(sim)); /* a node that is vouched for and not yet there */
     if (other >= 0 && other != node) { /* its own key is for a twin */
         sim->nodes[node].admit[other] = !effect->u.peer.gone;
     }
@@ -187,6 +198,76 @@ void twins_became(struct sim *sim, struct sim_event *event)
     sim_push(sim, sim->now_ms + 200, SIM_BOOT, node)->serial = self->life;
 }
 
+/* ---- a new key on an old machine ------------------------------------------------------------------------------------ */
+
+static int pick_member(struct sim *sim, struct random *random)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        int node = (int)random_below(random, sim->plan.node_count);
+        const struct sim_node *self = &sim->nodes[node];
+        if (sim_runs(sim, node) && !self->is_evicted && !self->leaves && !self->is_twin) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+/* Everything on its disk is gone; a member invites it, and is asked at once. */
+void twins_join(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *self = &sim->nodes[event->node];
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_JOINS + ((uint64_t)event->node << 32 | event->serial));
+    int member = pick_member(sim, &random);
+    if (sim->healed || !self->is_evicted) {
+        return;
+    }
+    sim_push(sim, sim->now_ms + 10000, SIM_JOINS, event->node)->serial = event->serial + 1; /* unless it is welcome */
+    if (member < 0 || !self->is_gone) {
+        return;
+    }
+    struct node_event invite = {.kind = NODE_EVENT_REQUEST};
+    invite.u.request.client = FAULTS_EVICT_CLIENT;
+    invite.u.request.kind = NODE_REQUEST_INVITE;
+    invite.u.request.expires_s = 4000000000u;
+    invite.u.request.public_key[0] = (uint8_t)event->node;
+    struct node_event join = {.kind = NODE_EVENT_JOIN};
+    join.u.join.client = FAULTS_JOIN_CLIENT + event->node;
+    memcpy(join.u.join.invite_key, invite.u.request.public_key, PUBLIC_KEY_BYTES);
+    next_key(sim, event->node, join.u.join.public_key);
+    format_text(join.u.join.name, sizeof join.u.join.name, "n%d", (int)event->node);
+    SIM_TRACE(sim, member, "JOIN of n%d with a new key", (int)event->node);
+    sim_step(sim, member, &invite);
+    sim_step(sim, member, &join);
+}
+
+void twins_welcome(struct sim *sim, const struct node_effect *effect)
+{
+    int node = (int)(effect->u.reply.client - FAULTS_JOIN_CLIENT);
+    if (effect->u.reply.client < FAULTS_JOIN_CLIENT || node >= (int)sim->plan.node_count || effect->u.reply.code != 0 ||
+        sim->healed || !sim->nodes[node].is_evicted || !sim->nodes[node].is_gone) {
+        return;
+    }
+    struct sim_node *self = &sim->nodes[node];
+    disk_wipe(sim, node);
+    for (size_t offset = 0, length; offset < effect->byte_count; offset += length) {
+        CHECK(record_length(effect->bytes + offset, effect->byte_count - offset, &length) == 0);
+        disk_preload(sim, node, effect->bytes + offset, (uint32_t)length);
+    }
+    checkers_on_other_disk(sim, node);
+    workers_wipe(sim, node);
+    self->was = self->id;
+    next_key(sim, node, self->public_key);
+    self->id = node_id_of_key(self->public_key);
+    self->backup.capacity = 0;
+    self->is_evicted = self->is_gone = false;
+    self->host_up = true;
+    checkers_met(sim, PREMISE_2_RETURNED);
+    SIM_TRACE(sim, node, "JOINS with a new key");
+    faults_upset(sim, node, sim->now_ms + 1000);
+    sim_push(sim, sim->now_ms + 1000, SIM_BOOT, node)->serial = self->life;
+}
+
 /* ---- the copy ------------------------------------------------------------------------------------------------------- */
 
 void twins_strike(struct sim *sim, int node)
@@ -194,7 +275,7 @@ void twins_strike(struct sim *sim, int node)
     int copy = twins_machine(sim);
     struct sim_node *victim = &sim->nodes[node], *machine = &sim->nodes[copy < 0 ? 0 : copy];
     /* The simulated founder's key is the mesh's. */
-    if (copy < 0 || machine->life != 0 || node == 0 || victim->leaves || victim->is_evicted) {
+    if (copy < 0 || machine->life != 0 || node == 0 || victim->leaves || victim->is_evicted || !node_id_is_none(victim->was)) {
         return;
     }
     struct random *random = &sim->strike_random;

@@ -1,7 +1,8 @@
 #ifndef TESTS_SIM_TWINS_H
 #define TESTS_SIM_TWINS_H
 /* A machine beside those of the plan, which comes to life with a copy of a node's disk (FAULT_CLONE): two daemons with one
- * key. In such seeds connections go to addresses and not to ids. The machine is lost for ever at the heal, and what
+ * key; and an evicted machine that comes back with a new key (FAULT_EVICT): one
+ * address, two ids. In such seeds connections go to addresses, and prove the id that is there. The machine is lost for ever at the heal, and what
  * it says and holds counts for nothing then; but what it runs is held to the rules of slots and tokens as anybody's. */
 
 #include "node/core/core.h"
@@ -34,6 +35,10 @@ void twins_new_key(struct sim *sim, int node);
 void twins_key(struct sim *sim, struct sim_event *event);    /* SIM_KEY */
 void twins_become(struct sim *sim, int node);
 void twins_became(struct sim *sim, struct sim_event *event); /* SIM_BECOMES */
+
+/* An evicted machine with an empty disk asks to be let in with a new key; and is. */
+void twins_join(struct sim *sim, struct sim_event *event); /* SIM_JOINS */
+void twins_welcome(struct sim *sim, const struct node_effect *effect);
 
 /* A copy of this node's disk, as it is now, begins to run; perhaps the node restarts meanwhile, or not. */
 void twins_strike(struct sim *sim, int node);

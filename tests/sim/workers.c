@@ -595,6 +595,13 @@ void workers_host_down(struct sim *sim, int node)
     }
 }
 
+void workers_wipe(struct sim *sim, int node)
+{
+    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
+        sim->workers.blobs[i].holders &= ~(1u << node);
+    }
+}
+
 void workers_adopt(struct sim *sim, int node)
 {
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {

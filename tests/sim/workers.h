@@ -121,6 +121,7 @@ void workers_event(struct sim *sim, struct sim_event *event);
 /* The daemon or the whole machine has gone; a daemon is about to start (adopts), has started (tells of the ends). */
 void workers_daemon_down(struct sim *sim, int node);
 void workers_host_down(struct sim *sim, int node);
+void workers_wipe(struct sim *sim, int node); /* nothing is left on its disk */
 void workers_adopt(struct sim *sim, int node);
 void workers_daemon_up(struct sim *sim, int node);
 

@@ -280,7 +280,7 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         other = twins_route(sim, node, effect->u.send.to);
         checkers_on_send(sim, node, effect);
         if (other >= 0 && other != node) {
-            network_send(sim, node, other, &effect->u.send.message);
+            network_send(sim, node, other, effect->u.send.to, &effect->u.send.message);
         }
         return false;
     case NODE_EFFECT_PERSIST_RECORD:
@@ -340,7 +340,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         }
         return false;
     case NODE_EFFECT_DURABLE:
+        return false;
     case NODE_EFFECT_WELCOME:
+        twins_welcome(sim, effect);
         return false;
     case NODE_EFFECT_NEW_KEY:
         twins_new_key(sim, node);
@@ -497,7 +499,7 @@ static uint32_t encode(const struct sim *sim, int writer, enum fact_kind kind, s
 {
     CHECK(!body->failed);
     struct record record = {.kind = (uint16_t)kind,
-                            .writer = sim->nodes[writer].id,
+                            .writer = node_id_of_key(sim->nodes[writer].first_key),
                             .version = {(uint64_t)1 << 32, seq},
                             .key = key.bytes,
                             .key_bytes = key.count,
@@ -518,7 +520,7 @@ void sim_preload(struct sim *sim, int only)
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
         struct fact_member fact = {0};
         struct pack_writer writer;
-        memcpy(fact.public_key, sim->nodes[node].public_key, PUBLIC_KEY_BYTES);
+        memcpy(fact.public_key, sim->nodes[node].first_key, PUBLIC_KEY_BYTES);
         format_text(fact.name, sizeof fact.name, "n%d", node);
         if (node == 0) {
             memcpy(fact.nonce, nonce, sizeof nonce);
@@ -526,7 +528,7 @@ void sim_preload(struct sim *sim, int only)
         pack_writer_init(&writer, body, sizeof body);
         fact_member_pack(&writer, &fact);
         uint32_t member_bytes =
-            encode(sim, 0, FACT_MEMBER, fact_key_node_id(sim->nodes[node].id), (uint64_t)node + 1, &writer, member);
+            encode(sim, 0, FACT_MEMBER, fact_key_node_id(node_id_of_key(fact.public_key)), (uint64_t)node + 1, &writer, member);
         struct fact_node itself = node_fact(sim, node);
         pack_writer_init(&writer, body, sizeof body);
         fact_node_pack(&writer, &itself);
@@ -568,6 +570,7 @@ static void create_nodes(struct sim *sim)
         for (size_t b = 0; b < PUBLIC_KEY_BYTES; b++) {
             node->public_key[b] = (uint8_t)random_u64(random);
         }
+        memcpy(node->first_key, node->public_key, PUBLIC_KEY_BYTES);
         node->id = node_id_of_key(node->public_key);
         node->clock_offset_ms = sim_log_between(random, 1000, 1u << 30);
         if (sim->plan.has[FAULT_DRIFT]) {
@@ -681,6 +684,9 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         break;
     case SIM_BECOMES:
         twins_became(sim, event);
+        break;
+    case SIM_JOINS:
+        twins_join(sim, event);
         break;
     case SIM_HEAL:
         SIM_TRACE(sim, 0, "HEAL: core %x", sim->plan.core);

@@ -55,6 +55,7 @@ enum sim_event_kind {
     SIM_DISK_ROOM,  /* node: its disk has room again */
     SIM_KEY,      /* node, serial: its life; the key that it asked for */
     SIM_BECOMES,  /* ... it becomes another node */
+    SIM_JOINS,    /* node: an evicted machine comes back with a new key; serial: how often it has tried */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
     SIM_EVENT_KINDS
@@ -83,6 +84,7 @@ struct sim_node {
     bool leaves;
     bool is_twin; /* its key is, or was, in use twice */
     node_id was;  /* before it became another node */
+    uint8_t first_key[PUBLIC_KEY_BYTES]; /* with which it is on the roster */
     struct twins_link links[TWINS_LINKS_MAX];
     uint32_t link_count;
     bool is_evicted; /* somebody has said so: whoever knows it acts on that */
