@@ -71,9 +71,14 @@ static void check_claim(struct sim *sim, int node, uint32_t index)
     }
     const struct view_experiment *seen =
         view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[index].id);
+    struct election_claim replaced = {0, held_by};
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
-        if (node_id_equal(claim->writer, held_by) && claim->fact.released) {
-            return; /* drained, it has handed over */
+        replaced.term = node_id_equal(claim->writer, held_by) ? claim->fact.term : replaced.term;
+    }
+    for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
+        struct election_claim other = {claim->fact.term, claim->writer};
+        if (claim->fact.released && election_claim_compare(other, replaced) >= 0) {
+            return; /* drained, it has handed over; or a higher one has, and both its claim and its word came in this step */
         }
     }
     bool is_calm = sim->now_ms >= sim->shaken_until_ms + CALM_MS;

@@ -352,8 +352,34 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     }
 }
 
+/* A new key that none of the others in the core was told of: nobody lets it in. */
+static bool is_stranger(const struct sim *sim, int node)
+{
+    struct fact_key key = fact_key_node_id(sim->nodes[node].id);
+    bool has_others = false;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        const struct disk *disk = &sim->nodes[other].disk;
+        has_others |= other != node && (sim->plan.core >> other & 1) != 0;
+        for (uint32_t i = 0; other != node && (sim->plan.core >> other & 1) != 0 && i < disk->capacity; i++) {
+            struct record record;
+            bool is_voucher = disk->entries[i].is_stored && disk->entries[i].kind == FACT_MEMBER &&
+                              record_decode(disk->entries[i].bytes, disk->entries[i].byte_count, &record) == 0;
+            if (is_voucher && record.key_bytes == key.count && memcmp(record.key, key.bytes, key.count) == 0) {
+                return false;
+            }
+        }
+    }
+    return has_others;
+}
+
 void faults_heal(struct sim *sim)
 {
+    for (int i = 0; i < (int)sim->plan.node_count; i++) {
+        bool is_new = (sim->plan.core >> i & 1) != 0 && !node_id_is_none(sim->nodes[i].was);
+        if (is_new && is_stranger(sim, i)) {
+            sim->plan.core &= ~(1u << i); /* of those who are never seen again it is one */
+        }
+    }
     struct random *random = &sim->random[STREAM_FAULTS];
     sim->healed = true;
     sim->healed_ms = sim->now_ms;
