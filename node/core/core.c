@@ -568,8 +568,9 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         return error;
     }
     entry->on_disk = from_disk;
-    if (node_id_equal(entry->record.writer, core->options.self) && entry->record.version.boot > core->seen_boot) {
-        core->seen_boot = entry->record.version.boot;
+    if (node_id_equal(entry->record.writer, core->options.self)) {
+        core->seen_boot = entry->record.version.boot > core->seen_boot ? entry->record.version.boot : core->seen_boot;
+        core->is_misquoted |= core->started;
     }
     if (!from_disk) {
         (void)persist(core, entry);
@@ -647,7 +648,7 @@ static bool raise_boot(struct node_core *core)
 
 static void restate(struct node_core *core)
 {
-    TRACE(&core->options.trace, "this node's disk is older than what the others have of it: begins a new boot");
+    TRACE(&core->options.trace, "others have newer words of this node than its disk: says anew what is so");
     put_node(core);
     core_owner_restate(core);
 }
@@ -878,9 +879,11 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
             !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
         core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
         refresh_elections(core); /* the first experiment may just have come */
-        if (raise_boot(core)) {
+        bool is_raised = raise_boot(core);
+        if (is_raised || (core->is_misquoted && !core->twin.is_yielding)) {
             restate(core);
         }
+        core->is_misquoted = false;
         tick(core);
         settle(core);
         outbox_flush(core);

@@ -351,6 +351,7 @@ struct node_core {
 
     uint64_t secrets;      /* given out so far in this boot */
     uint64_t seq;          /* of own records in this boot */
+    bool is_misquoted;     /* an own record of another life was taken in during this step: it may not be so */
     uint64_t seen_boot;    /* the newest in an own record that was taken in, from the disk or from others */
     uint64_t ticket;       /* last given out */
     uint64_t ticket_done;  /* all up to here are on disk, or refused */

@@ -103,6 +103,36 @@ static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(
     world_free(world);
 }
 
+/* A copy of its disk ran on a machine with more slots while it was away, under a boot between its last two, and died with a
+ * worker. (Seed 9372 of the simulator.) */
+static void what_another_life_says_of_a_slot_is_put_right(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    for (int i = 0; i < 2; i++) {
+        world_crash(world, 0);
+        world_run(world, 300);
+        world_restart(world, 0, false);
+        world_run(world, 5000);
+    }
+    uint64_t boot = world->nodes[0].core->options.boot;
+    struct fact_slot fact = {.state = LEASE_LEASED};
+    fact.attempt.experiment = make_experiment_id(0);
+    fact.attempt.number = 1;
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, boot - 1, 1000, FACT_SLOT, fact_key_slot(1), &fact);
+    world_deliver(world, 1, 0, &made);
+    world_run(world, 5000);
+    for (uint32_t viewer = 0; viewer < 2; viewer++) {
+        const struct view_member *member = view_find_member(&world->nodes[viewer].core->view, world->nodes[0].person.id);
+        const struct view_slot *slot = view_member_slot(member, 1);
+        assert_true(slot == NULL || slot->state != LEASE_LEASED);
+    }
+    assert_true(world->nodes[0].core->options.boot == boot);
+    world_free(world);
+}
+
 static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
@@ -639,6 +669,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_death_of_a_coordinator_starts_nothing_twice),
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
+        cmocka_unit_test(what_another_life_says_of_a_slot_is_put_right),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
