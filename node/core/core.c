@@ -180,8 +180,14 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
         return; /* a newer version has its own ticket */
     }
     entry->on_disk = true;
+    experiment_id about;
     if (entry->record.kind == FACT_TOMBSTONE) {
         core_deletion_stored(core);
+    } else if (entry->record.kind == FACT_WORKER && fact_is_of_experiment(&entry->record, &about)) {
+        struct view_experiment *experiment = view_find_experiment(&core->view, about);
+        if (experiment != NULL) {
+            experiment->changed = true; /* its workers may have waited for that */
+        }
     }
     if (!entry->published &&
         records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {

@@ -360,13 +360,16 @@ static void prepare(struct node_core *core, uint32_t slot, const struct view_exp
     effect->u.worker.step = attempt->start_step;
 }
 
-/* Where rank 0 listens for torchrun's rendezvous: known once its directory is ready. It may have done its part already,
- * when another rank's code took long to come. */
+/* Where rank 0 listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
+ * could not tell it otherwise after a restart. It may have done its part already, when another rank's code took long to
+ * come. */
 static bool master_of(const struct node_core *core, const struct view_attempt *attempt, struct fact_worker *out)
 {
     const struct view_worker *first = view_attempt_worker(attempt, 0);
     const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
-    return entry != NULL && (first->state != FACT_WORKER_ENDED || first->reason == FACT_COMPLETED) &&
+    bool is_lasting =
+        entry != NULL && (entry->on_disk || !node_id_equal(entry->record.writer, core->options.self));
+    return is_lasting && (first->state != FACT_WORKER_ENDED || first->reason == FACT_COMPLETED) &&
            first->master_port != 0 && fact_worker_read(&entry->record, out) == 0;
 }
 

@@ -248,6 +248,7 @@ static void a_node_on_which_others_trials_fail_is_avoided(void **state)
     (void)state;
     struct world *world = world_new(3, 1);
     world->nodes[1].fails_programs = true;
+    world->disk_ms = 100; /* a try takes some time: programs fail at once */
     submit(world, 40, 5);
     assert_line(world, 60000, " trials failed here within 60 s of their start, and on no other node");
     assert_line(world, 1000, "c: b is quarantined for 1 min: ");

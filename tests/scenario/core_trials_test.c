@@ -60,6 +60,26 @@ static void a_rank_that_is_done_does_not_keep_the_others_from_beginning(void **s
     world_free(world);
 }
 
+/* A daemon that is killed and finds its worker again tells the other ranks where that listens (seed 11992 of the simulator). */
+static void a_worker_starts_when_its_port_is_on_disk(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world->disk_ms = 500;
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> persist worker prepared #");
+    size_t at = world_find(world, 0, "> persist worker prepared #");
+    char persisted[64];
+    snprintf(persisted, sizeof persisted, "a< persisted %lu\n", strtoul(strchr(world->log + at, '#') + 1, NULL, 10));
+    assert_line(world, 20000, "a> spawn ");
+    size_t on_disk = world_find(world, at, persisted);
+    assert_true(on_disk != SIZE_MAX && on_disk < world_find(world, 0, "a> spawn "));
+    world_free(world);
+}
+
 /* With a slow disk: what relies on a record is sent when the record is there, not before. */
 static void grants_and_spawns_wait_for_the_disk(void **state)
 {
@@ -272,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_node_runs_a_trial_of_two_slots),
         cmocka_unit_test(a_rank_that_is_done_does_not_keep_the_others_from_beginning),
+        cmocka_unit_test(a_worker_starts_when_its_port_is_on_disk),
         cmocka_unit_test(grants_and_spawns_wait_for_the_disk),
         cmocka_unit_test(every_trial_runs_once_and_all_agree),
         cmocka_unit_test(a_failing_program_is_tried_max_restarts_and_one_times),
