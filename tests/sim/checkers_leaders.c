@@ -133,6 +133,11 @@ void checkers_on_claim(struct sim *sim, int node, const struct record *record)
         sim->unstable_until_ms = sim->now_ms > sim->unstable_until_ms ? sim->now_ms : sim->unstable_until_ms;
         return;
     }
+    if (record->version.boot != sim->nodes[node].core->options.boot) {
+        /* Not said now: an earlier life's word has come back, and whoever led then may claim anew in this very step. */
+        sim->checkers->watch.incumbent[node][experiment] = sim->nodes[node].id;
+        return;
+    }
     check_claim(sim, node, (uint32_t)experiment);
     if (sim->now_ms < CLAIMS_FROM_MS) {
         return; /* while the mesh comes up, nodes disagree for a moment about who has been up for long enough */
