@@ -60,7 +60,7 @@ void checkers_incumbents(struct sim *sim, int node)
 
 /* Who claims while the incumbent lives has not looked, or not asked: "a candidate first asks the living whether anyone still
  * hears the incumbent" (DESIGN 7), the one that it knew before this step, since its own claim is the highest now. */
-static void check_claim(struct sim *sim, int node, uint32_t index)
+static void check_claim(struct sim *sim, int node, uint32_t index, uint64_t term)
 {
     node_id held_by = sim->checkers->watch.incumbent[node][index];
     int incumbent = node_id_is_none(held_by) ? -1 : sim_find_node(sim, held_by);
@@ -74,6 +74,9 @@ static void check_claim(struct sim *sim, int node, uint32_t index)
     struct election_claim replaced = {0, held_by};
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
         replaced.term = node_id_equal(claim->writer, held_by) ? claim->fact.term : replaced.term;
+    }
+    if (replaced.term > 0 && replaced.term + 1 < term) {
+        return; /* it replaces a higher one, which came in this step: its own of an earlier life */
     }
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
         struct election_claim other = {claim->fact.term, claim->writer};
@@ -133,12 +136,7 @@ void checkers_on_claim(struct sim *sim, int node, const struct record *record)
         sim->unstable_until_ms = sim->now_ms > sim->unstable_until_ms ? sim->now_ms : sim->unstable_until_ms;
         return;
     }
-    if (record->version.boot != sim->nodes[node].core->options.boot) {
-        /* Not said now: an earlier life's word has come back, and whoever led then may claim anew in this very step. */
-        sim->checkers->watch.incumbent[node][experiment] = sim->nodes[node].id;
-        return;
-    }
-    check_claim(sim, node, (uint32_t)experiment);
+    check_claim(sim, node, (uint32_t)experiment, fact.term);
     if (sim->now_ms < CLAIMS_FROM_MS) {
         return; /* while the mesh comes up, nodes disagree for a moment about who has been up for long enough */
     }
