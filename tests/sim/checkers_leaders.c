@@ -75,8 +75,8 @@ static void check_claim(struct sim *sim, int node, uint32_t index, uint64_t term
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
         replaced.term = node_id_equal(claim->writer, held_by) ? claim->fact.term : replaced.term;
     }
-    if (replaced.term > 0 && replaced.term + 1 < term) {
-        return; /* it replaces a higher one, which came in this step: its own of an earlier life */
+    if (replaced.term + 1 < term) {
+        return; /* it replaces a higher one: its own of an earlier life, that came in this step, or one that no record bears out */
     }
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
         struct election_claim other = {claim->fact.term, claim->writer};
