@@ -1,5 +1,5 @@
-"""The shape of the house: includes between folders go one way, and cores want nothing from the system but memory, strings
-and arithmetic. usage: shape.py BUILD_DIRECTORY"""
+"""The shape of the house: includes between folders go one way, cores want nothing from the system but memory, strings and
+arithmetic, and no time of the node core is forgotten when the node was suspended. usage: shape.py BUILD_DIRECTORY"""
 
 import re
 import subprocess
@@ -66,9 +66,27 @@ def bad_symbols(build):
     return found
 
 
+def forgotten_times():
+    """What a stall does to an absolute time of the node core is decided in stall.c, beside the name of its struct."""
+    core = ROOT / "node" / "core"
+    decided = (core / "stall.c").read_text().split("\n\n")
+    found, seen = [], 0
+    for header, structs in (("state.h", r"(\w+)"), ("view.h", r"(view_worker)")):
+        text = re.sub(r"/\*.*?\*/", "", (core / header).read_text(), flags=re.DOTALL)
+        for struct, body in re.findall(r"^struct " + structs + r" \{\n(.*?)^\};", text, re.DOTALL | re.MULTILINE):
+            near = " ".join(part for part in decided if re.search(rf"struct {struct}\b", part))
+            for name in re.findall(r"\b\w+_ms\b", body):
+                seen += 1
+                if not re.search(rf"\b{name}\b", near):
+                    found.append(f"node/core/{header}: stall.c does not say what becomes of {name} of struct {struct}")
+    if seen == 0:
+        found.append("no times were found: this test looks at nothing")
+    return found
+
+
 def main():
     build = Path(sys.argv[1])
-    problems = bad_includes()
+    problems = bad_includes() + forgotten_times()
     sanitized = "-fsanitize" in (build / "CMakeCache.txt").read_text()
     if not sanitized:
         problems += bad_symbols(build)

@@ -870,8 +870,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
         core->now_ms = event->now_ms;
         if (core->started && gap_ms > CORE_STALL_MS) {
             TRACE(&core->options.trace, "stalled for %llu ms: nobody is accused for it", (unsigned long long)gap_ms);
-            swim_shift(&core->swim, gap_ms);
-            lease_shift(&core->lease, gap_ms);
+            core->woke_ms = core->now_ms;
+            core_stall_shift(core, gap_ms);
             MARK(stalled);
         }
     }

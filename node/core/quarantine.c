@@ -16,12 +16,25 @@
 
 /* ---- trials: hosts that die ---------------------------------------------------------------------------------------------- */
 
+/* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
+ * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
+ * comes from our disk before we have started is no news. */
+static bool is_in_step(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (peer == NULL || (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT)) {
+        return false;
+    }
+    uint64_t since_ms = peer->up_since_ms > core->woke_ms ? peer->up_since_ms : core->woke_ms;
+    return peer->synced || core->now_ms - since_ms >= CORE_SYNC_PATIENCE_MS;
+}
+
 void core_quarantine_worker(struct node_core *core, const struct record *record)
 {
     attempt_id id;
     uint32_t rank;
     struct fact_worker fact;
-    if (!core->started || fact_key_read_attempt(record, &id) != 0 || fact_key_read_rank(record, &rank) != 0 ||
+    if (fact_key_read_attempt(record, &id) != 0 || fact_key_read_rank(record, &rank) != 0 ||
         fact_worker_read(record, &fact) != 0 || fact.state != FACT_WORKER_RUNNING) {
         return;
     }
@@ -30,9 +43,9 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
         if (w->rank != rank || !node_id_equal(w->writer, record->writer)) {
             continue;
         }
-        uint64_t apart_s = core->wall_s > fact.started_s ? core->wall_s - fact.started_s : fact.started_s - core->wall_s;
         if (w->noted.running_ms == 0) {
-            w->noted.running_ms = apart_s <= CORE_YOUNG_MS / 1000 ? core->now_ms : 1;
+            w->noted.running_ms = core->now_ms;
+            w->noted.is_start_seen = is_in_step(core, record->writer);
         }
         w->noted.boot = record->version.boot;
         w->noted.died_ms = 0; /* it lives */
@@ -49,7 +62,7 @@ void core_quarantine_died(struct node_core *core, node_id node)
             for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
                 for (struct view_worker *w = a->verdicts == NULL ? a->workers : NULL; w != NULL; w = w->next) {
                     uint64_t lived_ms = heard_ms > w->noted.running_ms ? heard_ms - w->noted.running_ms : 0;
-                    if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->noted.running_ms > 0 &&
+                    if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->noted.is_start_seen &&
                         lived_ms < CORE_YOUNG_MS) {
                         w->noted.died_ms = core->now_ms;
                         w->noted.lived_ms = lived_ms;

@@ -12,6 +12,7 @@
  *   deletion.c     experiments that are deleted
  *   collection.c   checkpoints that are kept no longer
  *   clone.c        two daemons with one key
+ *   stall.c        what becomes of all times after a suspend of this node; who adds a time here decides it there
  */
 
 #include "base/random.h"
@@ -94,7 +95,7 @@ struct core_peer {
     uint64_t refused_since_ms; /* 0: it does not refuse */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
-    bool synced;               /* its digest once equalled ours in this boot, or it had nothing for us */
+    bool synced;               /* its digest once equalled ours since it is up and we are awake, or it had nothing for us */
     bool admitted;             /* NODE_EFFECT_ADMIT was said */
     uint64_t copies_boot;      /* its copies of checkpoints are looked after in this boot of it ... */
     experiment_id copies_experiment; /* ... up to this trial */
@@ -345,6 +346,7 @@ struct node_core {
     struct lease lease;
     struct random random;
     uint64_t now_ms, wall_s, started_ms;
+    uint64_t woke_ms; /* when the last suspend or stall of this node was over; 0: there was none */
     bool started, syncing, leaving, disk_full;
     uint64_t leave_client;
     bool leave_asked, leave_told;
@@ -570,6 +572,11 @@ void core_quarantine_told(struct node_core *core, const struct view_experiment *
 /* Two records of one version differ; and was it seen of this node lately? */
 void core_quarantine_equivocated(struct node_core *core, node_id node);
 bool core_quarantine_is_false(const struct node_core *core, node_id node);
+
+/* ---- stall.c ---- */
+
+/* This node was suspended or stalled for gap_ms, until now. */
+void core_stall_shift(struct node_core *core, uint64_t gap_ms);
 
 /* ---- clone.c ---- */
 

@@ -81,10 +81,10 @@ struct view_worker {
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
-    /* What this node has noticed in this boot, kept by the core and no part of the fold. Of a worker that had not just
-     * started when its record came, running_ms is 1. */
+    /* What this node has noticed in this boot, kept by the core and no part of the fold. */
     struct {
         uint64_t running_ms; /* 0: not seen to run */
+        bool is_start_seen;  /* it began then, and not long before */
         uint64_t boot;       /* of its node then */
         uint64_t died_ms;    /* its node was declared dead, ... */
         uint64_t lived_ms;   /* ... so long after the start */

@@ -57,6 +57,16 @@ uint32_t world_count(const struct world *world, const char *part)
 
 /* ---- events on their way -------------------------------------------------------------------------------------------------- */
 
+static void enqueue(struct world *world, struct world_event *posted)
+{
+    struct world_event **link = &world->queue;
+    while (*link != NULL && (*link)->at_ms <= posted->at_ms) {
+        link = &(*link)->next;
+    }
+    posted->next = *link;
+    *link = posted;
+}
+
 static void post(struct world *world, uint64_t at_ms, uint32_t node, uint64_t boot, const struct node_event *event)
 {
     struct world_event *posted = calloc(1, sizeof *posted);
@@ -75,12 +85,7 @@ static void post(struct world *world, uint64_t at_ms, uint32_t node, uint64_t bo
     if (count > 0) {
         memcpy(posted->bytes, bytes, count);
     }
-    struct world_event **link = &world->queue;
-    while (*link != NULL && (*link)->at_ms <= at_ms) {
-        link = &(*link)->next;
-    }
-    posted->next = *link;
-    *link = posted;
+    enqueue(world, posted);
 }
 
 /* Who listens there; UINT32_MAX: nobody. */
@@ -226,9 +231,14 @@ static void persist(struct world *world, uint32_t number, const struct node_effe
 
 /* ---- the network ---------------------------------------------------------------------------------------------------------- */
 
+static bool is_asleep(const struct world *world, uint32_t number)
+{
+    return world->now_ms < world->nodes[number].asleep_until_ms;
+}
+
 static bool is_apart(const struct world *world, uint32_t a, uint32_t b)
 {
-    return world->nodes[a].is_cut || world->nodes[b].is_cut || world->nodes[a].side != world->nodes[b].side;
+    return is_asleep(world, a) || is_asleep(world, b) || world->nodes[a].is_cut || world->nodes[b].is_cut || world->nodes[a].side != world->nodes[b].side;
 }
 
 /* A node with a known address is talked to there: two may have one id. */
@@ -541,11 +551,16 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
     }
 }
 
+static uint64_t wall_of(const struct world *world, uint32_t number)
+{
+    return WALL_S + world->wall_shift_s + world->nodes[number].wall_shift_s + world->now_ms / 1000;
+}
+
 void world_step(struct world *world, uint32_t number, struct node_event *event)
 {
     struct world_node *node = &world->nodes[number];
     event->now_ms = world->now_ms;
-    event->wall_s = WALL_S + world->wall_shift_s + world->now_ms / 1000;
+    event->wall_s = wall_of(world, number);
     if (event->kind == NODE_EVENT_PERSISTED) {
         char line[64];
         snprintf(line, sizeof line, "%s %llu", event->u.persisted.ok ? "persisted" : "refused",
@@ -595,6 +610,10 @@ static void step_time(struct world *world, uint64_t until_ms)
     uint64_t next_ms = world->queue != NULL && world->queue->at_ms < until_ms ? world->queue->at_ms : until_ms;
     for (uint32_t i = 0; i < world->node_count; i++) {
         const struct world_node *node = &world->nodes[i];
+        if (is_asleep(world, i)) {
+            next_ms = node->asleep_until_ms < next_ms ? node->asleep_until_ms : next_ms;
+            continue;
+        }
         uint64_t tick_ms = node->is_up ? node_core_next_ms(node->core) : UINT64_MAX;
         next_ms = tick_ms < next_ms ? tick_ms : next_ms;
         for (uint32_t slot = 0; slot < node->slot_count && node->is_up; slot++) {
@@ -605,6 +624,9 @@ static void step_time(struct world *world, uint64_t until_ms)
     world->now_ms = next_ms > world->now_ms ? next_ms : world->now_ms + 1;
     for (uint32_t i = 0; i < world->node_count; i++) {
         struct world_node *node = &world->nodes[i];
+        if (is_asleep(world, i)) {
+            continue;
+        }
         for (uint32_t slot = 0; slot < node->slot_count && node->is_up; slot++) {
             if (node->workers[slot].runs && node->workers[slot].status_ms <= world->now_ms) {
                 worker_works(world, i, slot);
@@ -746,7 +768,7 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     memset(node->memory, 0xa5, CORE_BYTES); /* nothing of an earlier life is to be found there */
     struct node_options options = {.self = node->person.id, .mesh = make_mesh(), .boot = node->boots << 32 | (number + 1),
                                    .seed = 100 * number + node->boots, .now_ms = world->now_ms,
-                                   .wall_s = WALL_S + world->wall_shift_s + world->now_ms / 1000, .memory = node->memory,
+                                   .wall_s = wall_of(world, number), .memory = node->memory,
                                    .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
@@ -781,6 +803,20 @@ void world_crash(struct world *world, uint32_t number)
     CHECK(world->nodes[number].is_up);
     world->nodes[number].is_up = false;
     say(world, number, '<', "crash");
+}
+
+void world_sleep(struct world *world, uint32_t number, uint64_t ms)
+{
+    struct world_event *all = world->queue;
+    world->queue = NULL;
+    while (all != NULL) {
+        struct world_event *event = all;
+        all = event->next;
+        event->at_ms += event->node == number ? ms : 0;
+        enqueue(world, event);
+    }
+    world->nodes[number].asleep_until_ms = world->now_ms + ms;
+    say(world, number, '<', "sleep");
 }
 
 void world_start_all(struct world *world)

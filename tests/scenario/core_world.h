@@ -42,6 +42,8 @@ struct world_node {
     bool is_up;
     bool is_cut;        /* its host is silent: nothing comes in or goes out */
     uint32_t side;      /* of a partition: nodes of different sides do not hear each other */
+    uint64_t asleep_until_ms;
+    uint64_t wall_shift_s; /* its calendar is ahead by it */
     bool fails_programs; /* every program fails at once here */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
@@ -131,6 +133,10 @@ void world_deliver(struct world *world, uint32_t from, uint32_t to, const struct
 
 /* The daemon dies; its workers live on under their keeps. What was on its way from its disk and to it is gone. */
 void world_crash(struct world *world, uint32_t node);
+
+/* The machine is suspended for so long, its disk and its workers with it; what others send to it
+ * meanwhile is lost. */
+void world_sleep(struct world *world, uint32_t node, uint64_t ms);
 
 /* A new boot on the same disk. `adopt`: its workers are found alive; else they did not survive. */
 void world_restart(struct world *world, uint32_t node, bool adopt);

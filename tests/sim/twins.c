@@ -300,6 +300,7 @@ void twins_heal(struct sim *sim)
     int copy = twins_machine(sim);
     if (copy >= 0) {
         sim_crash(sim, copy, false);
+        sim->nodes[copy].host_up = true; /* else what ran there is waited for, which no plan allows time for */
         sim->nodes[copy].is_gone = sim->nodes[copy].refuses = true;
     }
 }
