@@ -66,6 +66,7 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
         shift_watch(watch, gap_ms);
     }
+    move(&coordination->unborne_ms, gap_ms);
     move(&coordination->hand_over_ms, gap_ms);
 }
 
