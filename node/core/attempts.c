@@ -172,6 +172,21 @@ static void avoid_losers(struct node_core *core, const struct view_attempt *atte
     }
 }
 
+/* No program of it ever ran: perhaps its checkpoint is not where its manifest says, since a holder lost its disk, or was
+ * another daemon with the same key. */
+static bool never_ran(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        const struct records_entry *entry = worker != NULL ? records_find(&core->records, worker->ident) : NULL;
+        struct fact_worker fact;
+        if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0 && fact.started_s != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
 static uint64_t stop_ms(const struct view_experiment *experiment)
 {
@@ -213,6 +228,10 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
                              "a node has not answered for a long time, and others wait for it");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
+        if (attempt->start_step > 0 && never_ran(core, attempt)) {
+            MARK(checkpoint_doubted);
+            core_collection_doubt(core, trial, attempt);
+        }
         attempts_put_verdict(core, attempt, FACT_LOST, "a worker was lost");
     } else if (sight.failed > 0 && sight.stopped > 0) {
         MARK(stop_missed_by_one);

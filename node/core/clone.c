@@ -19,7 +19,9 @@
  * Who stays raises its boot above the other's and says where it is to all who do not hear it.
  *
  * Known weakness: until the two find each other, seconds after they can, both may coordinate one experiment under one (term,
- * node id). A twin that no member can connect to is not found: it hears nobody and grants slots to itself only. */
+ * node id). A twin that no member can connect to is not found: it hears nobody and grants slots to itself only.
+ * If all that were told of the new key are lost before the others have heard of it, nobody lets the new node in; as after any
+ * join whose sponsor is lost at once, it has to be invited again, with an empty directory. */
 
 #include "base/check.h"
 #include "base/probe.h"

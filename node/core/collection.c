@@ -35,6 +35,12 @@ bool core_copy_is_doubtful(const struct node_core *core, hash256 blob, node_id n
     return row != NULL && is_within(core, row->refused_ms, CORE_CONFIRM_RETRY_MS);
 }
 
+bool core_copy_is_missing(const struct node_core *core, hash256 blob, node_id node)
+{
+    const struct core_confirmation *row = find_confirmation(core, blob, node);
+    return row != NULL && row->is_missing && is_within(core, row->refused_ms, CORE_CONFIRM_FRESH_MS);
+}
+
 void core_collection_confirmed(struct node_core *core, const struct node_event *event)
 {
     struct core_confirmation *row = find_confirmation(core, event->u.blob.blob, event->u.blob.node);
@@ -44,6 +50,7 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
     row->is_asked = false;
     row->held_ms = event->u.blob.ok ? core->now_ms : 0;
     row->refused_ms = event->u.blob.ok ? 0 : core->now_ms;
+    row->is_missing = !event->u.blob.ok && event->u.blob.is_missing;
     if (event->u.blob.ok) {
         core->retention_ms = core->now_ms; /* perhaps the last that was waited for */
     }
@@ -54,7 +61,8 @@ static void drop_old(struct node_core *core)
     for (struct core_confirmation **link = &core->confirmations; *link != NULL;) {
         struct core_confirmation *row = *link;
         bool is_of_use = row->is_asked || is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS) ||
-                         is_within(core, row->refused_ms, CORE_CONFIRM_RETRY_MS);
+                         is_within(core, row->refused_ms,
+                                    row->is_missing ? CORE_CONFIRM_FRESH_MS : CORE_CONFIRM_RETRY_MS);
         if (is_of_use) {
             link = &row->next;
         } else {
@@ -90,6 +98,31 @@ static void ask(struct node_core *core, hash256 blob, node_id node)
     struct node_effect *effect = core_effect(core, NODE_EFFECT_CONFIRM);
     effect->u.push.blob = blob;
     effect->u.push.to = node;
+}
+
+void core_collection_told(struct node_core *core, const struct record *record)
+{
+    struct fact_manifest fact;
+    if (core->confirmations == NULL || fact_manifest_read(record, &fact) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        struct core_confirmation *row = find_confirmation(core, fact.blob, fact.holders[i]);
+        if (row != NULL) {
+            row->is_missing = false;
+        }
+    }
+}
+
+void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        for (uint32_t i = 0; i < row->holder_count && row->step <= attempt->start_step; i++) {
+            if (core_node_alive(core, row->holders[i])) {
+                ask(core, row->blob, row->holders[i]);
+            }
+        }
+    }
 }
 
 /* Gone by its own word, or away for so long that nobody waits for it. */

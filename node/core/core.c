@@ -395,6 +395,8 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
         core_quarantine_worker(core, &entry->record);
     } else if (entry->record.kind == FACT_QUARANTINE) {
         core_quarantine_record(core, entry->record.writer, &before);
+    } else if (entry->record.kind == FACT_MANIFEST) {
+        core_collection_told(core, &entry->record);
     }
     experiment_id deleted;
     if (error == 0 && entry->record.kind == FACT_TOMBSTONE &&

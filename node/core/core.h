@@ -145,7 +145,8 @@ struct node_event {
             uint64_t bytes;
             node_id node;
             bool ok;
-            bool is_missing; /* PUSHED, not ok: it is not on this node's own disk */
+            bool is_missing; /* PUSHED, not ok: it is not on this node's own disk; CONFIRMED, not ok: that node has
+                                answered, and has not all of it */
         } blob;
         struct {
             bool full;

@@ -8,7 +8,8 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
 {
     for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
         for (uint32_t i = 0; i < manifest->holder_count; i++) {
-            if (core_node_alive(core, manifest->holders[i])) {
+            if (core_node_alive(core, manifest->holders[i]) &&
+                !core_copy_is_missing(core, manifest->blob, manifest->holders[i])) {
                 return manifest;
             }
         }

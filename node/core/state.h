@@ -319,7 +319,7 @@ struct core_confirmation {
     struct core_confirmation *next;
     hash256 blob;
     node_id node;
-    bool is_asked;
+    bool is_asked, is_missing; /* is_missing: of refused_ms, that it said so itself */
     uint64_t held_ms;    /* it is whole; 0: that was never said */
     uint64_t refused_ms; /* it is damaged or missing, or nobody answered; 0: never */
 };
@@ -621,5 +621,14 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
 
 /* A holder that lately could not say that its copy is whole. */
 bool core_copy_is_doubtful(const struct node_core *core, hash256 blob, node_id node);
+
+/* A holder that lately has answered that it has not all of it. */
+bool core_copy_is_missing(const struct node_core *core, hash256 blob, node_id node);
+
+/* A manifest has come: those that it names have got a copy since they were asked. */
+void core_collection_told(struct node_core *core, const struct record *record);
+
+/* An attempt could not start with its checkpoint: whoever is said to hold that or an older one is asked whether it does. */
+void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt);
 
 #endif

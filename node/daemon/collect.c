@@ -16,12 +16,13 @@ struct daemon_confirm {
     node_id node;
 };
 
-static void confirmed(struct daemon *daemon, hash256 blob, node_id node, bool ok)
+static void confirmed(struct daemon *daemon, hash256 blob, node_id node, int code)
 {
     struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
     event.u.blob.blob = blob;
     event.u.blob.node = node;
-    event.u.blob.ok = ok;
+    event.u.blob.ok = code == 0;
+    event.u.blob.is_missing = code == ERR_NOT_FOUND || code == ERR_CORRUPT;
     daemon_event(daemon, &event);
 }
 
@@ -31,7 +32,7 @@ void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effe
     uint64_t request = ++daemon->request_id;
     if (confirm == NULL || bulk_verify(daemon->bulk, request, effect->u.push.blob, effect->u.push.to) != 0) {
         free(confirm);
-        confirmed(daemon, effect->u.push.blob, effect->u.push.to, false);
+        confirmed(daemon, effect->u.push.blob, effect->u.push.to, ERR_MEMORY);
         return;
     }
     *confirm = (struct daemon_confirm){daemon->confirms, request, effect->u.push.blob, effect->u.push.to};
@@ -47,7 +48,7 @@ void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code)
     struct daemon_confirm *confirm = *link;
     if (confirm != NULL) {
         *link = confirm->next;
-        confirmed(daemon, confirm->blob, confirm->node, code == 0);
+        confirmed(daemon, confirm->blob, confirm->node, code);
         free(confirm);
     }
 }

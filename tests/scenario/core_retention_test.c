@@ -210,6 +210,35 @@ static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
     world_free(world);
 }
 
+/* Its holders live, as the manifests say, and do not have it: the disk of one was lost, or a twin had it. (Seed 27923 of the
+ * simulator.) */
+static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_line(world, 60000, "> spawn trial 0");
+    world_run(world, 5000);
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    assert_line(world, 60000, "> persist manifest");
+    world_run(world, 5000);
+    for (uint32_t i = 0; i < 2; i++) {
+        world->nodes[i].has_bad_copies = true;
+    }
+    world->program = WORLD_RUNS_2S;
+    size_t before = world->log_bytes;
+    world_request(world, 1, NODE_REQUEST_RESUME);
+    assert_true(world_run_until(world, 60000, before, "trial 0 attempt 2 from step "));
+    assert_true(world_find(world, before, "trial 0 attempt 2 from step 0 ") == SIZE_MAX);
+    assert_true(world_run_until(world, 120000, before, " from step 0 "));
+    assert_true(world_run_until(world, 60000, before, "completed, every rank is done"));
+    world_free(world);
+}
+
 /* A deleted experiment's blobs are named no more; nor is a checkpoint of one that is completed and keeps none. */
 static void what_is_deleted_is_not_named(void **state)
 {
@@ -234,6 +263,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),
         cmocka_unit_test(a_trial_that_saves_all_the_time_lets_go_too),
         cmocka_unit_test(what_is_deleted_is_not_named),
+        cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/err.h"
 
 #define CORE_BYTES (16u << 20)
 #define WALL_S 1700000000u
@@ -344,6 +345,7 @@ static void confirm_blob(struct world *world, uint32_t number, const struct node
     event.u.blob.blob = effect->u.push.blob;
     event.u.blob.node = effect->u.push.to;
     event.u.blob.ok = is_there && !world->nodes[to].has_bad_copies;
+    event.u.blob.is_missing = is_there && world->nodes[to].has_bad_copies;
     say(world, number, '>', "confirm");
     post(world, world->now_ms, number, world->nodes[number].boots, &event);
 }
@@ -446,7 +448,11 @@ static void worker_effect(struct world *world, uint32_t number, const struct nod
         worker->attempt = effect->u.worker.attempt;
         worker->rank = effect->u.worker.rank;
         worker->ready = true;
-        worker_event(world, number, slot, NODE_EVENT_PREPARED, 0, false, NULL);
+        bool is_lost = effect->u.worker.step > 0; /* nobody who is up has the checkpoint that it starts from */
+        for (uint32_t i = 0; i < world->node_count && is_lost; i++) {
+            is_lost = world->nodes[i].has_bad_copies || !world->nodes[i].is_up;
+        }
+        worker_event(world, number, slot, NODE_EVENT_PREPARED, is_lost ? ERR_NOT_FOUND : 0, false, NULL);
         break;
     case NODE_EFFECT_SPAWN:
         spawn(world, number, effect);

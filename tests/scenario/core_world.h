@@ -47,7 +47,7 @@ struct world_node {
     bool fails_programs; /* every program fails at once here */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
-    bool has_bad_copies;        /* of checkpoints, if somebody asks */
+    bool has_bad_copies;        /* of checkpoints, if somebody asks or wants one */
     bool disk_is_full;          /* for what others push; its own records still fit */
     bool lacks_code;            /* and so can push none */
     uint32_t pushes, pushes_most; /* under way now, and at any time */

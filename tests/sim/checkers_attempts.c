@@ -23,7 +23,10 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
         for (uint32_t i = 0; i < saved->holder_count; i++) {
             bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
                                 swim_state_of(&core->swim, saved->holders[i]) == SWIM_ALIVE;
-            if (is_reachable && saved->step > fact.start_step) {
+            const struct worker_blob *blob = workers_blob(sim, saved->blob);
+            int holder = sim_find_node(sim, saved->holders[i]);
+            bool is_there = blob != NULL && holder >= 0 && (blob->holders >> holder & 1) != 0; /* disks are lost, too */
+            if (is_reachable && is_there && saved->step > fact.start_step) {
                 sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu",
                          node, attempt->number, attempt->trial, (unsigned long long)fact.start_step,
                          sim_find_node(sim, saved->holders[i]), (unsigned long long)saved->step);

@@ -530,7 +530,8 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
 
 void workers_push(struct sim *sim, int node, const struct node_effect *effect)
 {
-    int to = twins_route(sim, node, effect->u.push.to);
+    bool is_self = node_id_equal(effect->u.push.to, sim->nodes[node].id); /* a question about its own disk, twin or not */
+    int to = is_self ? node : twins_route(sim, node, effect->u.push.to);
     to = to >= 0 ? to : sim_find_node(sim, effect->u.push.to);
     CHECK(to >= 0);
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1500);
@@ -552,7 +553,8 @@ static void pushed(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != push->life) {
         return;
     }
-    bool is_there = sim_runs(sim, to) && network_both_ways(sim, node, to) && twins_admits(sim, to, node, sim->nodes[node].id);
+    bool is_there = to == node || (sim_runs(sim, to) && network_both_ways(sim, node, to) &&
+                                   twins_admits(sim, to, node, sim->nodes[node].id));
     bool is_refused = push->is_question ? !holds(sim, push->blob, to)
                                         : !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
     if (!is_there && !push->is_failed) {
@@ -570,7 +572,8 @@ static void pushed(struct sim *sim, struct sim_event *event)
     core_event.u.blob.blob = push->blob;
     core_event.u.blob.node = push->to_id;
     core_event.u.blob.ok = ok;
-    core_event.u.blob.is_missing = !push->is_question && !holds(sim, push->blob, node);
+    core_event.u.blob.is_missing =
+        push->is_question ? is_there && !push->is_failed && is_refused : !holds(sim, push->blob, node);
     sim_step(sim, node, &core_event);
 }
 
