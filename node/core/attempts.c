@@ -172,9 +172,7 @@ static void avoid_losers(struct node_core *core, const struct view_attempt *atte
     }
 }
 
-/* No program of it ever ran: perhaps its checkpoint is not where its manifest says, since a holder lost its disk, or was
- * another daemon with the same key. */
-static bool never_ran(const struct node_core *core, const struct view_attempt *attempt)
+bool attempts_never_ran(const struct node_core *core, const struct view_attempt *attempt)
 {
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
@@ -228,7 +226,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
                              "a node has not answered for a long time, and others wait for it");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
-        if (attempt->start_step > 0 && never_ran(core, attempt)) {
+        if (attempt->start_step > 0 && attempts_never_ran(core, attempt)) {
+            /* Perhaps its checkpoint is not where its manifest says: a holder lost its disk, or was another daemon with the
+             * same key. */
             MARK(checkpoint_doubted);
             core_collection_doubt(core, trial, attempt);
         }

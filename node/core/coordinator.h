@@ -48,6 +48,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
                     const struct view_attempt *attempt);
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                           const char *why);
+bool attempts_never_ran(const struct node_core *core, const struct view_attempt *attempt); /* no program of it */
 void attempts_renew(struct node_core *core, const struct core_coordination *coordination,
                     const struct view_attempt *attempt);
 

@@ -221,7 +221,9 @@ static struct claim_order claim_order_of(const struct node_core *core, experimen
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
- * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. */
+ * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. If its program
+ * never runs and nobody has come who may have what it lacks, more: so one whose code is lost leaves the slots to
+ * others. */
 static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
                                const struct view_trial *trial)
 {
@@ -244,7 +246,13 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     watch->seen_pass = coordination->pass;
     MARK(waits_after_losses);
     watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
-    uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2) : CORE_LOST_WAIT_MS;
+    bool has_news = !attempts_never_ran(core, last);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;
+    }
+    uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2)
+                       : has_news ? CORE_LOST_WAIT_MS
+                                  : CORE_NEVER_RAN_WAIT_MS;
     return core->now_ms - watch->ended_ms < wait_ms;
 }
 

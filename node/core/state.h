@@ -46,6 +46,7 @@
 #define CORE_IDLE_MS 12000          /* an attempt of which a slot's record says that it is not leased to it */
 #define CORE_LOST_FIRST_MS 500      /* before a further attempt of a trial that was lost twice in a row; doubled each time */
 #define CORE_LOST_WAIT_MS 30000     /* ... up to this */
+#define CORE_NEVER_RAN_WAIT_MS 120000 /* ... or this, if no program of it runs before it is lost */
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */

@@ -60,6 +60,25 @@ static void a_rank_that_is_done_does_not_keep_the_others_from_beginning(void **s
     world_free(world);
 }
 
+/* It leaves its slot to others for most of the time (seed 489581994 of the simulator), and runs when its code is there. */
+static void a_trial_whose_code_is_lost_is_tried_every_two_minutes(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world->nodes[0].lacks_code = true;
+    world_submit(world, 0, &config);
+    world_run(world, 30 * 60000);
+    assert_in_range(world_count(world, "> prepare trial 0"), 15, 25);
+    assert_int_equal(world_spawns(world), 0);
+    world->nodes[0].lacks_code = false;
+    world_run(world, 125000);
+    assert_int_equal(world_count(world, "completed, every rank is done"), 1);
+    world_free(world);
+}
+
 /* A daemon that is killed and finds its worker again tells the other ranks where that listens (seed 11992 of the simulator). */
 static void a_worker_starts_when_its_port_is_on_disk(void **state)
 {
@@ -292,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_node_runs_a_trial_of_two_slots),
         cmocka_unit_test(a_rank_that_is_done_does_not_keep_the_others_from_beginning),
+        cmocka_unit_test(a_trial_whose_code_is_lost_is_tried_every_two_minutes),
         cmocka_unit_test(a_worker_starts_when_its_port_is_on_disk),
         cmocka_unit_test(grants_and_spawns_wait_for_the_disk),
         cmocka_unit_test(every_trial_runs_once_and_all_agree),

@@ -448,9 +448,10 @@ static void worker_effect(struct world *world, uint32_t number, const struct nod
         worker->attempt = effect->u.worker.attempt;
         worker->rank = effect->u.worker.rank;
         worker->ready = true;
-        bool is_lost = effect->u.worker.step > 0; /* nobody who is up has the checkpoint that it starts from */
+        bool is_lost = true; /* nobody who is up has the code, or the checkpoint that it starts from */
         for (uint32_t i = 0; i < world->node_count && is_lost; i++) {
-            is_lost = world->nodes[i].has_bad_copies || !world->nodes[i].is_up;
+            const struct world_node *other = &world->nodes[i];
+            is_lost = !other->is_up || other->lacks_code || (effect->u.worker.step > 0 && other->has_bad_copies);
         }
         worker_event(world, number, slot, NODE_EVENT_PREPARED, is_lost ? ERR_NOT_FOUND : 0, false, NULL);
         break;
