@@ -31,6 +31,7 @@ static int body_close(struct pack_reader *reader, uint32_t extra)
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
 
 #define KEY_EXPERIMENT_BYTES EXPERIMENT_ID_BYTES
+#define KEY_CANCEL_BYTES (EXPERIMENT_ID_BYTES + 1)
 #define KEY_ATTEMPT_BYTES (EXPERIMENT_ID_BYTES + 4 + 4 + 8)
 #define KEY_VERDICT_BYTES (KEY_ATTEMPT_BYTES + NODE_ID_BYTES)
 #define KEY_WORKER_BYTES (KEY_VERDICT_BYTES + 2)
@@ -67,6 +68,13 @@ struct fact_key fact_key_slot(uint32_t slot)
 struct fact_key fact_key_experiment(experiment_id experiment)
 {
     return key_of(experiment.bytes, sizeof experiment.bytes);
+}
+
+struct fact_key fact_key_cancel(experiment_id experiment)
+{
+    struct fact_key key = fact_key_experiment(experiment);
+    key.bytes[key.count++] = 1;
+    return key;
 }
 
 struct fact_key fact_key_attempt(const attempt_id *attempt)
@@ -399,7 +407,9 @@ int fact_control_read(const struct record *record, struct fact_control *out)
     fact.lamport = pack_read_u64(&reader);
     fact.paused = pack_read_bool(&reader);
     fact.cancelled = pack_read_bool(&reader);
-    if (body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES) {
+    bool is_cancel = record->key_bytes == KEY_CANCEL_BYTES && record->key[KEY_EXPERIMENT_BYTES] == 1 && fact.cancelled &&
+                     fact.lamport == 0 && !fact.paused;
+    if (body_close(&reader, extra) != 0 || (record->key_bytes != KEY_EXPERIMENT_BYTES && !is_cancel)) {
         return ERR_MALFORMED;
     }
     *out = fact;

@@ -98,11 +98,12 @@ struct fact_experiment {
 };
 
 /* Key: experiment id; one per writer. Pause and resume are one register ordered by (lamport, writer), a concurrent pause
- * wins; cancel absorbs. */
+ * wins; cancel absorbs. A cancel is a record of its own, under fact_key_cancel and without a clock: so a writer on an old
+ * disk, who no longer knows of it, cannot put a newer pause or resume into its place. */
 struct fact_control {
     uint64_t lamport; /* of the register; 0: this writer never paused nor resumed */
     bool paused;
-    bool cancelled;
+    bool cancelled; /* with a clock only where a version before fact_key_cancel has written it */
 };
 
 /* Key: node id; one per writer. One register ordered by (lamport, writer), a concurrent drain wins. */
@@ -221,6 +222,7 @@ struct fact_key fact_key_empty(void);
 struct fact_key fact_key_public_key(const uint8_t key[PUBLIC_KEY_BYTES]);
 struct fact_key fact_key_slot(uint32_t slot);
 struct fact_key fact_key_experiment(experiment_id experiment);
+struct fact_key fact_key_cancel(experiment_id experiment); /* CONTROL, with {.cancelled = true} */
 struct fact_key fact_key_attempt(const attempt_id *attempt); /* without the coordinator: it is the writer */
 struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank);
 struct fact_key fact_key_verdict(const attempt_id *attempt);

@@ -287,7 +287,7 @@ static void control(struct node_core *core, const struct node_event *event)
     }
     struct fact_control fact = {0};
     for (const struct view_control *row = experiment->controls; row != NULL; row = row->next) {
-        if (node_id_equal(row->writer, core->options.self)) {
+        if (node_id_equal(row->writer, core->options.self) && !row->is_cancel) {
             fact = row->fact;
         }
     }
@@ -302,8 +302,10 @@ static void control(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
+    struct fact_key key = fact_key_experiment(experiment->id);
     if (event->u.request.kind == NODE_REQUEST_CANCEL) {
-        fact.cancelled = true;
+        key = fact_key_cancel(experiment->id);
+        fact = (struct fact_control){.cancelled = true};
     } else {
         struct lamport_top others = view_control_top(experiment, &core->options.self);
         fact.lamport = lamport_next(&others, fact.lamport);
@@ -313,8 +315,7 @@ static void control(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_control_pack(&writer, &fact);
-    (void)ack_begin(core, client, core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer), no_blob,
-                    no_blob);
+    (void)ack_begin(core, client, core_put(core, FACT_CONTROL, key, &writer), no_blob, no_blob);
 }
 
 static void delete(struct node_core *core, const struct node_event *event)

@@ -462,16 +462,19 @@ static int apply_control(struct view *view, const struct record *record)
     }
     struct lamport_top before = view_control_top(experiment, NULL);
     struct view_control **link = &experiment->controls;
-    while (*link != NULL && node_id_compare((*link)->writer, record->writer) < 0) {
+    bool is_cancel = record->key_bytes > sizeof id.bytes;
+    while (*link != NULL && (node_id_compare((*link)->writer, record->writer) < 0 ||
+                             (node_id_equal((*link)->writer, record->writer) && (*link)->is_cancel < is_cancel))) {
         link = &(*link)->next;
     }
     struct view_control *control = *link;
-    if (control == NULL || !node_id_equal(control->writer, record->writer)) {
+    if (control == NULL || !node_id_equal(control->writer, record->writer) || control->is_cancel != is_cancel) {
         control = arena_take(view->arena, sizeof *control);
         if (control == NULL) {
             return ERR_FULL;
         }
         control->writer = record->writer;
+        control->is_cancel = is_cancel;
         control->next = *link;
         *link = control;
     }

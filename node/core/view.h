@@ -142,8 +142,9 @@ struct view_trial {
 };
 
 struct view_control {
-    struct view_control *next; /* by writer */
+    struct view_control *next; /* by writer, its pauses before its cancel */
     node_id writer;
+    bool is_cancel; /* under fact_key_cancel */
     struct fact_control fact;
 };
 

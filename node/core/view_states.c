@@ -240,13 +240,12 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 
 bool view_experiment_cancelled(const struct view_experiment *experiment)
 {
+    bool is_cancelled = false, is_paused_once = false;
     for (const struct view_control *control = experiment->controls; control != NULL; control = control->next) {
-        if (control->fact.cancelled && (control->fact.lamport == 0 ||
-                                        !BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"))) {
-            return true;
-        }
+        is_cancelled |= control->fact.cancelled;
+        is_paused_once |= control->fact.lamport != 0;
     }
-    return false;
+    return is_cancelled && !(is_paused_once && BUG(pause_undoes_cancel, "a cancel absorbs pause and resume"));
 }
 
 bool view_experiment_paused(const struct view_experiment *experiment)

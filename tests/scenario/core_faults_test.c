@@ -103,6 +103,28 @@ static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(
     world_free(world);
 }
 
+/* Who has cancelled is put on a disk from before that, is alone, and pauses: the mesh is told so under a larger boot. (Seed
+ * 476938804 of the simulator.) */
+static void who_has_forgotten_its_cancel_does_not_take_it_back(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = begin(world, 2, 5);
+    experiment_id id = world_experiment(world, coordinator)->id;
+    world_request(world, 0, NODE_REQUEST_CANCEL);
+    world_run(world, 5000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 1)), VIEW_CANCELLED);
+    struct fact_control fact = {.lamport = 1, .paused = true};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, 9ull << 32, 1, FACT_CONTROL, fact_key_experiment(id), &fact);
+    world_deliver(world, 0, 1, &made);
+    for (uint32_t viewer = 0; viewer < 2; viewer++) {
+        assert_int_equal(view_experiment_state(world_experiment(world, viewer)), VIEW_CANCELLED);
+        world_run(world, 5000);
+    }
+    world_free(world);
+}
+
 /* A copy of its disk ran on a machine with more slots while it was away, under a boot between its last two, and died with a
  * worker. (Seed 9372 of the simulator.) */
 static void what_another_life_says_of_a_slot_is_put_right(void **state)
@@ -671,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
         cmocka_unit_test(what_another_life_says_of_a_slot_is_put_right),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
+        cmocka_unit_test(who_has_forgotten_its_cancel_does_not_take_it_back),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
         cmocka_unit_test(nothing_relies_on_a_record_that_the_disk_refused),

@@ -76,20 +76,18 @@ void checkers_state(struct sim *sim, int node, bool from_disk)
 
 static bool disk_holds(struct sim *sim, int node, uint32_t experiment, enum fact_kind kind)
 {
-    struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
+    experiment_id about = sim->plan.experiments[experiment].id;
+    struct fact_key key = kind == FACT_CONTROL ? fact_key_cancel(about) : fact_key_experiment(about);
     for (uint32_t i = 0; i < 2 * sim->machines; i++) {
         const struct sim_node *writer = &sim->nodes[i / 2];
         node_id id = i % 2 == 0 ? writer->id : writer->was;
         const struct disk_entry *entry =
             disk_find(&sim->nodes[node].disk, record_ident_of(id, (uint16_t)kind, key.bytes, key.count));
         struct record record;
-        struct fact_control control;
         if (entry == NULL || !entry->is_stored || record_decode(entry->bytes, entry->byte_count, &record) != 0) {
             continue;
         }
-        if (kind != FACT_CONTROL || (fact_control_read(&record, &control) == 0 && control.cancelled)) {
-            return true;
-        }
+        return true;
     }
     return false;
 }

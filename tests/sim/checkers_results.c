@@ -112,12 +112,15 @@ void checkers_on_heal(struct sim *sim)
  * without the lowest id; also when the others are not cut off but gone for ever. */
 static bool waits_for_majority(const struct sim *sim, const struct plan_experiment *experiment)
 {
+    bool has_more = twins_machine(sim) >= 0; /* one more is on the roster, perhaps */
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        has_more |= !node_id_is_none(sim->nodes[node].was); /* its old key too, where who evicted it is on an old disk */
+    }
     int lowest = 0;
     for (int node = 1; node < (int)sim->plan.node_count; node++) {
         lowest = node_id_compare(sim->nodes[node].id, sim->nodes[lowest].id) < 0 ? node : lowest;
     }
     uint32_t alive = (uint32_t)__builtin_popcount(sim->plan.core);
-    bool has_more = twins_machine(sim) >= 0; /* one more is on the roster, perhaps */
     return experiment->pauses_minority &&
            (has_more || alive * 2 < sim->plan.node_count || (alive * 2 == sim->plan.node_count && !checkers_in_core(sim, lowest)));
 }

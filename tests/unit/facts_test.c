@@ -193,6 +193,10 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         return fact_key_experiment(id.experiment);
     }
     case FACT_CONTROL:
+        if (below(random, 3) == 0) {
+            out->control = (struct fact_control){.cancelled = true};
+            return fact_key_cancel(id.experiment);
+        }
         out->control = (struct fact_control){random_number(random), below(random, 2) == 1, below(random, 2) == 1};
         return fact_key_experiment(id.experiment);
     case FACT_CLAIM:
@@ -705,6 +709,25 @@ static void what_is_beyond_a_bound_is_refused(void **state)
                              .body_bytes = (uint16_t)(writer.used_bytes - 2)};
     assert_int_equal(read_fact(&record, &fact), 0);
     assert_true(fact.slot.rank == 3 && !fact.slot.withheld && fact.slot.withheld_s == 0);
+
+    /* A cancel's key says nothing else, and no other key goes with it. */
+    struct fact_key cancel = fact_key_cancel(id.experiment), other = cancel;
+    other.bytes[other.count - 1] = 2;
+    struct fact_control cancelled = {.cancelled = true}, paused = {.paused = true}, late = {.lamport = 1, .cancelled = true};
+    const struct { const struct fact_key *key; const struct fact_control *fact; int error; } controls[] = {
+        {&cancel, &cancelled, 0},
+        {&experiment, &late, 0}, /* as a version before it did */
+        {&cancel, &paused, ERR_MALFORMED},
+        {&cancel, &late, ERR_MALFORMED},
+        {&other, &cancelled, ERR_MALFORMED},
+    };
+    for (size_t i = 0; i < sizeof controls / sizeof controls[0]; i++) {
+        pack_writer_init(&writer, body, sizeof body);
+        fact_control_pack(&writer, controls[i].fact);
+        record = (struct record){.kind = FACT_CONTROL, .key = controls[i].key->bytes, .key_bytes = controls[i].key->count,
+                                 .body = body, .body_bytes = (uint16_t)writer.used_bytes};
+        assert_int_equal(read_fact(&record, &fact), controls[i].error);
+    }
 
     /* A drain of nobody, and one without a place in the register's order. */
     for (uint32_t i = 0; i < 2; i++) {

@@ -168,6 +168,10 @@ static void add_experiments(struct set *set, struct random *random, const struct
             struct fact_control control = {some_clock(random, 3), below(random, 2) == 0, below(random, 12) == 0};
             struct fact_claim claim = {some_clock(random, 3) | 1, below(random, 3) == 0};
             add(set, people[i].id, FACT_CONTROL, key, &control);
+            if (below(random, 12) == 0) {
+                struct fact_control cancel = {.cancelled = true};
+                add(set, people[i].id, FACT_CONTROL, fact_key_cancel(make_experiment_id(below(random, 2))), &cancel);
+            }
             add(set, people[i].id, FACT_CLAIM, key, &claim);
         }
     }
@@ -431,6 +435,12 @@ static void control(struct mesh *mesh, uint32_t writer, uint64_t lamport, bool p
 {
     struct fact_control fact = {lamport, paused, cancelled};
     say(mesh, writer, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
+}
+
+static void cancel(struct mesh *mesh, uint32_t writer)
+{
+    struct fact_control fact = {.cancelled = true};
+    say(mesh, writer, FACT_CONTROL, fact_key_cancel(make_experiment_id(0)), &fact);
 }
 
 /* ---- evictions ---- */
@@ -725,8 +735,10 @@ static void cancel_absorbs_and_completion_outlives_it(void **state)
     const struct view_experiment *experiment = submit(mesh, 0, 2, 5, 1);
     attempt_id first = assign(mesh, 0, 1), second = assign(mesh, 1, 1);
     judge(mesh, 1, &first, FACT_COMPLETED, 0.5);
-    control(mesh, 1, 1, true, true);
-    control(mesh, 2, 2, false, false);
+    control(mesh, 1, 1, true, false);
+    cancel(mesh, 1);
+    control(mesh, 1, 2, true, false); /* on an old disk it no longer knew */
+    control(mesh, 2, 3, false, false);
     assert_int_equal(view_experiment_state(experiment), VIEW_CANCELLED);
     assert_true(view_experiment_live(experiment)); /* one attempt still wants its verdict */
     judge(mesh, 1, &second, FACT_STOPPED, 0);
