@@ -187,8 +187,13 @@ int keys_load(const char *dir, struct keys *out, char error[256])
     return load(dir, "", out, error);
 }
 
-int keys_next(const char *dir, struct keys *out, char error[256])
+int keys_next(const char *dir, bool afresh, struct keys *out, char error[256])
 {
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/key" NEXT, dir);
+    if (afresh && length > 0 && length < PATH_MAX && unlink(path) != 0 && errno != ENOENT) {
+        return refuse_errno(error, "take away", path);
+    }
     int result = load(dir, NEXT, out, error);
     if (result != ERR_NOT_FOUND) {
         return result;

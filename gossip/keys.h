@@ -27,8 +27,9 @@ int keys_from_seed(const uint8_t seed[32], struct keys *out);
 int keys_save(const struct keys *keys, const char *dir, char error[256]);
 int keys_load(const char *dir, struct keys *out, char error[256]);
 
-/* DIR/key.next, a key that may take the place of DIR/key: made if there is none. Errors as above. */
-int keys_next(const char *dir, struct keys *out, char error[256]);
+/* DIR/key.next, a key that may take the place of DIR/key: made if there is none, or in any case if `afresh`. Errors as
+ * above. */
+int keys_next(const char *dir, bool afresh, struct keys *out, char error[256]);
 
 /* DIR/key.next becomes DIR/key: a crash leaves the one or the other key in place. ERR_NOT_FOUND, ERR_IO. */
 int keys_replace(const char *dir, char error[256]);

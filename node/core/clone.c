@@ -99,7 +99,23 @@ void core_clone_told(struct node_core *core, const struct message *message)
 static void ask_for_key(struct node_core *core)
 {
     core->twin.key_ms = core->now_ms;
-    (void)core_effect(core, NODE_EFFECT_NEW_KEY);
+    core_effect(core, NODE_EFFECT_NEW_KEY)->u.new_key.afresh = core->twin.is_key_used;
+}
+
+/* A new key may have lain on the disk for long: this node had yielded, then went on as it was, and the key that it had
+ * vouched for was evicted, since nobody ran with it; or a copy of the disk has become that node. */
+static bool is_used(const struct node_core *core, const uint8_t public_key[PUBLIC_KEY_BYTES])
+{
+    const struct view_member *member = view_find_member(&core->view, node_id_of_key(public_key));
+    return member != NULL && (member->evicted || member->has_node);
+}
+
+static void take_another_key(struct node_core *core)
+{
+    MARK(new_key_was_used);
+    core->twin.has_key = core->twin.is_stored = false;
+    core->twin.is_key_used = true;
+    ask_for_key(core);
 }
 
 static void yield(struct node_core *core)
@@ -187,6 +203,10 @@ void core_clone_key(struct node_core *core, const struct node_event *event)
     if (!twin->is_yielding || twin->has_key || !event->u.key.ok) {
         return;
     }
+    if (is_used(core, event->u.key.public_key)) {
+        take_another_key(core);
+        return;
+    }
     struct fact_key key = fact_key_node_id(node_id_of_key(event->u.key.public_key));
     if (own_entry(core, FACT_MEMBER, key) == NULL) {
         struct fact_member fact = {{0}, {0}, {0}};
@@ -242,7 +262,9 @@ static void go_on(struct node_core *core)
 static void housekeep_yielding(struct node_core *core)
 {
     struct core_twin *twin = &core->twin;
-    if (!twin->has_key && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
+    if (twin->has_key && !twin->has_become && is_used(core, twin->public_key)) {
+        take_another_key(core);
+    } else if (!twin->has_key && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
         ask_for_key(core);
     }
     struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));

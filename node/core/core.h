@@ -188,8 +188,8 @@ enum node_effect_kind {
     NODE_EFFECT_COLLECT,        /* u.collect, bytes: hashes laid end to end: whatever chunk is of none of these blobs, and was
                                    not touched for idle_s, may go from this disk */
     NODE_EFFECT_REPLY,          /* u.reply: the answer to a request */
-    NODE_EFFECT_NEW_KEY,        /* makes the key of the node that this one may become, on disk beside its own, or finds it there;
-                                   answer NODE_EVENT_KEY */
+    NODE_EFFECT_NEW_KEY,        /* u.new_key: makes the key of the node that this one may become, on disk beside its own, or
+                                   finds it there; answer NODE_EVENT_KEY */
     NODE_EFFECT_BECOME,         /* u.become: the key of NODE_EVENT_KEY takes the place of this node's own on disk, this core is
                                    done and a new one begins with that key; said again until then */
     NODE_EFFECT_WELCOME         /* u.reply, bytes: records laid end to end for the one who joins */
@@ -242,6 +242,9 @@ struct node_effect {
         struct {
             uint32_t idle_s;
         } collect;
+        struct {
+            bool afresh; /* what is found there will not do */
+        } new_key;
         struct {
             node_id node;
             char address[FACT_ADDRESS_BYTES]; /* where the other daemon is that keeps the key */

@@ -334,6 +334,7 @@ struct core_twin {
     uint64_t ask_until_ms; /* unless it speaks, it is forgotten then */
     bool is_yielding; /* this node, to the twin */
     bool has_key, is_stored, has_become; /* the new key is vouched for; the twin has that; the shell was told */
+    bool is_key_used; /* the new key that lies on the disk is, or was, another node's */
     uint64_t key_ms;  /* when the new key was asked for */
     uint8_t public_key[PUBLIC_KEY_BYTES];
 };

@@ -10,12 +10,12 @@
 
 #define WAS "was"
 
-void daemon_new_key_effect(struct daemon *daemon)
+void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     char error[256];
     struct keys keys;
     struct node_event event = {.kind = NODE_EVENT_KEY};
-    event.u.key.ok = keys_next(daemon->dir, &keys, error) == 0;
+    event.u.key.ok = keys_next(daemon->dir, effect->u.new_key.afresh, &keys, error) == 0;
     if (event.u.key.ok) {
         memcpy(event.u.key.public_key, keys.sign_public, sizeof event.u.key.public_key);
         keys_wipe(&keys);
@@ -44,7 +44,7 @@ void daemon_become_effect(struct daemon *daemon, const struct node_effect *effec
 {
     char error[256];
     struct keys keys;
-    int code = keys_next(daemon->dir, &keys, error);
+    int code = keys_next(daemon->dir, false, &keys, error);
     if (code == 0 && !node_id_equal(keys.id, effect->u.become.node)) {
         code = ERR_CORRUPT;
         bytes_copy_text(error, sizeof error, "The key of the node that this one was to become was changed.");

@@ -153,7 +153,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         welcome(daemon, effect);
         break;
     case NODE_EFFECT_NEW_KEY:
-        daemon_new_key_effect(daemon);
+        daemon_new_key_effect(daemon, effect);
         break;
     case NODE_EFFECT_BECOME:
         daemon_become_effect(daemon, effect);

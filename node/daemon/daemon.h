@@ -293,7 +293,7 @@ void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, con
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
 
 /* become.c */
-void daemon_new_key_effect(struct daemon *daemon);
+void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_become_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_load_was(struct daemon *daemon);
 void daemon_begin_anew(struct daemon *daemon); /* as for a first start, but for options and lines */

@@ -196,6 +196,40 @@ static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
     world_free(world);
 }
 
+/* The new key of a node that then went on as it was: nobody runs with it, so somebody evicts it. Found by storms over real
+ * daemons (seed 103). */
+static void a_new_key_that_was_evicted_meanwhile_is_not_taken(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    say_twin(world, 1, world->nodes[1].person.id, 1, "nowhere:1");
+    assert_line(world, 20000, "b: the other daemon with this key has been silent for 15 s: this one goes on as it was");
+    world_run(world, 10000);
+    node_id unused = node_id_of_key(make_person(WORLD_NODES_MAX + 1).public_key);
+    assert_true(view_find_member(&world->nodes[0].core->view, unused)->admitted);
+    struct node_event evict = {.kind = NODE_EVENT_REQUEST};
+    evict.u.request.kind = NODE_REQUEST_EVICT;
+    evict.u.request.client = 2;
+    evict.u.request.node = unused;
+    world_step(world, 0, &evict);
+    world_run(world, 5000);
+    uint32_t copy = world_copy(world, 1);
+    for (int i = 0; i < 3; i++) {
+        world_crash(world, 1);
+        world_restart(world, 1, true);
+        world_run(world, 2000);
+    }
+    size_t before = world->log_bytes;
+    world_restart(world, copy, false);
+    assert_true(world_run_until(world, 20000, before, "b> become another node"));
+    world_run(world, 30000);
+    assert_false(node_id_equal(world->nodes[1].person.id, unused));
+    assert_int_equal(world_count(world, "b> new key"), 3);
+    assert_whole(world);
+    world_free(world);
+}
+
 static void a_restart_while_it_yields_finds_the_same_new_key(void **state)
 {
     (void)state;
@@ -305,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_word_of_a_member_proves_nothing),
         cmocka_unit_test(ones_own_word_that_comes_back_is_no_twin),
         cmocka_unit_test(who_yields_goes_on_if_the_other_falls_silent_before),
+        cmocka_unit_test(a_new_key_that_was_evicted_meanwhile_is_not_taken),
         cmocka_unit_test(a_restart_while_it_yields_finds_the_same_new_key),
         cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
         cmocka_unit_test(a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term),

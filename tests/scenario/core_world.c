@@ -489,6 +489,12 @@ static void worker_works(struct world *world, uint32_t number, uint32_t slot)
 
 /* ---- steps ---------------------------------------------------------------------------------------------------------------- */
 
+/* Which another node with this number's disk becomes. */
+static struct person new_person(const struct world *world, uint32_t number)
+{
+    return make_person(WORLD_NODES_MAX * (1 + world->nodes[number].keys_made) + number);
+}
+
 static void perform(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     switch (effect->kind) {
@@ -544,7 +550,8 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         break;
     case NODE_EFFECT_NEW_KEY: {
         say(world, number, '>', "new key");
-        struct person person = make_person(WORLD_NODES_MAX + number);
+        world->nodes[number].keys_made += effect->u.new_key.afresh;
+        struct person person = new_person(world, number);
         struct node_event event = {.kind = NODE_EVENT_KEY};
         event.u.key.ok = true;
         memcpy(event.u.key.public_key, person.public_key, sizeof event.u.key.public_key);
@@ -584,7 +591,7 @@ void world_step(struct world *world, uint32_t number, struct node_event *event)
     if (node->becomes) {
         node->becomes = false;
         node->is_up = false;
-        node->person = make_person(WORLD_NODES_MAX + number);
+        node->person = new_person(world, number);
         world_restart(world, number, false);
     }
 }

@@ -58,6 +58,7 @@ struct world_node {
         char address[FACT_ADDRESS_BYTES];
     } links[WORLD_LINKS_MAX]; /* where it was told that others are */
     uint32_t link_count;
+    uint32_t keys_made; /* new keys, though one was there */
     bool becomes; /* another node, at the end of the step */
     uint64_t boots;
     uint32_t slot_count;
@@ -142,7 +143,7 @@ void world_sleep(struct world *world, uint32_t node, uint64_t ms);
 void world_restart(struct world *world, uint32_t node, bool adopt);
 
 /* A machine with a copy of that node's disk, at an address of its own: its number, for world_restart. Once it has become
- * another node its person is make_person(WORLD_NODES_MAX + number). */
+ * another node its person is make_person(WORLD_NODES_MAX * (1 + keys_made) + number). */
 uint32_t world_copy(struct world *world, uint32_t node);
 
 /* Hands one event to a node and performs what follows. */

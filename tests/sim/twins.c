@@ -137,18 +137,20 @@ static bool is_for_another_life(struct sim *sim, struct sim_event *event)
     return false;
 }
 
-/* On disk beside its own since it was first asked for. */
+/* On disk beside its own since it was last made. */
 static void next_key(const struct sim *sim, int node, uint8_t out[PUBLIC_KEY_BYTES])
 {
     struct random random;
-    random_init_stream(&random, sim->seed, STREAM_OF_KEYS + (uint64_t)node);
+    random_init_stream(&random, sim->seed,
+                       STREAM_OF_KEYS + (uint64_t)node + (uint64_t)sim->nodes[node].keys_made * PLAN_NODES_MAX);
     for (size_t i = 0; i < PUBLIC_KEY_BYTES; i++) {
         out[i] = (uint8_t)random_u64(&random);
     }
 }
 
-void twins_new_key(struct sim *sim, int node)
+void twins_new_key(struct sim *sim, int node, bool afresh)
 {
+    sim->nodes[node].keys_made += afresh;
     push_own(sim, node, SIM_KEY);
 }
 

@@ -31,7 +31,7 @@ bool twins_admits(const struct sim *sim, int node, int from, node_id id);
 void twins_peer(struct sim *sim, int node, const struct node_effect *effect);
 void twins_admit(struct sim *sim, int node, const struct node_effect *effect);
 
-void twins_new_key(struct sim *sim, int node);
+void twins_new_key(struct sim *sim, int node, bool afresh);
 void twins_key(struct sim *sim, struct sim_event *event);    /* SIM_KEY */
 void twins_become(struct sim *sim, int node);
 void twins_became(struct sim *sim, struct sim_event *event); /* SIM_BECOMES */

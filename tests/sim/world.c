@@ -345,7 +345,7 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         twins_welcome(sim, effect);
         return false;
     case NODE_EFFECT_NEW_KEY:
-        twins_new_key(sim, node);
+        twins_new_key(sim, node, effect->u.new_key.afresh);
         return false;
     case NODE_EFFECT_BECOME:
         twins_become(sim, node);

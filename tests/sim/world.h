@@ -84,6 +84,7 @@ struct sim_node {
     bool leaves;
     bool is_twin; /* its key is, or was, in use twice */
     node_id was;  /* before it became another node */
+    uint32_t keys_made; /* afresh, though one was there */
     uint8_t first_key[PUBLIC_KEY_BYTES]; /* with which it is on the roster */
     struct twins_link links[TWINS_LINKS_MAX];
     uint32_t link_count;

@@ -191,9 +191,9 @@ static void a_next_key_is_made_once_and_takes_the_place_of_the_key(void **state)
     keys_create(&keys);
     assert_int_equal(keys_replace(dir, error), ERR_NOT_FOUND);
     assert_int_equal(keys_save(&keys, dir, error), 0);
-    assert_int_equal(keys_next(dir, &next, error), 0);
+    assert_int_equal(keys_next(dir, false, &next, error), 0);
     assert_false(node_id_equal(next.id, keys.id));
-    assert_int_equal(keys_next(dir, &loaded, error), 0);
+    assert_int_equal(keys_next(dir, false, &loaded, error), 0);
     assert_memory_equal(&loaded, &next, sizeof next);
     assert_int_equal(keys_load(dir, &loaded, error), 0);
     assert_memory_equal(&loaded, &keys, sizeof keys); /* till it is replaced */
@@ -201,8 +201,13 @@ static void a_next_key_is_made_once_and_takes_the_place_of_the_key(void **state)
     assert_int_equal(keys_load(dir, &loaded, error), 0);
     assert_memory_equal(&loaded, &next, sizeof next);
     assert_int_equal(keys_replace(dir, error), ERR_NOT_FOUND);
-    assert_int_equal(keys_next(dir, &loaded, error), 0);
+    assert_int_equal(keys_next(dir, false, &loaded, error), 0);
     assert_false(node_id_equal(loaded.id, next.id));
+    for (int i = 0; i < 2; i++) {
+        next = loaded;
+        assert_int_equal(keys_next(dir, true, &loaded, error), 0);
+        assert_false(node_id_equal(loaded.id, next.id));
+    }
     (void)snprintf(path, sizeof path, "%s/key.next", dir);
     assert_int_equal(unlink(path), 0);
     dir_remove(dir);
