@@ -32,6 +32,7 @@ enum message_kind {
     MESSAGE_RELEASE,          /* u.lease: give back a reservation */
     MESSAGE_STALE,            /* u.lease: the owner obeys a higher claim (u.lease.claim) of that experiment */
     MESSAGE_TWIN,             /* u.twin: from one daemon to another that has the same key, or about one */
+    MESSAGE_GROUP,            /* u.lease with generation and group_key: the key of a group; coordinator to owner */
     MESSAGE_KINDS
 };
 
@@ -57,7 +58,8 @@ struct message {
             uint32_t slot;
             uint32_t rank;
             uint32_t priority;
-            uint64_t age;
+            uint64_t age;        /* but of GROUP: */
+            uint32_t generation; /* GROUP */
             int32_t code; /* 0 or an error of base/err.h */
             struct election_claim claim;
             uint8_t group_key[MESSAGE_KEY_BYTES];

@@ -8,12 +8,11 @@
 #include "gossip/message.h"
 
 #define HEAD_BYTES 2
-#define RANKS_MAX 64       /* node/core/facts.h: FACT_MEMBERS_MAX; gossip/ may not include it */
 #define CODE_LOWEST (-255) /* errors of base/err.h, with room for those of later versions */
 
 static bool kind_has_lease(enum message_kind kind)
 {
-    return kind >= MESSAGE_RESERVE && kind <= MESSAGE_STALE;
+    return (kind >= MESSAGE_RESERVE && kind <= MESSAGE_STALE) || kind == MESSAGE_GROUP;
 }
 
 static bool kind_has_bytes(enum message_kind kind)
@@ -128,7 +127,7 @@ static void put_lease(struct pack_writer *writer, const struct message *message)
     pack_u64(writer, message->u.lease.slot);
     pack_u64(writer, message->u.lease.rank);
     pack_u64(writer, message->u.lease.priority);
-    pack_u64(writer, message->u.lease.age);
+    pack_u64(writer, message->kind == MESSAGE_GROUP ? message->u.lease.generation : message->u.lease.age);
     pack_i64(writer, message->u.lease.code);
     pack_u64(writer, message->u.lease.claim.term);
     put_node(writer, message->u.lease.claim.node);
@@ -148,9 +147,13 @@ static void get_lease(struct pack_reader *reader, struct message *message)
     attempt->term = pack_read_u64(reader);
     attempt->coordinator = get_node(reader);
     message->u.lease.slot = (uint32_t)pack_read_u64_max(reader, LEASE_SLOTS_MAX - 1);
-    message->u.lease.rank = (uint32_t)pack_read_u64_max(reader, RANKS_MAX - 1);
+    message->u.lease.rank = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
     message->u.lease.priority = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
-    message->u.lease.age = pack_read_u64(reader);
+    if (message->kind == MESSAGE_GROUP) {
+        message->u.lease.generation = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
+    } else {
+        message->u.lease.age = pack_read_u64(reader);
+    }
     int64_t code = pack_read_i64(reader);
     message->u.lease.claim.term = pack_read_u64(reader);
     message->u.lease.claim.node = get_node(reader);

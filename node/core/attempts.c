@@ -121,7 +121,7 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
     struct attempt_sight sight = {.heard_since_failure = true};
     uint64_t patience = 0;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct fact_assignment *member = &attempt->members[rank];
+        const struct fact_place *member = &attempt->members[rank];
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
             sight.completed += worker->reason == FACT_COMPLETED;
@@ -218,6 +218,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (elastic_follow(core, coordination, experiment, trial, attempt, watch)) {
+        return view_attempt_verdict(attempt) == NULL;
     } else if (sight.away > 0) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              any_is_out(core, attempt) ? "a node was evicted" : "a node died");
@@ -267,7 +269,7 @@ void attempts_renew(struct node_core *core, const struct core_coordination *coor
     message.u.lease.attempt = attempt->id;
     /* Leases are renewed by whichever coordinator the owner obeys; the attempt keeps its own name. */
     message.u.lease.claim = coordination->election.highest;
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+    for (uint32_t rank = 0; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool asked = rank > 0 && node_id_equal(attempt->members[rank].node, attempt->members[rank - 1].node);
         if (!asked) {
             coordinator_ask_owner(core, attempt->members[rank].node, &message);

@@ -57,6 +57,7 @@ static void yield(struct node_core *core, struct core_coordination *coordination
           (unsigned long long)coordination->election.highest.term);
     coordination->claiming = false;
     gangs_drop(core, coordination);
+    elastic_drop(core, coordination);
 }
 
 static void observe(struct node_core *core, struct core_coordination *coordination, struct election_claim claim,
@@ -159,6 +160,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
                   coordinator_name(experiment));
             coordination->claiming = false;
             gangs_drop(core, coordination);
+            elastic_drop(core, coordination);
             election_lost(&coordination->election);
         }
         /* What another's claim bore out stays so here, although its record may be gone. */
@@ -305,6 +307,7 @@ static bool wants_to_hand_over(const struct node_core *core, const struct core_c
 static void hand_over(struct node_core *core, struct core_coordination *coordination)
 {
     gangs_drop(core, coordination);
+    elastic_drop(core, coordination);
     put_claim(core, coordination, coordination->election.highest.term, true);
     observe(core, coordination, coordination->election.highest, true);
 }
@@ -348,7 +351,8 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
         if (!placing_start_one(core, coordination, experiment) &&
-            !placing_claim_overdue(core, coordination, experiment)) {
+            !placing_claim_overdue(core, coordination, experiment) &&
+            !placing_grow_one(core, coordination, experiment)) {
             break;
         }
     }

@@ -4,6 +4,7 @@
  *
  *   coordinator.c  who coordinates, and one experiment from tick to tick
  *   attempts.c     how attempts that live look, when one is over, its verdict
+ *   elastic.c      the group of an attempt from one generation to the next
  *   gangs.c        groups of slots on their way
  *   placing.c      which trial begins next, and where */
 
@@ -52,6 +53,22 @@ bool attempts_never_ran(const struct node_core *core, const struct view_attempt 
 void attempts_renew(struct node_core *core, const struct core_coordination *coordination,
                     const struct view_attempt *attempt);
 
+/* ---- elastic.c ---- */
+
+/* Looks after the group of a living attempt whose program can change its group. True: there is nothing to judge, or it
+ * was judged. */
+bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
+                    const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_attempt *attempt, struct core_watch *watch);
+
+/* How many more members it could have. */
+uint32_t elastic_wants(const struct node_core *core, const struct core_coordination *coordination,
+                       const struct view_experiment *experiment, const struct view_attempt *attempt);
+
+/* The members of a gang that joins an attempt get their numbers and are named in its record. */
+bool elastic_record_joiners(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang);
+void elastic_drop(struct node_core *core, struct core_coordination *coordination); /* it leads no more */
+
 /* ---- gangs.c ---- */
 
 bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt);
@@ -68,6 +85,10 @@ void gangs_drop(struct node_core *core, struct core_coordination *coordination);
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot); /* not asked again for a while */
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment); /* true if it did */
+
+/* More members for a group that could have more, when no trial waits for slots; true if it did. */
+bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment);
 
 /* What may be running on unreachable nodes alone is given up when patience is over and nothing else is left to do; true
  * if one was. */

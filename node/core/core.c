@@ -114,6 +114,9 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
     case CORE_ACTION_ASSIGNED:
         core_coordinator_assigned(core, &pending->attempt);
         break;
+    case CORE_ACTION_GROUPED:
+        core_coordinator_grouped(core, &pending->attempt);
+        break;
     case CORE_ACTION_DURABLE:
         core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
         break;
@@ -707,6 +710,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
     case MESSAGE_CONFIRM:
     case MESSAGE_RENEW:
     case MESSAGE_RELEASE:
+    case MESSAGE_GROUP:
         core_owner_receive(core, from, message);
         break;
     case MESSAGE_INCUMBENT_ASK:

@@ -52,7 +52,8 @@ enum node_event_kind {
     NODE_EVENT_LINK,      /* u.link: the answer to NODE_EFFECT_CHECK_LINK */
     NODE_EVENT_REQUEST,   /* u.request: from a user */
     NODE_EVENT_PREPARED,  /* u.worker: slot's directory is ready, or failed (code, text) */
-    NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker waits for its group */
+    NODE_EVENT_WORKER_LISTENS, /* u.worker: port; the worker is in no group (any more), and waits for the next; is_elastic,
+                                  generation, has_state and step as its record has them */
     NODE_EVENT_WORKER_STATUS,  /* u.worker: step, bytes = latest metrics (map group -> map name -> number) */
     NODE_EVENT_WORKER_EXITED,  /* u.worker: surely gone, with all below it; code, text = last lines */
     NODE_EVENT_CHECKPOINT,     /* u.blob: the worker of `slot` saved `step`, and all chunks are on this disk; bytes = the
@@ -88,7 +89,7 @@ struct node_event {
         struct {
             uint32_t slot;
             attempt_id attempt;
-            uint16_t rank;
+            uint16_t number; /* in the attempt, as SPAWN gave it */
             lease_token token;
             uint32_t data_port; /* 0: not listening yet */
             uint8_t group_key[MESSAGE_KEY_BYTES]; /* as SPAWN gave it */
@@ -135,6 +136,9 @@ struct node_event {
             bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or by its lease, not by itself */
             uint32_t port; /* PREPARED: a free port for MASTER_PORT; LISTENS: the data port */
             uint64_t step;
+            bool is_elastic;     /* LISTENS: it can leave a group and enter the next */
+            bool has_state;      /* LISTENS: it has applied `step` steps, and can hand the state on */
+            uint32_t generation; /* LISTENS: that it was in last; 0: none */
             const char *text; /* may be NULL */
         } worker;
         struct {
@@ -181,7 +185,11 @@ enum node_effect_kind {
     NODE_EFFECT_SPAWN,          /* u.worker */
     NODE_EFFECT_KILL,           /* u.worker: SIGTERM, after grace_ms SIGKILL; sure; answer WORKER_EXITED */
     NODE_EFFECT_STOP_WORKER,    /* u.worker: ask it to save and leave; reason in text; killed after grace_ms */
-    NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port] in MessagePack */
+    NODE_EFFECT_GROUP,          /* u.worker, bytes: the group, an array of [rank, host, port, has_state] in MessagePack; `step`:
+                                   that all have applied who have the state, and the others are to get */
+    NODE_EFFECT_LEAVE_GROUP,    /* u.worker: generation; the worker is to leave it and say NODE_EVENT_WORKER_LISTENS: `at_once`
+                                   (somebody in it is gone: no collective of it will ever end), or after a step of its choice,
+                                   which is that of all ranks */
     NODE_EFFECT_DURABLE,        /* u.worker: tell the worker that `step` is durable */
     NODE_EFFECT_PUSH,           /* u.push: copy a blob to a peer; answer NODE_EVENT_PUSHED */
     NODE_EFFECT_CONFIRM,        /* u.push: does that node hold the blob, every chunk undamaged? answer NODE_EVENT_CONFIRMED */
@@ -218,9 +226,11 @@ struct node_effect {
         struct {
             uint32_t slot;
             attempt_id attempt;
-            uint32_t rank;
+            uint32_t number;
+            uint32_t rank; /* SPAWN, GROUP: in the group as it is then */
             uint32_t size;
-            uint32_t generation;
+            uint32_t generation; /* SPAWN, GROUP, LEAVE_GROUP */
+            bool at_once;        /* LEAVE_GROUP */
             uint32_t grace_ms;
             lease_token token;          /* SPAWN */
             char master_host[FACT_ADDRESS_BYTES]; /* SPAWN */

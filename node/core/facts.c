@@ -95,10 +95,10 @@ struct fact_key fact_key_verdict(const attempt_id *attempt)
     return key;
 }
 
-struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank)
+struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number)
 {
     struct fact_key key = fact_key_verdict(attempt);
-    bytes_put_u16(key.bytes + KEY_VERDICT_BYTES, (uint16_t)rank);
+    bytes_put_u16(key.bytes + KEY_VERDICT_BYTES, (uint16_t)number);
     key.count = KEY_WORKER_BYTES;
     return key;
 }
@@ -136,18 +136,20 @@ int fact_key_read_experiment(const struct record *record, experiment_id *out)
 
 bool fact_is_of_experiment(const struct record *record, experiment_id *out)
 {
-    bool is_of_one = (record->kind >= FACT_EXPERIMENT && record->kind <= FACT_MANIFEST) || record->kind == FACT_DEATH;
+    bool is_of_one = (record->kind >= FACT_EXPERIMENT && record->kind <= FACT_MANIFEST) || record->kind == FACT_DEATH ||
+                     record->kind == FACT_GENERATION;
     return is_of_one && fact_key_read_experiment(record, out) == 0;
 }
 
 int fact_key_read_attempt(const struct record *record, attempt_id *out)
 {
     bool is_own = record->kind == FACT_ATTEMPT;
-    size_t expected = is_own                         ? KEY_ATTEMPT_BYTES
-                      : record->kind == FACT_VERDICT ? KEY_VERDICT_BYTES
-                      : record->kind == FACT_DEATH   ? KEY_VERDICT_BYTES
-                      : record->kind == FACT_WORKER  ? KEY_WORKER_BYTES
-                                                     : KEY_MANIFEST_BYTES;
+    size_t expected = is_own                            ? KEY_ATTEMPT_BYTES
+                      : record->kind == FACT_VERDICT    ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_DEATH      ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_GENERATION ? KEY_VERDICT_BYTES
+                      : record->kind == FACT_WORKER     ? KEY_WORKER_BYTES
+                                                        : KEY_MANIFEST_BYTES;
     attempt_id id;
     memset(&id, 0, sizeof id);
     if (record->key_bytes != expected || fact_key_read_experiment(record, &id.experiment) != 0) {
@@ -168,16 +170,12 @@ int fact_key_read_attempt(const struct record *record, attempt_id *out)
     return 0;
 }
 
-int fact_key_read_rank(const struct record *record, uint32_t *out)
+int fact_key_read_number(const struct record *record, uint32_t *out)
 {
     if (record->key_bytes != KEY_WORKER_BYTES) {
         return ERR_MALFORMED;
     }
-    uint32_t rank = bytes_get_u16(record->key + KEY_VERDICT_BYTES);
-    if (rank >= FACT_MEMBERS_MAX) {
-        return ERR_MALFORMED;
-    }
-    *out = rank;
+    *out = bytes_get_u16(record->key + KEY_VERDICT_BYTES);
     return 0;
 }
 
@@ -480,6 +478,91 @@ int fact_attempt_read(const struct record *record, struct fact_attempt *out)
     return 0;
 }
 
+static void places_pack(struct pack_writer *writer, const struct fact_place *places, uint32_t count)
+{
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_array(writer, 4);
+        pack_bin(writer, places[i].node.bytes, NODE_ID_BYTES);
+        pack_u64(writer, places[i].slot);
+        pack_u64(writer, places[i].number);
+        pack_bool(writer, places[i].has_state);
+    }
+}
+
+void fact_generation_pack(struct pack_writer *writer, const struct fact_generation *fact)
+{
+    pack_array(writer, 6);
+    pack_u64(writer, fact->generation);
+    pack_u64(writer, fact->term);
+    pack_u64(writer, fact->start_step);
+    pack_bool(writer, fact->is_leaving);
+    places_pack(writer, fact->members, fact->member_count);
+    places_pack(writer, fact->joiners, fact->joiner_count);
+}
+
+static uint32_t places_read(struct pack_reader *reader, struct fact_place places[FACT_MEMBERS_MAX])
+{
+    uint32_t count = pack_read_array(reader);
+    if (count > FACT_MEMBERS_MAX) {
+        reader->failed = true;
+        return 0;
+    }
+    for (uint32_t i = 0; i < count && !reader->failed; i++) {
+        uint32_t fields = pack_read_array(reader);
+        if (fields < 4) {
+            reader->failed = true;
+            return 0;
+        }
+        pack_read_bin_exact(reader, places[i].node.bytes, NODE_ID_BYTES);
+        places[i].slot = (uint32_t)pack_read_u64_max(reader, FACT_SLOTS_MAX - 1);
+        places[i].number = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
+        places[i].has_state = pack_read_bool(reader);
+        for (uint32_t more = 4; more < fields && !reader->failed; more++) {
+            pack_skip(reader);
+        }
+    }
+    return count;
+}
+
+/* No worker twice, no slot twice. */
+static bool places_differ(const struct fact_generation *fact)
+{
+    uint32_t count = fact->member_count + fact->joiner_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact_place *a = i < fact->member_count ? &fact->members[i] : &fact->joiners[i - fact->member_count];
+        for (uint32_t j = 0; j < i; j++) {
+            const struct fact_place *b =
+                j < fact->member_count ? &fact->members[j] : &fact->joiners[j - fact->member_count];
+            if (a->number == b->number || (a->slot == b->slot && node_id_equal(a->node, b->node))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int fact_generation_read(const struct record *record, struct fact_generation *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_generation fact;
+    memset(&fact, 0, sizeof fact);
+    body_open(&reader, record, 6, &extra);
+    fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.term = pack_read_u64(&reader);
+    fact.start_step = pack_read_u64(&reader);
+    fact.is_leaving = pack_read_bool(&reader);
+    fact.member_count = places_read(&reader, fact.members);
+    fact.joiner_count = places_read(&reader, fact.joiners);
+    if (body_close(&reader, extra) != 0 || fact.generation == 0 || fact.term == 0 || fact.member_count == 0 ||
+        !places_differ(&fact)) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
 static const uint8_t *metrics_read(struct pack_reader *reader, uint32_t *bytes)
 {
     size_t count;
@@ -493,7 +576,7 @@ static const uint8_t *metrics_read(struct pack_reader *reader, uint32_t *bytes)
 
 void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact)
 {
-    pack_array(writer, 11);
+    pack_array(writer, 15);
     pack_u64(writer, fact->state);
     pack_text(writer, fact->host);
     pack_u64(writer, fact->master_port);
@@ -505,6 +588,10 @@ void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact
     pack_u64(writer, fact->started_s);
     pack_bin(writer, fact->metrics, fact->metrics_bytes);
     pack_text(writer, fact->tail);
+    pack_bool(writer, fact->is_elastic);
+    pack_bool(writer, fact->waits);
+    pack_bool(writer, fact->has_state);
+    pack_u64(writer, fact->applied_step);
 }
 
 int fact_worker_read(const struct record *record, struct fact_worker *out)
@@ -525,6 +612,13 @@ int fact_worker_read(const struct record *record, struct fact_worker *out)
     fact.started_s = pack_read_u64(&reader);
     fact.metrics = metrics_read(&reader, &fact.metrics_bytes);
     pack_read_text_copy(&reader, fact.tail, sizeof fact.tail);
+    if (extra >= 4) {
+        extra -= 4;
+        fact.is_elastic = pack_read_bool(&reader);
+        fact.waits = pack_read_bool(&reader);
+        fact.has_state = pack_read_bool(&reader);
+        fact.applied_step = pack_read_u64(&reader);
+    }
     if (body_close(&reader, extra) != 0 || exit_code < INT16_MIN || exit_code > INT16_MAX) {
         return ERR_MALFORMED;
     }

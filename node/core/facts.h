@@ -27,7 +27,8 @@ enum fact_kind {
     FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
     FACT_DRAIN = 14,     /* whether a node shall get new work */
     FACT_DEATH = 15,     /* a coordinator: the host of an attempt died soon after its start */
-    FACT_QUARANTINE = 16 /* a node about itself: trials fail here that run well elsewhere */
+    FACT_QUARANTINE = 16, /* a node about itself: trials fail here that run well elsewhere */
+    FACT_GENERATION = 17  /* a coordinator changes the group of an attempt */
 };
 
 #define FACT_NAME_BYTES 64
@@ -134,6 +135,29 @@ struct fact_attempt {
     uint64_t checkpoint_bytes;
 };
 
+/* A worker of a group that has changed. Its number names it in the attempt for good: those that the attempt began with have
+ * their first ranks, whoever joins the next one that was never used. */
+struct fact_place {
+    node_id node;
+    uint32_t slot;
+    uint32_t number;
+    bool has_state; /* of a member: it has applied all steps up to the start step, and hands the state to those without */
+};
+
+/* Key: attempt key, coordinator id; one per writer, who coordinates the experiment now. Of all (term, writer), the highest
+ * counts, of one writer the newest. Generation 1 is the attempt's own record. Ranks are positions among the members. */
+struct fact_generation {
+    uint32_t generation; /* at least 2, but 1 in a record that only says who is on the way to the first group, or that it
+                            is to be left */
+    uint64_t term;       /* of the writer's claim */
+    uint64_t start_step; /* steps applied; 0 of generation 1 */
+    bool is_leaving;     /* the members are to leave it at the end of a step that they agree upon */
+    uint32_t member_count; /* 1 ... FACT_MEMBERS_MAX */
+    struct fact_place members[FACT_MEMBERS_MAX];
+    uint32_t joiner_count; /* slots that are theirs already; they become members with a later generation */
+    struct fact_place joiners[FACT_MEMBERS_MAX];
+};
+
 enum fact_worker_state { FACT_WORKER_PREPARED, FACT_WORKER_RUNNING, FACT_WORKER_ENDED };
 
 /* Why a worker or an attempt ended. The order is the join of concurrent verdicts: the lowest wins. */
@@ -145,13 +169,13 @@ enum fact_reason {
     FACT_REASONS
 };
 
-/* Key: attempt key, coordinator id, u16 rank. The writer is the slot's owner. */
+/* Key: attempt key, coordinator id, u16 number (struct fact_place). The writer is the slot's owner. */
 struct fact_worker {
     enum fact_worker_state state;
     char host[FACT_ADDRESS_BYTES]; /* where its data socket and, for rank 0, MASTER_PORT are */
     uint32_t master_port;
     uint32_t data_port; /* 0: not listening (yet) */
-    uint32_t generation;
+    uint32_t generation;     /* that it is in, or was in last; 0: none yet */
     uint64_t step;
     enum fact_reason reason; /* ENDED */
     int32_t exit_code;       /* ENDED: status, or minus the signal */
@@ -159,6 +183,10 @@ struct fact_worker {
     const uint8_t *metrics;  /* rank 0: MessagePack map group -> map name -> number, the latest values; borrowed */
     uint32_t metrics_bytes;
     char tail[FACT_TAIL_BYTES]; /* ENDED and FAILED: the last lines of its log */
+    bool is_elastic;            /* its program can leave a group and enter the next one */
+    bool waits;                 /* RUNNING: it is in no group, but listens and waits for the next */
+    bool has_state;             /* waits: it has the training's state in memory, ... */
+    uint64_t applied_step;      /* ... with so many steps applied */
 };
 
 /* Key: attempt key, coordinator id; one per deciding coordinator. */
@@ -224,17 +252,18 @@ struct fact_key fact_key_slot(uint32_t slot);
 struct fact_key fact_key_experiment(experiment_id experiment);
 struct fact_key fact_key_cancel(experiment_id experiment); /* CONTROL, with {.cancelled = true} */
 struct fact_key fact_key_attempt(const attempt_id *attempt); /* without the coordinator: it is the writer */
-struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t rank);
-struct fact_key fact_key_verdict(const attempt_id *attempt);
+struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number);
+struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION */
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
 int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
 
-/* True for what goes with its experiment when that is deleted: EXPERIMENT ... MANIFEST and DEATH with a key that names one. */
+/* True for what goes with its experiment when that is deleted: EXPERIMENT ... MANIFEST, DEATH and GENERATION with a key that
+ * names one. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
-int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT, WORKER, VERDICT, MANIFEST, DEATH */
-int fact_key_read_rank(const struct record *record, uint32_t *out);      /* WORKER */
+int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION */
+int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER */
 int fact_key_read_step(const struct record *record, uint64_t *out);      /* MANIFEST */
 int fact_key_read_slot(const struct record *record, uint32_t *out);      /* SLOT */
 
@@ -253,6 +282,7 @@ void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *
 void fact_eviction_pack(struct pack_writer *writer, const struct fact_eviction *fact);
 void fact_drain_pack(struct pack_writer *writer, const struct fact_drain *fact);
 void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact);
+void fact_generation_pack(struct pack_writer *writer, const struct fact_generation *fact);
 void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact);
 void fact_tombstone_pack(struct pack_writer *writer);
 
@@ -273,6 +303,7 @@ int fact_eviction_read(const struct record *record, struct fact_eviction *out);
 bool fact_eviction_lists(const struct record *record, node_id node);
 int fact_drain_read(const struct record *record, struct fact_drain *out);
 int fact_death_read(const struct record *record, struct fact_death *out);
+int fact_generation_read(const struct record *record, struct fact_generation *out);
 int fact_quarantine_read(const struct record *record, struct fact_quarantine *out);
 int fact_tombstone_read(const struct record *record);
 

@@ -9,7 +9,7 @@ static void lease_message(const struct core_gang *gang, uint32_t rank, enum mess
     out->kind = kind;
     out->u.lease.attempt = gang->attempt;
     out->u.lease.slot = gang->members[rank].slot;
-    out->u.lease.rank = rank;
+    out->u.lease.rank = gang->first_number + rank;
     out->u.lease.claim = (struct election_claim){gang->attempt.term, gang->attempt.coordinator};
 }
 
@@ -64,7 +64,7 @@ static void gang_abort(struct node_core *core, struct core_coordination *coordin
     MARK(gang_gives_up);
     gangs_unlink(coordination, gang);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
-    if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL) {
+    if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL && !gang->is_joining) {
         attempts_put_verdict(core, attempt, FACT_LOST, why);
     }
     gang_release(core, gang);
@@ -95,8 +95,17 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
 }
 
 /* All slots are ours for a moment: record the attempt, then confirm. Ranks follow the slots' order. */
-static void gang_record(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
+static void gang_record(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment, struct core_gang *gang)
 {
+    gang->state = CORE_GANG_RECORDING;
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    if (gang->is_joining) {
+        if (!elastic_record_joiners(core, coordination, gang)) {
+            gang->until_ms = core->now_ms;
+        }
+        return;
+    }
     struct fact_attempt fact = {.member_count = gang->member_count};
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
@@ -125,8 +134,6 @@ static void gang_record(struct node_core *core, const struct view_experiment *ex
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_attempt_pack(&writer, &fact);
-    gang->state = CORE_GANG_RECORDING;
-    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     struct core_pending *pending = core_put(core, FACT_ATTEMPT, fact_key_attempt(&gang->attempt), &writer);
     if (pending != NULL) {
         pending->action = CORE_ACTION_ASSIGNED;
@@ -185,6 +192,9 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     }
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         bool is_own = attempt_id_equal(&a->id, &gang->attempt);
+        if (is_own && gang->is_joining && a->verdicts == NULL) {
+            continue;
+        }
         if ((is_own && a->verdicts != NULL) || (!is_own && a->assigned && a->verdicts == NULL)) {
             return false;
         }
@@ -212,7 +222,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     if (++gang->reserved_count == gang->member_count) {
-        gang_record(core, experiment, gang);
+        gang_record(core, coordination, experiment, gang);
     } else {
         gangs_reserve_next(core, experiment, gang);
     }
@@ -221,7 +231,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
 static void on_confirm_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                               node_id from, const struct message *message)
 {
-    uint32_t rank = message->u.lease.rank;
+    uint32_t rank = message->u.lease.rank - gang->first_number;
     if (gang->state != CORE_GANG_CONFIRMING || rank >= gang->member_count ||
         !node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot) {
         return;

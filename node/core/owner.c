@@ -49,11 +49,20 @@ static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES]
     bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
 }
 
+/* In the group as it is now; its number, if it is in none. */
+static uint32_t own_rank(const struct node_core *core, uint32_t slot)
+{
+    const struct core_worker *worker = &core->workers[slot];
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    uint32_t rank = attempt != NULL ? view_attempt_rank(attempt, core->options.self, slot, worker->number) : UINT32_MAX;
+    return rank != UINT32_MAX ? rank : worker->number;
+}
+
 static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                        int32_t exit_code, const char *tail)
 {
     struct core_worker *worker = &core->workers[slot];
-    struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
     const struct records_entry *before =
         records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
     struct fact_worker said;
@@ -65,13 +74,17 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
     struct fact_worker fact = {.state = state,
                                .master_port = worker->master_port,
                                .data_port = worker->data_port,
-                               .generation = 1,
+                               .generation = worker->generation,
+                               .is_elastic = worker->is_elastic,
+                               .waits = worker->waits,
+                               .has_state = worker->has_state,
+                               .applied_step = worker->applied_step,
                                .step = worker->step,
                                .reason = reason,
                                .exit_code = exit_code,
                                .started_s = worker->started_s,
                                .metrics = worker->metrics,
-                               .metrics_bytes = worker->rank == 0 ? worker->metrics_bytes : 0};
+                               .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
     own_host(core, fact.host);
     if (tail != NULL) {
         size_t length = strlen(tail); /* the end of it is what tells */
@@ -95,7 +108,8 @@ static void worker_effect(struct node_core *core, enum node_effect_kind kind, ui
     struct node_effect *effect = core_effect(core, kind);
     effect->u.worker.slot = slot;
     effect->u.worker.attempt = worker->attempt;
-    effect->u.worker.rank = worker->rank;
+    effect->u.worker.number = worker->number;
+    effect->u.worker.rank = own_rank(core, slot);
     effect->u.worker.grace_ms = grace_ms;
 }
 
@@ -240,7 +254,10 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
         return true;
     }
     bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
-    if (!node_id_equal(claim.node, from) || (!is_maker && message->kind != MESSAGE_RENEW) || claim.term == 0 ||
+    /* A successor renews what runs, and changes its group. */
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    bool is_entitled = is_maker || message->kind == MESSAGE_RENEW || election_claim_compare(claim, maker) > 0;
+    if (!node_id_equal(claim.node, from) || !is_entitled || claim.term == 0 ||
         (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence))) {
         core->counters.malformed++;
         return false;
@@ -282,13 +299,32 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         memset(worker, 0, sizeof *worker);
         worker->phase = CORE_WORKER_CONFIRMED;
         worker->attempt = *attempt;
-        worker->rank = (uint16_t)message->u.lease.rank;
+        worker->number = (uint16_t)message->u.lease.rank;
         worker->end_reason = FACT_LOST;
+        worker->key_generation = 1;
+        worker->key_claim = message->u.lease.claim;
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
         (void)put_slot(core, slot);
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
     } else if (worker->lease_on_disk) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
+    }
+}
+
+/* The group itself is in the coordinator's record. */
+static void take_group_key(struct node_core *core, const struct message *message)
+{
+    struct view_experiment *experiment = view_find_experiment(&core->view, message->u.lease.attempt.experiment);
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && attempt_id_equal(&worker->attempt, &message->u.lease.attempt)) {
+            worker->key_generation = message->u.lease.generation;
+            worker->key_claim = message->u.lease.claim;
+            memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
+        }
+    }
+    if (experiment != NULL) {
+        experiment->changed = true;
     }
 }
 
@@ -326,6 +362,9 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
     case MESSAGE_RENEW:
         (void)lease_renew(&core->lease, core->now_ms, attempt);
         break;
+    case MESSAGE_GROUP:
+        take_group_key(core, message);
+        break;
     default: /* MESSAGE_RELEASE */
         lease_release(&core->lease, attempt, &changes);
         perform_changes(core, &changes);
@@ -347,25 +386,34 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 
 /* ---- workers ---------------------------------------------------------------------------------------------------------------- */
 
+/* Who joins a group that trains gets its state from the others. */
+static bool joins(const struct view_attempt *attempt, uint32_t rank)
+{
+    return attempt->generation > 1 || rank >= attempt->member_count;
+}
+
 static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
-                    const struct view_attempt *attempt)
+                    const struct view_attempt *attempt, uint32_t rank)
 {
     core->workers[slot].phase = CORE_WORKER_PREPARING;
-    core->workers[slot].step = attempt->start_step;
     worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
     effect->u.worker.code = experiment->code;
-    effect->u.worker.checkpoint = attempt->checkpoint;
-    effect->u.worker.step = attempt->start_step;
+    if (!joins(attempt, rank)) {
+        core->workers[slot].step = attempt->start_step;
+        effect->u.worker.checkpoint = attempt->checkpoint;
+        effect->u.worker.step = attempt->start_step;
+    }
 }
 
-/* Where rank 0 listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
+/* Where a rank, usually 0, listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
  * could not tell it otherwise after a restart. It may have done its part already, when another rank's code took long to
  * come. */
-static bool master_of(const struct node_core *core, const struct view_attempt *attempt, struct fact_worker *out)
+static bool master_of(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
+                      struct fact_worker *out)
 {
-    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    const struct view_worker *first = view_attempt_worker(attempt, rank);
     const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
     bool is_lasting =
         entry != NULL && (entry->on_disk || !node_id_equal(entry->record.writer, core->options.self));
@@ -374,24 +422,24 @@ static bool master_of(const struct node_core *core, const struct view_attempt *a
 }
 
 static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
-                  const struct view_attempt *attempt, const struct fact_worker *master)
+                  const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
     struct core_worker *worker = &core->workers[slot];
     worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.size = attempt->member_count;
-    effect->u.worker.generation = 1;
+    effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
+    effect->u.worker.generation = attempt->generation;
     effect->u.worker.token = core->lease.slots[slot].token;
     effect->u.worker.master_port = master->master_port;
     bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
-    for (uint32_t i = 0; i < attempt->member_count; i++) {
+    for (uint32_t i = 0; i < effect->u.worker.size; i++) {
         bool here = node_id_equal(attempt->members[i].node, core->options.self);
         effect->u.worker.local_size += here;
-        effect->u.worker.local_rank += here && i < worker->rank;
+        effect->u.worker.local_rank += here && i < rank;
         bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
-        effect->u.worker.node_rank += new_node && i > 0 && i <= worker->rank;
+        effect->u.worker.node_rank += new_node && i > 0 && i <= rank;
     }
-    effect->u.worker.step = attempt->start_step;
+    effect->u.worker.step = joins(attempt, rank) ? 0 : attempt->start_step;
     effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     worker->phase = CORE_WORKER_RUNNING;
@@ -408,28 +456,78 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     pack_array(&writer, attempt->member_count);
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *other = view_attempt_worker(attempt, rank);
+    for (uint32_t i = 0; i < attempt->member_count; i++) {
+        const struct view_worker *other = view_attempt_worker(attempt, i);
         const struct records_entry *entry = other != NULL ? records_find(&core->records, other->ident) : NULL;
         struct fact_worker fact;
         if (entry == NULL || other->data_port == 0 || other->state != FACT_WORKER_RUNNING ||
             fact_worker_read(&entry->record, &fact) != 0) {
             return;
         }
-        pack_array(&writer, 3);
-        pack_u64(&writer, rank);
+        pack_array(&writer, 4);
+        pack_u64(&writer, i);
         pack_text(&writer, fact.host);
         pack_u64(&writer, fact.data_port);
+        pack_bool(&writer, attempt->members[i].has_state);
     }
     CHECK(!writer.failed);
-    worker->group_sent = true;
+    worker->waits = false;
+    worker->generation = attempt->generation;
     worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
-    effect->u.worker.generation = 1;
+    effect->u.worker.generation = attempt->generation;
+    effect->u.worker.step = attempt->group_step;
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
     effect->byte_count = (uint32_t)writer.used_bytes;
+    put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+}
+
+/* No collective of this group will ever end: somebody is gone, or has left it. */
+static bool group_is_broken(const struct node_core *core, const struct view_attempt *attempt, uint32_t generation)
+{
+    for (uint32_t i = 0; i < attempt->member_count; i++) {
+        node_id node = attempt->members[i].node;
+        const struct view_worker *other = view_attempt_worker(attempt, i);
+        bool is_self = node_id_equal(node, core->options.self);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, node);
+        const struct view_member *member = view_find_member(&core->view, node);
+        bool is_out = member != NULL && (member->left || view_member_is_out(member));
+        bool is_over = other != NULL && other->state == FACT_WORKER_ENDED && other->reason != FACT_COMPLETED;
+        bool has_left = other != NULL && other->waits && other->generation == generation;
+        if (is_over || has_left || is_out || state == SWIM_DEAD || state == SWIM_LEFT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* From one group of its attempt to the next (DESIGN 9). */
+static void follow_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->waits) {
+        bool has_key = worker->key_generation == attempt->generation &&
+                       (attempt->generation == 1 ||
+                        election_claim_compare(worker->key_claim, attempt->group_claim) == 0);
+        if (rank < attempt->member_count && worker->generation < attempt->generation && has_key) {
+            tell_group(core, slot, attempt);
+        }
+        return;
+    }
+    bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
+    bool is_said = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
+    if (!worker->is_elastic || worker->generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
+        return;
+    }
+    MARK(worker_asked_to_leave_its_group);
+    worker->leaving = worker->generation;
+    worker->is_leaving_at_once = at_once;
+    worker_effect(core, NODE_EFFECT_LEAVE_GROUP, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.generation = worker->generation;
+    effect->u.worker.at_once = at_once;
 }
 
 static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
@@ -454,7 +552,7 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
 static bool group_is_stopping(const struct node_core *core, const struct view_attempt *attempt)
 {
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct fact_assignment *member = &attempt->members[rank];
+        const struct fact_place *member = &attempt->members[rank];
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
             if (worker->reason == FACT_STOPPED) {
@@ -488,10 +586,9 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     if (attempt == NULL || !attempt->assigned || !experiment->known) {
         return; /* its record is on its way */
     }
-    bool is_ours = worker->rank < attempt->member_count && attempt->members[worker->rank].slot == slot &&
-                   node_id_equal(attempt->members[worker->rank].node, core->options.self);
-    if (!is_ours) {
-        worker_end(core, slot, FACT_LOST);
+    uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
+    if (rank == UINT32_MAX) {
+        worker_end(core, slot, FACT_LOST); /* it never was in the group, or is no more */
         return;
     }
     if (view_experiment_paused(experiment)) {
@@ -504,11 +601,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     }
     struct fact_worker master;
     if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
-        prepare(core, slot, experiment, attempt);
-    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, &master)) {
-        spawn(core, slot, experiment, attempt, &master);
-    } else if (worker->phase == CORE_WORKER_RUNNING && worker->data_port != 0 && !worker->group_sent) {
-        tell_group(core, slot, attempt);
+        prepare(core, slot, experiment, attempt, rank);
+    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, joins(attempt, rank) ? rank : 0, &master)) {
+        spawn(core, slot, experiment, attempt, rank, &master);
+    } else if (worker->phase == CORE_WORKER_RUNNING) {
+        follow_group(core, slot, attempt, rank);
     }
 }
 
@@ -572,7 +669,7 @@ static void status(struct node_core *core, const struct node_event *event)
         worker->step = event->u.worker.step;
         worker->dirty = true;
     }
-    if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics && worker->rank == 0) {
+    if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics) {
         memcpy(worker->metrics, event->bytes, event->byte_count);
         worker->metrics_bytes = event->byte_count;
         worker->dirty = true;
@@ -597,9 +694,16 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
         status(core, event);
     } else { /* NODE_EVENT_WORKER_LISTENS */
-        worker->group_sent = false;
-        if (worker->data_port != event->u.worker.port) {
-            worker->data_port = event->u.worker.port;
+        bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
+                       worker->generation != event->u.worker.generation ||
+                       worker->applied_step != event->u.worker.step || worker->has_state != event->u.worker.has_state;
+        worker->waits = true;
+        worker->data_port = event->u.worker.port;
+        worker->is_elastic = event->u.worker.is_elastic;
+        worker->has_state = event->u.worker.has_state;
+        worker->applied_step = event->u.worker.has_state ? event->u.worker.step : 0;
+        worker->generation = event->u.worker.generation;
+        if (is_news && worker->phase == CORE_WORKER_RUNNING) {
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }
         struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
@@ -628,13 +732,14 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
                      attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
     struct core_worker *worker = &core->workers[slot];
     worker->attempt = event->u.adopt.attempt;
-    worker->rank = event->u.adopt.rank;
+    worker->number = event->u.adopt.number;
     worker->end_reason = FACT_LOST;
     worker->data_port = event->u.adopt.data_port;
     worker->lease_on_disk = true;
-    worker->group_sent = event->u.adopt.data_port != 0;
+    worker->key_generation = 1;
+    worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
-    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->rank, event->u.adopt.token,
+    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
                                is_leased);
     worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
     if (is_leased) {
@@ -644,7 +749,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     }
 
     /* What it last said of itself goes on: step, metrics, ports. */
-    struct fact_key key = fact_key_worker(&worker->attempt, worker->rank);
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
     const struct records_entry *entry = records_find(
         &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
     struct fact_worker fact;
@@ -653,6 +758,11 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         worker->started_s = fact.started_s;
         worker->master_port = fact.master_port;
         worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
+        worker->generation = fact.generation;
+        worker->is_elastic = fact.is_elastic;
+        worker->waits = fact.waits;
+        worker->has_state = fact.has_state;
+        worker->applied_step = fact.applied_step;
         worker->metrics_bytes = fact.metrics_bytes;
         memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
     }
@@ -668,7 +778,7 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     }
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
     core->workers[slot].attempt = before->attempt;
-    core->workers[slot].rank = (uint16_t)before->rank;
+    core->workers[slot].number = (uint16_t)before->rank;
     put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     (void)put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
@@ -700,7 +810,7 @@ void core_owner_start(struct node_core *core)
         } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
             TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
             worker->attempt = before->attempt;
-            worker->rank = (uint16_t)before->rank;
+            worker->number = (uint16_t)before->rank;
 #ifdef SHOAL_BUGS
             struct fact_key key = fact_key_slot(slot);
             const struct records_entry *entry =
@@ -728,7 +838,7 @@ void core_owner_restate(struct node_core *core)
         bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
         if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
             const struct core_worker kept = *worker;
-            *worker = (struct core_worker){.attempt = said->attempt, .rank = (uint16_t)said->rank};
+            *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
             put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
             *worker = kept;
         }

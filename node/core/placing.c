@@ -355,11 +355,10 @@ struct place {
 };
 
 static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
-                       const struct view_trial *trial, struct place *out)
+                       const struct view_trial *trial, uint32_t wanted, struct place *out)
 {
     struct choice choices[CHOICES_MAX];
     uint32_t at_best = 0, count = 0;
-    uint32_t wanted = experiment->config->slots_per_trial;
     for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
         count = collect_choices(core, experiment, trial, care, choices, &at_best);
         if (at_best >= wanted) {
@@ -388,7 +387,8 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     struct place place;
     bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
     for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
-        has_place = find_place(core, experiment, view_find_trial(experiment, order.index), &place);
+        has_place = find_place(core, experiment, view_find_trial(experiment, order.index),
+                               experiment->config->slots_per_trial, &place);
         if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
             break;
         }
@@ -425,6 +425,43 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     return true;
 }
 
+/* One at a time, so that what is asked for and what is left over never depend on more than one answer. A trial that waits
+ * comes first. */
+bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
+{
+    struct claim_order pending;
+    struct place place;
+    if (!has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (attempt == NULL || view_trial_completed(trial) != NULL || attempt->generation >= UINT16_MAX ||
+            elastic_wants(core, coordination, experiment, attempt) == 0 ||
+            !find_place(core, experiment, trial, 1, &place)) {
+            continue;
+        }
+        struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+        if (gang == NULL) {
+            core->counters.full++;
+            return false;
+        }
+        memset(gang, 0, sizeof *gang);
+        gang->attempt = attempt->id;
+        gang->is_joining = true;
+        gang->member_count = place.member_count;
+        memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+        gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+        gang->next = coordination->gangs;
+        coordination->gangs = gang;
+        gangs_reserve_next(core, experiment, gang);
+        return true;
+    }
+    return false;
+}
+
 /* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for
  * it, and only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is
  * well. */
@@ -452,7 +489,8 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             best = order;
         }
     }
-    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index], &place)) {
+    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index],
+                                       experiment->config->slots_per_trial, &place)) {
         return false;
     }
     attempts_put_verdict(core, claimed, FACT_LOST,

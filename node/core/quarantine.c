@@ -32,15 +32,15 @@ static bool is_in_step(const struct node_core *core, node_id node)
 void core_quarantine_worker(struct node_core *core, const struct record *record)
 {
     attempt_id id;
-    uint32_t rank;
+    uint32_t number;
     struct fact_worker fact;
-    if (fact_key_read_attempt(record, &id) != 0 || fact_key_read_rank(record, &rank) != 0 ||
+    if (fact_key_read_attempt(record, &id) != 0 || fact_key_read_number(record, &number) != 0 ||
         fact_worker_read(record, &fact) != 0 || fact.state != FACT_WORKER_RUNNING) {
         return;
     }
     struct view_attempt *attempt = view_find_attempt(&core->view, &id);
     for (struct view_worker *w = attempt != NULL ? attempt->workers : NULL; w != NULL; w = w->next) {
-        if (w->rank != rank || !node_id_equal(w->writer, record->writer)) {
+        if (w->number != number || !node_id_equal(w->writer, record->writer)) {
             continue;
         }
         if (w->noted.running_ms == 0) {

@@ -5,7 +5,7 @@
  *   core.c         init, the one step, own records on their way to the disk, what waits for a ticket
  *   members.c      membership, roster, links, exchange of records
  *   owner.c        the slots of this node: reservations, leases, workers
- *   coordinator.c  elections, and with attempts.c, gangs.c, placing.c what a coordinator does (coordinator.h)
+ *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
  *   quarantine.c   trials that take machines down, and machines that take trials down
@@ -39,6 +39,10 @@
 #define CORE_RESEND_MS 400          /* reservations and confirmations without an answer */
 #define CORE_GANG_RESERVE_MS 5000
 #define CORE_GANG_CONFIRM_MS 10000
+#define CORE_JOIN_LEASE_MS 5000     /* after its lease was confirmed the owner's record says so, */
+#define CORE_JOIN_MS 60000          /* ... and its program listens */
+#define CORE_LEAVE_MS 2000          /* who is told by nobody that its group is broken is told by the coordinator */
+#define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
@@ -125,6 +129,7 @@ enum core_action {
     CORE_ACTION_WELCOME, /* client */
     CORE_ACTION_LED,     /* a claim: experiment */
     CORE_ACTION_ASSIGNED, /* an attempt's record: its gang goes on */
+    CORE_ACTION_GROUPED,  /* a generation: its members' owners are sent the key */
     CORE_ACTION_DURABLE   /* a manifest: its worker is told */
 };
 
@@ -177,10 +182,17 @@ enum core_worker_phase {
 struct core_worker {
     enum core_worker_phase phase;
     attempt_id attempt;
-    uint16_t rank;
+    uint16_t number; /* in the attempt (struct fact_place) */
     bool lease_on_disk;
     bool stop_sent;
-    bool group_sent;
+    bool waits;          /* it listens, is in no group, and waits for one */
+    bool is_elastic, has_state;
+    uint64_t applied_step;     /* has_state: in memory, when it began to wait */
+    uint32_t generation;       /* of the group that it is in, or was in last; 0: none */
+    uint32_t leaving;          /* generation that it was asked to leave; */
+    bool is_leaving_at_once;   /* ... and how */
+    struct election_claim key_claim; /* who has sent group_key, ... */
+    uint32_t key_generation;         /* ... and for which generation */
     bool is_dropped; /* PREPARING, but its lease is over: free the slot when the directory is done */
     enum fact_reason end_reason; /* what its end will mean when we kill it */
     uint8_t group_key[MESSAGE_KEY_BYTES];
@@ -205,6 +217,8 @@ struct core_gang {
     uint32_t reserved_count; /* RESERVING: members [0, reserved_count) are ours */
     bool confirmed[FACT_MEMBERS_MAX];
     struct fact_assignment members[FACT_MEMBERS_MAX];
+    bool is_joining;       /* an attempt that lives, */
+    uint32_t first_number; /* ... as these numbers and those behind it */
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -219,7 +233,19 @@ struct core_watch {
     uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
+    uint64_t joined_ms; /* 0: nobody is on the way to its group */
+    uint64_t broken_ms; /* 0: its group is as it should be */
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */
+};
+
+/* The key of a generation that this coordinator has made, until all its members have come into the group. */
+struct core_regroup {
+    struct core_regroup *next;
+    attempt_id attempt;
+    uint32_t generation;
+    bool on_disk; /* the record */
+    uint64_t resend_ms;
+    uint8_t key[MESSAGE_KEY_BYTES];
 };
 
 struct core_coordination {
@@ -230,6 +256,7 @@ struct core_coordination {
     bool settled;  /* nothing left to coordinate; until its records change */
     struct core_gang *gangs;
     struct core_watch *watches;
+    struct core_regroup *regroups;
     uint64_t renew_ms;
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
@@ -515,6 +542,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
 void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
+void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 void core_coordinator_forget(struct node_core *core, experiment_id experiment);

@@ -200,6 +200,12 @@ const struct view_tombstone *view_find_tombstone(const struct view *view, experi
                : NULL;
 }
 
+static void group_free(struct arena *arena, struct view_group *group)
+{
+    arena_give(arena, group->places, (group->member_count + group->joiner_count) * sizeof *group->places);
+    arena_give(arena, group, sizeof *group);
+}
+
 static void attempt_free(struct arena *arena, struct view_attempt *attempt)
 {
     for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
@@ -214,7 +220,11 @@ static void attempt_free(struct arena *arena, struct view_attempt *attempt)
         next = death->next;
         arena_give(arena, death, sizeof *death);
     }
-    arena_give(arena, attempt->members, attempt->member_count * sizeof *attempt->members);
+    for (struct view_group *group = attempt->groups, *next; group != NULL; group = next) {
+        next = group->next;
+        group_free(arena, group);
+    }
+    arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
     arena_give(arena, attempt, sizeof *attempt);
 }
 
@@ -530,6 +540,22 @@ static int rows_of(struct view *view, const struct record *record, attempt_id *i
     return *attempt != NULL ? 0 : ERR_FULL;
 }
 
+static void choose_group(struct view_attempt *attempt)
+{
+    const struct view_group *last = attempt->groups;
+    while (last != NULL && last->next != NULL) {
+        last = last->next;
+    }
+    attempt->generation = last != NULL ? last->generation : 1;
+    attempt->group_claim = last != NULL ? (struct election_claim){last->term, last->writer}
+                                        : (struct election_claim){attempt->id.term, attempt->id.coordinator};
+    attempt->is_leaving = last != NULL && last->is_leaving;
+    attempt->group_step = last != NULL && last->generation > 1 ? last->start_step : attempt->start_step;
+    attempt->member_count = last != NULL ? last->member_count : attempt->first_count;
+    attempt->joiner_count = last != NULL ? last->joiner_count : 0;
+    attempt->members = last != NULL ? last->places : attempt->first;
+}
+
 static int apply_attempt(struct view *view, const struct record *record)
 {
     struct fact_attempt fact;
@@ -544,17 +570,73 @@ static int apply_attempt(struct view *view, const struct record *record)
     if (error != 0) {
         return error;
     }
-    struct fact_assignment *members = arena_take(view->arena, fact.member_count * sizeof *members);
-    if (members == NULL) {
+    struct fact_place *first = arena_take(view->arena, fact.member_count * sizeof *first);
+    if (first == NULL) {
         return ERR_FULL;
     }
-    memcpy(members, fact.members, fact.member_count * sizeof *members);
-    arena_give(view->arena, attempt->members, attempt->member_count * sizeof *members);
+    for (uint32_t rank = 0; rank < fact.member_count; rank++) {
+        first[rank] = (struct fact_place){fact.members[rank].node, fact.members[rank].slot, rank, false};
+    }
+    arena_give(view->arena, attempt->first, attempt->first_count * sizeof *first);
     attempt->assigned = true;
-    attempt->member_count = fact.member_count;
-    attempt->members = members;
+    attempt->first_count = fact.member_count;
+    attempt->first = first;
     attempt->start_step = fact.start_step;
     attempt->checkpoint = fact.checkpoint;
+    choose_group(attempt);
+    experiment->changed = true;
+    return 0;
+}
+
+static int apply_generation(struct view *view, const struct record *record)
+{
+    struct fact_generation fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_generation_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t count = fact.member_count + fact.joiner_count;
+    struct view_group *group = arena_take(view->arena, sizeof *group);
+    struct fact_place *places = arena_take(view->arena, count * sizeof *places);
+    if (group == NULL || places == NULL) {
+        arena_give(view->arena, group, sizeof *group);
+        arena_give(view->arena, places, count * sizeof *places);
+        return ERR_FULL;
+    }
+    memcpy(places, fact.members, fact.member_count * sizeof *places);
+    memcpy(places + fact.member_count, fact.joiners, fact.joiner_count * sizeof *places);
+    *group = (struct view_group){.writer = record->writer,
+                                 .generation = fact.generation,
+                                 .term = fact.term,
+                                 .start_step = fact.start_step,
+                                 .is_leaving = fact.is_leaving,
+                                 .member_count = fact.member_count,
+                                 .joiner_count = fact.joiner_count,
+                                 .places = places};
+    struct view_group **link = &attempt->groups;
+    while (*link != NULL && !node_id_equal((*link)->writer, record->writer)) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        struct view_group *before = *link;
+        *link = before->next;
+        group_free(view->arena, before);
+    }
+    link = &attempt->groups;
+    while (*link != NULL && ((*link)->term < group->term ||
+                             ((*link)->term == group->term && node_id_compare((*link)->writer, group->writer) < 0))) {
+        link = &(*link)->next;
+    }
+    group->next = *link;
+    *link = group;
+    choose_group(attempt);
     experiment->changed = true;
     return 0;
 }
@@ -562,12 +644,12 @@ static int apply_attempt(struct view *view, const struct record *record)
 static int apply_worker(struct view *view, const struct record *record)
 {
     struct fact_worker fact;
-    uint32_t rank;
+    uint32_t number;
     attempt_id id;
     struct view_experiment *experiment;
     struct view_trial *trial;
     struct view_attempt *attempt;
-    if (fact_worker_read(record, &fact) != 0 || fact_key_read_rank(record, &rank) != 0) {
+    if (fact_worker_read(record, &fact) != 0 || fact_key_read_number(record, &number) != 0) {
         return ERR_MALFORMED;
     }
     int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
@@ -575,17 +657,17 @@ static int apply_worker(struct view *view, const struct record *record)
         return error;
     }
     struct view_worker **link = &attempt->workers;
-    while (*link != NULL && ((*link)->rank < rank || ((*link)->rank == rank &&
-                                                      node_id_compare((*link)->writer, record->writer) < 0))) {
+    while (*link != NULL && ((*link)->number < number || ((*link)->number == number &&
+                                                          node_id_compare((*link)->writer, record->writer) < 0))) {
         link = &(*link)->next;
     }
     struct view_worker *worker = *link;
-    if (worker == NULL || worker->rank != rank || !node_id_equal(worker->writer, record->writer)) {
+    if (worker == NULL || worker->number != number || !node_id_equal(worker->writer, record->writer)) {
         worker = arena_take(view->arena, sizeof *worker);
         if (worker == NULL) {
             return ERR_FULL;
         }
-        worker->rank = rank;
+        worker->number = number;
         worker->writer = record->writer;
         worker->next = *link;
         *link = worker;
@@ -599,6 +681,10 @@ static int apply_worker(struct view *view, const struct record *record)
     worker->master_port = fact.master_port;
     worker->data_port = fact.data_port;
     worker->step = fact.step;
+    worker->is_elastic = fact.is_elastic;
+    worker->waits = fact.waits;
+    worker->has_state = fact.has_state;
+    worker->applied_step = fact.applied_step;
     experiment->changed = true;
     return 0;
 }
@@ -787,6 +873,9 @@ int view_apply(struct view *view, const struct records_entry *entry)
         break;
     case FACT_QUARANTINE:
         error = apply_quarantine(view, record);
+        break;
+    case FACT_GENERATION:
+        error = apply_generation(view, record);
         break;
     case FACT_TOMBSTONE:
         error = apply_tombstone(view, record);

@@ -70,8 +70,8 @@ struct view_words {
 };
 
 struct view_worker {
-    struct view_worker *next; /* by (rank, writer) */
-    uint32_t rank;
+    struct view_worker *next; /* by (number, writer) */
+    uint32_t number;
     node_id writer;
     record_ident ident; /* host, metrics and tail are there */
     uint64_t boot;      /* of the writer when it wrote this */
@@ -81,6 +81,8 @@ struct view_worker {
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
+    bool is_elastic, waits, has_state;
+    uint64_t applied_step;
     /* What this node has noticed in this boot, kept by the core and no part of the fold. */
     struct {
         uint64_t running_ms; /* 0: not seen to run */
@@ -106,12 +108,32 @@ struct view_death {
     struct fact_death fact;
 };
 
+/* A coordinator's word on the group of an attempt. */
+struct view_group {
+    struct view_group *next; /* by (term, writer): the last one counts */
+    node_id writer;
+    uint32_t generation;
+    uint64_t term;
+    uint64_t start_step;
+    bool is_leaving;
+    uint32_t member_count, joiner_count;
+    struct fact_place *places; /* the members by rank, then the joiners */
+};
+
 struct view_attempt {
     struct view_attempt *next; /* by attempt_id_compare_order */
     attempt_id id;
     bool assigned; /* its coordinator's record is here; the rest may come before it */
-    uint32_t member_count;
-    struct fact_assignment *members;
+    uint32_t first_count;
+    struct fact_place *first; /* the members that it began with */
+    struct view_group *groups;
+    /* The group as it is now: of the last of `groups`, or of the attempt's own record. */
+    uint32_t generation;
+    struct election_claim group_claim; /* under which it was made */
+    bool is_leaving;
+    uint64_t group_step; /* steps that its members have applied when it begins */
+    uint32_t member_count, joiner_count;
+    const struct fact_place *members; /* by rank; the joiners behind them */
     uint64_t start_step;
     hash256 checkpoint;
     struct view_worker *workers;
@@ -251,8 +273,12 @@ const struct view_tombstone *view_find_tombstone(const struct view *view, experi
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id);
 
-/* The report of the rightful owner of rank, or NULL. */
+/* The report of the rightful owner of the rank, in the group as it is now, or NULL. Ranks from member_count on are the
+ * joiners. */
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank);
+
+/* The rank now of the worker with this number in this slot of this node, or UINT32_MAX. */
+uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number);
 
 /* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
  * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */

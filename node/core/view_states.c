@@ -58,15 +58,27 @@ struct fact_drain view_member_drain(const struct view_member *member)
 
 const struct view_worker *view_attempt_worker(const struct view_attempt *attempt, uint32_t rank)
 {
-    if (!attempt->assigned || rank >= attempt->member_count) {
+    if (!attempt->assigned || rank >= attempt->member_count + attempt->joiner_count) {
         return NULL;
     }
+    const struct fact_place *place = &attempt->members[rank];
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        if (worker->rank == rank && node_id_equal(worker->writer, attempt->members[rank].node)) {
+        if (worker->number == place->number && node_id_equal(worker->writer, place->node)) {
             return worker;
         }
     }
     return NULL;
+}
+
+uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number)
+{
+    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count + attempt->joiner_count; rank++) {
+        const struct fact_place *place = &attempt->members[rank];
+        if (place->number == number && place->slot == slot && node_id_equal(place->node, node)) {
+            return rank;
+        }
+    }
+    return UINT32_MAX;
 }
 
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)

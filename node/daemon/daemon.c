@@ -134,6 +134,9 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_GROUP:
         daemon_local_group_effect(daemon, effect);
         break;
+    case NODE_EFFECT_LEAVE_GROUP:
+        daemon_local_leave_effect(daemon, effect);
+        break;
     case NODE_EFFECT_DURABLE:
         daemon_local_durable_effect(daemon, effect);
         break;

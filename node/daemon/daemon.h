@@ -96,6 +96,8 @@ struct daemon_run {
     uint32_t size;
     uint64_t seed;
     char stop_reason[32];
+    uint32_t leaving; /* the generation whose group it was asked to leave, and has not yet; 0: none */
+    bool leaves_at_once;
     struct daemon_client *client;
     uint64_t group_request; /* id of an open worker_group, 0: none */
     uint32_t data_port;
@@ -280,6 +282,7 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
 /* local_worker.c */
 void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 

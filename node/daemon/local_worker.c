@@ -22,6 +22,24 @@ static void forget_client(struct daemon_run *run)
     run->group_request = 0; /* its number means nothing on another connection */
 }
 
+static void leave_notice(const struct daemon_run *run)
+{
+    if (run->client == NULL) {
+        return; /* it is told when it comes back */
+    }
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 3);
+    pack_text(&writer, "notice");
+    pack_text(&writer, "regroup");
+    pack_text(&writer, "generation");
+    pack_u64(&writer, run->leaving);
+    pack_text(&writer, "at_once");
+    pack_bool(&writer, run->leaves_at_once);
+    local_queue(run->client, bytes, writer.used_bytes, -1);
+}
+
 static void worker_open(struct daemon *daemon, struct local_request *request)
 {
     lease_token token;
@@ -83,6 +101,15 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     if (run->stop_reason[0] != '\0') {
         daemon_local_stop_notice(daemon, run, run->stop_reason); /* it was asked while the daemon was away */
     }
+    if (run->leaving != 0) {
+        leave_notice(run);
+    }
+}
+
+static bool flag(const struct local_request *request, const char *key)
+{
+    struct pack_reader value = pack_find(&request->map, key);
+    return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value) && !value.failed;
 }
 
 static void worker_group(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
@@ -92,9 +119,17 @@ static void worker_group(struct daemon *daemon, struct local_request *request, s
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "worker_group wants a `port` of 1 to 65535.");
         return;
     }
+    uint64_t generation = 0, step = 0;
+    (void)local_argument_u64(request, "generation", &generation);
+    (void)local_argument_u64(request, "step", &step);
     run->group_request = request->id;
     run->data_port = (uint32_t)port;
+    run->leaving = 0;
     struct node_event event = {.kind = NODE_EVENT_WORKER_LISTENS};
+    event.u.worker.is_elastic = flag(request, "elastic");
+    event.u.worker.has_state = flag(request, "has_state");
+    event.u.worker.generation = generation <= UINT32_MAX ? (uint32_t)generation : 0;
+    event.u.worker.step = step;
     event.u.worker.slot = (uint32_t)request->client->slot;
     event.u.worker.attempt = run->prepare.u.worker.attempt;
     event.u.worker.port = (uint32_t)port;
@@ -106,12 +141,18 @@ void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *
     struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
     struct local_reply reply;
     if (run->client == NULL || run->group_request == 0 || run->client->broken ||
-        !local_reply_begin(&reply, run->group_request, true, 3)) {
+        !local_reply_begin(&reply, run->group_request, true, 6)) {
         return;
     }
     run->group_request = 0;
     pack_text(&reply.writer, "generation");
     pack_u64(&reply.writer, effect->u.worker.generation);
+    pack_text(&reply.writer, "rank");
+    pack_u64(&reply.writer, effect->u.worker.rank);
+    pack_text(&reply.writer, "size");
+    pack_u64(&reply.writer, effect->u.worker.size);
+    pack_text(&reply.writer, "step");
+    pack_u64(&reply.writer, effect->u.worker.step);
     pack_text(&reply.writer, "key");
     pack_bin(&reply.writer, effect->u.worker.group_key, MESSAGE_KEY_BYTES);
     pack_text(&reply.writer, "members");
@@ -134,6 +175,16 @@ static void notice(struct daemon_client *client, const char *name, const char *k
         pack_u64(&writer, number);
     }
     local_queue(client, bytes, writer.used_bytes, -1);
+}
+
+void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
+    if (attempt_id_equal(&run->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
+        run->leaving = effect->u.worker.generation;
+        run->leaves_at_once = effect->u.worker.at_once;
+        leave_notice(run);
+    }
 }
 
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect)

@@ -226,7 +226,8 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
     }
     if (fact.reason == FACT_FAILED && failed != NULL) {
         bool by_signal = failed->exit_code < 0;
-        format_text(text, sizeof text, "%s: rank %u ended %s %d", fact.why, failed->rank,
+        format_text(text, sizeof text, "%s: %s %u ended %s %d", fact.why,
+                    attempt->groups == NULL ? "rank" : "worker", failed->number,
                     by_signal ? "by signal" : "with status", by_signal ? -failed->exit_code : failed->exit_code);
         pack_text(writer, text);
     } else {

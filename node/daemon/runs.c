@@ -50,7 +50,7 @@ static void log_take(struct daemon *daemon, struct daemon_run *run, struct log_j
         return;
     }
     run->log_offset = log->offset + log->dropped + log->got;
-    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.rank, run->log_offset,
+    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.number, run->log_offset,
                          log->bytes, log->got);
 }
 
@@ -344,7 +344,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     bytes_to_hex(coordinator, effect->u.worker.attempt.coordinator.bytes, 4);
     (void)snprintf(run->directory, sizeof run->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
                    effect->u.worker.attempt.trial, effect->u.worker.attempt.number,
-                   (unsigned long long)effect->u.worker.attempt.term, coordinator, effect->u.worker.rank);
+                   (unsigned long long)effect->u.worker.attempt.term, coordinator, effect->u.worker.number);
     fetch(daemon, slot);
 }
 
@@ -353,7 +353,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
 static size_t identity_write(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
 {
     const struct node_effect *effect = &run->prepare;
-    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.rank);
+    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
     struct pack_writer writer;
     pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
     pack_array(&writer, 7);
@@ -377,10 +377,10 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     size_t key_bytes;
     const uint8_t *key = pack_read_bin(&reader, &key_bytes);
     struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
-    uint32_t rank = 0;
+    uint32_t number = 0;
     attempt_id attempt;
     if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
-        fact_key_read_rank(&record, &rank) != 0) {
+        fact_key_read_number(&record, &number) != 0) {
         return ERR_MALFORMED;
     }
     out->size = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
@@ -390,7 +390,8 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     out->seed = pack_read_u64(&reader);
     out->prepare.u.worker.slot = slot;
     out->prepare.u.worker.attempt = attempt;
-    out->prepare.u.worker.rank = rank;
+    out->prepare.u.worker.number = number;
+    out->prepare.u.worker.rank = number;
     return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
 }
 
@@ -710,14 +711,14 @@ static void adopt_one(void *context, struct keep_found *found)
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         run->series_seq = last + 1;
     }
-    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.rank, prefix);
+    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         run->log_offset = last;
     }
     struct node_event event = {.kind = NODE_EVENT_ADOPT};
     event.u.adopt.slot = slot;
     event.u.adopt.attempt = run->prepare.u.worker.attempt;
-    event.u.adopt.rank = (uint16_t)run->prepare.u.worker.rank;
+    event.u.adopt.number = (uint16_t)run->prepare.u.worker.number;
     event.u.adopt.token = found->token;
     memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
     daemon_event(daemon, &event);

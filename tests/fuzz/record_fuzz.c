@@ -91,7 +91,7 @@ static void check_keys(const struct record *record)
     if (fact_key_read_attempt(record, &attempt) == 0) {
         CHECK(attempt.trial < SEARCH_TRIALS_MAX && attempt.number > 0);
     }
-    (void)fact_key_read_rank(record, &number);
+    (void)fact_key_read_number(record, &number);
     (void)fact_key_read_step(record, &step);
     (void)fact_key_read_slot(record, &number);
 }

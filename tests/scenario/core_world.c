@@ -137,9 +137,10 @@ static const char *describe(const struct record *record, char *out, size_t size)
     } else if (record->kind == FACT_MANIFEST && fact_key_read_step(record, &step) == 0) {
         snprintf(out, size, "manifest %llu", (unsigned long long)step);
     } else {
-        static const char *const names[FACT_QUARANTINE + 1] = {
+        static const char *const names[FACT_GENERATION + 1] = {
             "?",       "member",  "node",     "invite", "slot",     "experiment", "control", "claim",     "attempt",
-            "worker",  "verdict", "manifest", "tombstone", "eviction", "drain",      "death",   "quarantine"};
+            "worker",  "verdict", "manifest", "tombstone", "eviction", "drain",      "death",   "quarantine",
+            "generation"};
         snprintf(out, size, "%s", record->kind < sizeof names / sizeof names[0] ? names[record->kind] : "unknown");
     }
     return out;
@@ -281,6 +282,7 @@ static void send_message(struct world *world, uint32_t number, const struct node
         [MESSAGE_RESERVE] = "reserve",             [MESSAGE_RESERVE_ANSWER] = "reserve_answer",
         [MESSAGE_CONFIRM] = "confirm",             [MESSAGE_CONFIRM_ANSWER] = "confirm_answer",
         [MESSAGE_RENEW] = "renew",                 [MESSAGE_RELEASE] = "release",
+        [MESSAGE_GROUP] = "group",
         [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored",
         [MESSAGE_TWIN] = "twin"};
     const struct message *message = &effect->u.send.message;
@@ -412,6 +414,7 @@ static void spawn(struct world *world, uint32_t number, const struct node_effect
     worker->ready = false;
     worker->runs = true;
     worker->token = effect->u.worker.token;
+    worker->number = effect->u.worker.number;
     worker->rank = effect->u.worker.rank;
     memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
     worker->step = effect->u.worker.step;
@@ -547,6 +550,9 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         break;
     case NODE_EFFECT_PEER:
         connect_peer(world, number, effect);
+        break;
+    case NODE_EFFECT_LEAVE_GROUP:
+        say(world, number, '>', effect->u.worker.at_once ? "leave group at once" : "leave group");
         break;
     case NODE_EFFECT_NEW_KEY: {
         say(world, number, '>', "new key");
@@ -759,7 +765,7 @@ static void adopt_workers(struct world *world, uint32_t number)
             struct node_event event = {.kind = NODE_EVENT_ADOPT};
             event.u.adopt.slot = slot;
             event.u.adopt.attempt = worker->attempt;
-            event.u.adopt.rank = (uint16_t)worker->rank;
+            event.u.adopt.number = (uint16_t)worker->number;
             event.u.adopt.token = worker->token;
             event.u.adopt.data_port = worker->data_port;
             memcpy(event.u.adopt.group_key, worker->group_key, sizeof event.u.adopt.group_key);

@@ -29,7 +29,7 @@ struct world_worker {
     bool runs;
     bool ready; /* prepared, not yet spawned */
     attempt_id attempt;
-    uint32_t rank;
+    uint32_t number, rank;
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t data_port;

@@ -134,7 +134,7 @@ static void check_loss(struct sim *sim, int node, const attempt_id *id, const ch
     bool has_cause = attempt == NULL || !attempt->assigned || view_trial_highest(trial) != attempt;
     bool must_wait = false;
     for (uint32_t rank = 0; !has_cause && rank < attempt->member_count; rank++) {
-        const struct fact_assignment *member = &attempt->members[rank];
+        const struct fact_place *member = &attempt->members[rank];
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         const struct view_member *owner = view_find_member(&core->view, member->node);
         const struct view_slot *slot = owner != NULL ? view_member_slot(owner, member->slot) : NULL;

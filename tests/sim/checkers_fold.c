@@ -65,9 +65,13 @@ static uint64_t hash_trial(const struct view_experiment *experiment, const struc
         mix_attempt(&hash, &a->id);
         mix_word(&hash, a->assigned ? a->member_count : UINT32_MAX);
         mix_word(&hash, a->start_step);
+        mix_word(&hash, (uint64_t)a->generation << 32 | a->joiner_count << 1 | a->is_leaving);
+        for (uint32_t i = 0; a->assigned && i < a->member_count; i++) {
+            mix_word(&hash, a->members[i].number);
+        }
         for (const struct view_worker *worker = a->workers; worker != NULL; worker = worker->next) {
             mix(&hash, worker->writer.bytes, sizeof worker->writer.bytes);
-            mix_word(&hash, (uint64_t)worker->rank << 32 | (uint64_t)worker->state << 8 | (uint64_t)worker->reason);
+            mix_word(&hash, (uint64_t)worker->number << 32 | (uint64_t)worker->state << 8 | (uint64_t)worker->reason);
             mix_word(&hash, worker->step);
         }
         for (const struct view_verdict *verdict = a->verdicts; verdict != NULL; verdict = verdict->next) {

@@ -227,6 +227,11 @@ void workers_group(struct sim *sim, int node, const struct node_effect *effect)
     }
 }
 
+void workers_leave(struct sim *sim, int node, const struct node_effect *effect)
+{
+    (void)sim, (void)node, (void)effect;
+}
+
 /* ---- processes ------------------------------------------------------------------------------------------------------ */
 
 static struct sim_event *push_process(struct sim *sim, uint64_t delay_ms, enum sim_event_kind kind, int node, uint32_t slot)
@@ -269,6 +274,7 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     process->is_alive = true;
     process->serial = ++sim->workers.serial;
     process->attempt = effect->u.worker.attempt;
+    process->number = effect->u.worker.number;
     process->rank = effect->u.worker.rank;
     process->size = effect->u.worker.size;
     process->token = effect->u.worker.token;
@@ -617,7 +623,7 @@ void workers_adopt(struct sim *sim, int node)
         struct node_event event = {.kind = NODE_EVENT_ADOPT};
         event.u.adopt.slot = slot;
         event.u.adopt.attempt = process->attempt;
-        event.u.adopt.rank = (uint16_t)process->rank;
+        event.u.adopt.number = (uint16_t)process->number;
         event.u.adopt.token = process->token;
         event.u.adopt.data_port = process->is_listening ? process->port : 0;
         memcpy(event.u.adopt.group_key, process->group_key, sizeof event.u.adopt.group_key);

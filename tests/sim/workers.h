@@ -30,7 +30,7 @@ struct worker_process {
     bool is_lost; /* its keep is gone or is ending it: no daemon can adopt it */
     uint32_t serial;
     attempt_id attempt;
-    uint32_t rank, size, port;
+    uint32_t number, rank, size, port;
     uint32_t generation; /* of the group that it was told; 0: none yet. Stored plus one. */
     uint8_t group_key[MESSAGE_KEY_BYTES];
     lease_token token;
@@ -113,6 +113,7 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect);
 void workers_kill(struct sim *sim, int node, const struct node_effect *effect);
 void workers_stop(struct sim *sim, int node, const struct node_effect *effect);
 void workers_group(struct sim *sim, int node, const struct node_effect *effect);
+void workers_leave(struct sim *sim, int node, const struct node_effect *effect);
 void workers_push(struct sim *sim, int node, const struct node_effect *effect); /* and NODE_EFFECT_CONFIRM */
 
 /* Every event of the queue that is about processes, groups or blobs. */

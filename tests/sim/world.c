@@ -324,6 +324,9 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
     case NODE_EFFECT_GROUP:
         workers_group(sim, node, effect);
         return false;
+    case NODE_EFFECT_LEAVE_GROUP:
+        workers_leave(sim, node, effect);
+        return false;
     case NODE_EFFECT_COLLECT:
         return false; /* disks are large enough here */
     case NODE_EFFECT_CONFIRM:

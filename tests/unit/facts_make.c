@@ -198,6 +198,9 @@ static void pack_fact(struct pack_writer *writer, enum fact_kind kind, const voi
     case FACT_QUARANTINE:
         fact_quarantine_pack(writer, fact);
         break;
+    case FACT_GENERATION:
+        fact_generation_pack(writer, fact);
+        break;
     case FACT_TOMBSTONE:
         fact_tombstone_pack(writer); /* there is no fact */
         break;

@@ -16,7 +16,8 @@
 
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,
-                                       FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE};
+                                       FACT_MANIFEST, FACT_TOMBSTONE, FACT_EVICTION, FACT_DRAIN, FACT_DEATH, FACT_QUARANTINE,
+                                       FACT_GENERATION};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 union any_fact {
@@ -35,6 +36,7 @@ union any_fact {
     struct fact_drain drain;
     struct fact_death death;
     struct fact_quarantine quarantine;
+    struct fact_generation generation;
 };
 
 static void random_bytes(struct random *random, void *out, size_t count)
@@ -228,6 +230,21 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
         out->death.lived_ms = random_number(random);
         out->death.suspects = (uint32_t)random_number(random);
         return fact_key_verdict(&id);
+    case FACT_GENERATION: {
+        struct fact_generation *g = &out->generation;
+        memset(g, 0, sizeof *g);
+        g->generation = 1 + below(random, 1000);
+        g->term = 1 + random_number(random) / 2;
+        g->start_step = random_number(random);
+        g->is_leaving = below(random, 2) == 1;
+        g->member_count = 1 + below(random, FACT_MEMBERS_MAX);
+        g->joiner_count = below(random, FACT_MEMBERS_MAX + 1);
+        for (uint32_t i = 0; i < g->member_count + g->joiner_count; i++) {
+            struct fact_place *place = i < g->member_count ? &g->members[i] : &g->joiners[i - g->member_count];
+            *place = (struct fact_place){make_person(i / 3).id, i % 3, i * 7, below(random, 2) == 1};
+        }
+        return fact_key_verdict(&id);
+    }
     case FACT_QUARANTINE:
         out->quarantine.is_active = below(random, 2) == 1;
         out->quarantine.level = below(random, FACT_QUARANTINE_LEVEL_MAX + 1);
@@ -271,6 +288,8 @@ static int read_fact(const struct record *record, union any_fact *out)
         return fact_drain_read(record, &out->drain);
     case FACT_DEATH:
         return fact_death_read(record, &out->death);
+    case FACT_GENERATION:
+        return fact_generation_read(record, &out->generation);
     case FACT_QUARANTINE:
         return fact_quarantine_read(record, &out->quarantine);
     case FACT_TOMBSTONE:
@@ -299,8 +318,26 @@ static bool same_node(const struct fact_node *a, const struct fact_node *b)
 static bool same_worker(const struct fact_worker *a, const struct fact_worker *b)
 {
     return SAME(state) && SAME(host) && SAME(master_port) && SAME(data_port) && SAME(generation) && SAME(step) &&
-           SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) &&
+           SAME(reason) && SAME(exit_code) && SAME(started_s) && SAME(tail) && SAME(is_elastic) && SAME(waits) &&
+           SAME(has_state) && SAME(applied_step) &&
            bytes_same(a->metrics, a->metrics_bytes, b->metrics, b->metrics_bytes);
+}
+
+static bool same_places(const struct fact_place *a, const struct fact_place *b, uint32_t count)
+{
+    bool is_same = true;
+    for (uint32_t i = 0; i < count; i++) {
+        is_same &= node_id_equal(a[i].node, b[i].node) && a[i].slot == b[i].slot && a[i].number == b[i].number &&
+                   a[i].has_state == b[i].has_state;
+    }
+    return is_same;
+}
+
+static bool same_generation(const struct fact_generation *a, const struct fact_generation *b)
+{
+    return SAME(generation) && SAME(term) && SAME(start_step) && SAME(is_leaving) && SAME(member_count) &&
+           SAME(joiner_count) && same_places(a->members, b->members, a->member_count) &&
+           same_places(a->joiners, b->joiners, a->joiner_count);
 }
 
 static bool same_experiment(const struct fact_experiment *a, const struct fact_experiment *b)
@@ -351,6 +388,8 @@ static bool same_fact(enum fact_kind kind, const union any_fact *a, const union 
         return SAME(drain.lamport) && SAME(drain.drained) && SAME(drain.at_once) && SAME(drain.is_idle);
     case FACT_DEATH:
         return SAME(death.node) && SAME(death.boot) && SAME(death.lived_ms) && SAME(death.suspects);
+    case FACT_GENERATION:
+        return same_generation(&a->generation, &b->generation);
     case FACT_QUARANTINE:
         return SAME(quarantine.is_active) && SAME(quarantine.level) && SAME(quarantine.minutes) && SAME(quarantine.why);
     case FACT_TOMBSTONE:
@@ -445,6 +484,10 @@ static void check_bounds(const struct record *record, const union any_fact *fact
     case FACT_DRAIN:
         assert_true(fact->drain.lamport > 0);
         break;
+    case FACT_GENERATION:
+        assert_in_range(fact->generation.member_count, 1, FACT_MEMBERS_MAX);
+        assert_true(fact->generation.joiner_count <= FACT_MEMBERS_MAX && fact->generation.generation >= 1 && fact->generation.term >= 1);
+        break;
     case FACT_QUARANTINE:
         check_text(fact->quarantine.why, sizeof fact->quarantine.why);
         assert_true(fact->quarantine.level <= FACT_QUARANTINE_LEVEL_MAX && fact->quarantine.minutes <= 60);
@@ -469,8 +512,8 @@ static void check_keys(const struct record *record)
         assert_true(id.trial < SEARCH_TRIALS_MAX && id.number > 0);
         assert_false(node_id_is_none(id.coordinator) || experiment_id_is_none(id.experiment));
     }
-    if (fact_key_read_rank(record, &number) == 0) {
-        assert_true(number < FACT_MEMBERS_MAX);
+    if (fact_key_read_number(record, &number) == 0) {
+        assert_true(number <= UINT16_MAX);
     }
     if (fact_key_read_slot(record, &number) == 0) {
         assert_true(number < FACT_SLOTS_MAX);
@@ -546,7 +589,7 @@ static void keys_read_back_what_was_written(void **state)
         record = (struct record){.kind = FACT_WORKER, .key = key.bytes, .key_bytes = key.count};
         assert_int_equal(fact_key_read_attempt(&record, &back), 0);
         assert_true(attempt_id_equal(&id, &back));
-        assert_int_equal(fact_key_read_rank(&record, &rank_back), 0);
+        assert_int_equal(fact_key_read_number(&record, &rank_back), 0);
         assert_int_equal(rank_back, rank);
         key = fact_key_manifest(&id, step);
         record = (struct record){.kind = FACT_MANIFEST, .key = key.bytes, .key_bytes = key.count};

@@ -64,7 +64,7 @@ static void random_lease(struct random *random, struct message *message)
     message->u.lease.attempt.term = random_number(random);
     message->u.lease.attempt.coordinator = random_node(random);
     message->u.lease.slot = (uint32_t)random_below(random, LEASE_SLOTS_MAX);
-    message->u.lease.rank = (uint32_t)random_below(random, 64);
+    message->u.lease.rank = (uint32_t)random_below(random, 65536);
     message->u.lease.priority = (uint32_t)random_number(random);
     message->u.lease.age = random_number(random);
     message->u.lease.code = -(int32_t)random_below(random, 17);
@@ -99,6 +99,10 @@ static void random_message(struct random *random, enum message_kind kind, const 
         bytes_copy_text(message->u.twin.address, sizeof message->u.twin.address, "127.0.0.1:7410");
     } else {
         random_lease(random, message);
+        if (kind == MESSAGE_GROUP) {
+            message->u.lease.age = 0;
+            message->u.lease.generation = (uint32_t)random_number(random);
+        }
     }
 }
 
@@ -193,7 +197,7 @@ static void a_changed_message_is_refused_or_within_bounds(void **state)
             assert_non_null(memchr(decoded.u.twin.address, '\0', sizeof decoded.u.twin.address));
         } else if (decoded.kind >= MESSAGE_RESERVE) {
             assert_in_range(decoded.u.lease.slot, 0, LEASE_SLOTS_MAX - 1);
-            assert_in_range(decoded.u.lease.rank, 0, 63);
+            assert_in_range(decoded.u.lease.rank, 0, 65535);
             assert_true(decoded.u.lease.code <= 0);
         } else if (decoded.byte_count > 0) {
             assert_true(decoded.bytes >= wire && decoded.bytes + decoded.byte_count <= wire + count);
@@ -233,7 +237,7 @@ static void single_fields_out_of_range_are_malformed(void **state)
             message.u.lease.slot = LEASE_SLOTS_MAX;
             break;
         case 5:
-            message.u.lease.rank = 64;
+            message.u.lease.rank = 65536;
             break;
         case 6:
             message.u.lease.code = 1;

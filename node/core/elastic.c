@@ -1,0 +1,431 @@
+/* The group of a living attempt from one generation to the next (DESIGN 9). A lost worker costs its group the step that it
+ * was in: the others leave the group, say what they have applied, and wait; the coordinator names who goes on together,
+ * from which step, and who hands the state to those without it. Programs that link libshoal can do that; for others an
+ * attempt ends with its first loss (attempts.c).
+ *
+ * The decision is a record (FACT_GENERATION); the key of the group goes to the owners beside it, once it is on the disk. A
+ * successor has the record and not the key: if somebody never came into that group, it makes the next one.
+ *
+ *      in group g --somebody is gone--> all others wait --record--> generation g + 1 without it
+ *                 --slots are free----> they are leased, their workers start and wait as joiners
+ *                 --joiners wait------> the record says that g is to be left --> all wait --record--> g + 1 with them */
+
+#include "base/probe.h"
+#include "node/core/coordinator.h"
+
+/* What became of the members. */
+struct muster {
+    uint32_t done;    /* ended, with all steps made */
+    uint32_t gone;    /* ended otherwise, */
+    uint32_t dead;    /* ... or their node is dead or out */
+    uint32_t unsure;  /* their node does not answer, or has been restarted */
+    uint32_t here;    /* the rest; of these, */
+    uint32_t left;    /* ... who have left this group */
+    uint32_t coming;  /* ... who have not come into it yet */
+    bool has_first;   /* rank 0 is not among the dead and unsure */
+};
+
+static bool is_dead(const struct node_core *core, node_id node)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    enum swim_state state = swim_state_of(&core->swim, node);
+    return state == SWIM_DEAD || state == SWIM_LEFT || coordinator_is_out(core, node) || coordinator_has_left(core, node);
+}
+
+static bool is_unsure(const struct node_core *core, node_id node, const struct view_worker *worker)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    const struct core_peer *peer = core_find_peer(core, node);
+    return swim_state_of(&core->swim, node) != SWIM_ALIVE ||
+           (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
+}
+
+static bool has_ended(const struct view_worker *worker)
+{
+    return worker != NULL && worker->state == FACT_WORKER_ENDED;
+}
+
+static struct muster muster(const struct node_core *core, const struct view_attempt *attempt)
+{
+    struct muster out = {0};
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        node_id node = attempt->members[rank].node;
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_away = false;
+        if (has_ended(worker)) {
+            out.done += worker->reason == FACT_COMPLETED;
+            out.gone += worker->reason != FACT_COMPLETED;
+        } else if (is_dead(core, node)) {
+            out.dead++;
+            is_away = true;
+        } else if (is_unsure(core, node, worker)) {
+            out.unsure++;
+            is_away = true;
+        } else {
+            out.here++;
+            out.left += worker != NULL && worker->waits && worker->generation == attempt->generation;
+            out.coming += worker == NULL || worker->generation < attempt->generation;
+        }
+        out.has_first |= rank == 0 && !is_away;
+    }
+    return out;
+}
+
+/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. */
+static bool is_elastic(const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker == NULL || !worker->is_elastic) {
+            return false;
+        }
+    }
+    return attempt->assigned;
+}
+
+/* Of a group that a partition has cut through only one side goes on: that with more than half of it, those counted whose
+ * owners have said that they ended; at half that of the lowest rank. */
+static bool may_go_on(const struct view_attempt *attempt, const struct muster *m)
+{
+    uint32_t ours = m->here + m->done + m->gone;
+    return ours * 2 > attempt->member_count || (ours * 2 == attempt->member_count && m->has_first) ||
+           BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
+}
+
+static bool joiner_is_lost(const struct node_core *core, const struct core_coordination *coordination,
+                           const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
+    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
+    bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+    uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
+    return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
+           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased) ||
+           (since_ms >= CORE_JOIN_MS && (worker == NULL || !worker->waits));
+}
+
+static bool joiner_is_ready(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    return worker != NULL && worker->state == FACT_WORKER_RUNNING && worker->waits && worker->is_elastic &&
+           worker->data_port != 0 && !is_dead(core, attempt->members[rank].node) &&
+           !is_unsure(core, attempt->members[rank].node, worker);
+}
+
+/* ---- the record ---------------------------------------------------------------------------------------------------- */
+
+static struct fact_generation as_it_is(const struct core_coordination *coordination, const struct view_attempt *attempt)
+{
+    struct fact_generation fact;
+    memset(&fact, 0, sizeof fact);
+    fact.generation = attempt->generation;
+    fact.term = coordination->election.highest.term;
+    fact.start_step = attempt->generation > 1 ? attempt->group_step : 0;
+    fact.is_leaving = attempt->is_leaving;
+    fact.member_count = attempt->member_count;
+    fact.joiner_count = attempt->joiner_count;
+    memcpy(fact.members, attempt->members, attempt->member_count * sizeof fact.members[0]);
+    memcpy(fact.joiners, attempt->members + attempt->member_count, attempt->joiner_count * sizeof fact.joiners[0]);
+    return fact;
+}
+
+static struct core_pending *put(struct node_core *core, const struct view_attempt *attempt,
+                                const struct fact_generation *fact)
+{
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_generation_pack(&writer, fact);
+    return core_put(core, FACT_GENERATION, fact_key_verdict(&attempt->id), &writer);
+}
+
+static uint32_t next_number(const struct view_attempt *attempt)
+{
+    uint32_t next = attempt->first_count;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        next = worker->number >= next ? worker->number + 1 : next;
+    }
+    for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {
+        for (uint32_t i = 0; i < group->member_count + group->joiner_count; i++) {
+            next = group->places[i].number >= next ? group->places[i].number + 1 : next;
+        }
+    }
+    return next;
+}
+
+bool elastic_record_joiners(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
+    if (attempt == NULL || !attempt->assigned ||
+        attempt->joiner_count + attempt->member_count + gang->member_count > FACT_MEMBERS_MAX ||
+        next_number(attempt) + gang->member_count > UINT16_MAX) {
+        return false;
+    }
+    struct fact_generation fact = as_it_is(coordination, attempt);
+    gang->first_number = next_number(attempt);
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        fact.joiners[fact.joiner_count++] =
+            (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
+    }
+    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to generation %u", gang->attempt.trial,
+          gang->attempt.number, gang->member_count, fact.generation + 1);
+    struct core_pending *pending = put(core, attempt, &fact);
+    if (pending == NULL) {
+        return false;
+    }
+    pending->action = CORE_ACTION_ASSIGNED;
+    pending->attempt = gang->attempt;
+    return true;
+}
+
+/* ---- the key ------------------------------------------------------------------------------------------------------- */
+
+static struct core_regroup *find_regroup(struct core_coordination *coordination, const attempt_id *attempt)
+{
+    struct core_regroup *regroup = coordination->regroups;
+    while (regroup != NULL && !attempt_id_equal(&regroup->attempt, attempt)) {
+        regroup = regroup->next;
+    }
+    return regroup;
+}
+
+static void drop_regroup(struct node_core *core, struct core_coordination *coordination, struct core_regroup *regroup)
+{
+    struct core_regroup **link = &coordination->regroups;
+    while (*link != regroup) {
+        link = &(*link)->next;
+    }
+    *link = regroup->next;
+    arena_give(&core->arena, regroup, sizeof *regroup);
+}
+
+void elastic_drop(struct node_core *core, struct core_coordination *coordination)
+{
+    while (coordination->regroups != NULL) {
+        drop_regroup(core, coordination, coordination->regroups);
+    }
+}
+
+static void send_key(struct node_core *core, struct core_regroup *regroup, const struct view_attempt *attempt)
+{
+    struct message message = {.kind = MESSAGE_GROUP};
+    message.u.lease.attempt = regroup->attempt;
+    message.u.lease.claim = attempt->group_claim;
+    message.u.lease.generation = regroup->generation;
+    memcpy(message.u.lease.group_key, regroup->key, sizeof message.u.lease.group_key);
+    regroup->resend_ms = core->now_ms + CORE_RESEND_MS;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_in = worker != NULL && worker->generation == attempt->generation;
+        bool is_asked = false;
+        for (uint32_t before = 0; before < rank; before++) {
+            is_asked |= node_id_equal(attempt->members[before].node, attempt->members[rank].node);
+        }
+        if (!is_in && !is_asked) {
+            coordinator_ask_owner(core, attempt->members[rank].node, &message);
+        }
+    }
+}
+
+void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
+{
+    struct core_coordination *coordination = core_find_coordination(core, id->experiment);
+    struct core_regroup *regroup = coordination != NULL ? find_regroup(coordination, id) : NULL;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    if (regroup != NULL && attempt != NULL && attempt->generation == regroup->generation) {
+        regroup->on_disk = true;
+        send_key(core, regroup, attempt);
+    }
+}
+
+/* ---- decisions ------------------------------------------------------------------------------------------------------- */
+
+static void begin_generation(struct node_core *core, struct core_coordination *coordination,
+                             const struct view_attempt *attempt)
+{
+    struct fact_generation fact = {.generation = attempt->generation + 1,
+                                   .term = coordination->election.highest.term,
+                                   .start_step = attempt->group_step};
+    bool has_state = false;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (has_ended(worker) || is_dead(core, attempt->members[rank].node)) {
+            continue;
+        }
+        if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
+            has_state = true;
+            fact.start_step = worker->applied_step;
+        }
+        fact.members[fact.member_count++] = attempt->members[rank];
+    }
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        if (joiner_is_ready(core, attempt, rank)) {
+            fact.members[fact.member_count++] = attempt->members[rank];
+        } else if (!has_ended(view_attempt_worker(attempt, rank))) {
+            fact.joiners[fact.joiner_count++] = attempt->members[rank];
+        }
+    }
+    for (uint32_t i = 0; i < fact.member_count; i++) {
+        uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        fact.members[i].has_state = worker->has_state && worker->applied_step == fact.start_step;
+    }
+    if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
+        fact.start_step -= fact.start_step > 0;
+    }
+    struct core_regroup *regroup = find_regroup(coordination, &attempt->id);
+    if (regroup == NULL) {
+        regroup = arena_take(&core->arena, sizeof *regroup);
+        if (regroup == NULL) {
+            core->counters.full++;
+            return;
+        }
+        regroup->next = coordination->regroups;
+        coordination->regroups = regroup;
+    }
+    regroup->attempt = attempt->id;
+    regroup->generation = fact.generation;
+    regroup->on_disk = false;
+    core_secret(core, regroup->key, sizeof regroup->key);
+    MARK(group_goes_on);
+    TRACE(&core->options.trace, "trial %u attempt %u: generation %u of %u (there were %u), from step %llu", attempt->id.trial,
+          attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
+          (unsigned long long)fact.start_step);
+    struct core_pending *pending = put(core, attempt, &fact);
+    if (pending != NULL) {
+        pending->action = CORE_ACTION_GROUPED;
+        pending->attempt = attempt->id;
+    }
+}
+
+/* The members leave it, each at once if somebody is missing, else all after one and the same step. */
+static void ask_to_leave(struct node_core *core, const struct core_coordination *coordination,
+                         const struct view_attempt *attempt)
+{
+    if (!attempt->is_leaving) {
+        struct fact_generation fact = as_it_is(coordination, attempt);
+        fact.is_leaving = true;
+        (void)put(core, attempt, &fact);
+    }
+}
+
+static void drop_lost_joiners(struct node_core *core, const struct core_coordination *coordination,
+                              struct core_watch *watch, const struct view_attempt *attempt)
+{
+    struct fact_generation fact = as_it_is(coordination, attempt);
+    fact.joiner_count = 0;
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        if (!joiner_is_lost(core, coordination, watch, attempt, rank)) {
+            fact.joiners[fact.joiner_count++] = attempt->members[rank];
+        } else {
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot);
+        }
+    }
+    watch->joined_ms = fact.joiner_count == 0 ? 0 : watch->joined_ms == 0 ? core->now_ms : watch->joined_ms;
+    if (fact.joiner_count != attempt->joiner_count) {
+        MARK(joiner_lost);
+        (void)put(core, attempt, &fact);
+    }
+}
+
+static uint32_t ready_joiners(const struct node_core *core, const struct view_attempt *attempt)
+{
+    uint32_t ready = 0;
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        ready += joiner_is_ready(core, attempt, rank);
+    }
+    return ready;
+}
+
+/* How often the program failed by itself in the groups of this attempt. */
+static uint32_t failures_in(const struct view_attempt *attempt)
+{
+    uint32_t failures = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        failures += worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
+    }
+    return failures;
+}
+
+static void watch_key(struct node_core *core, struct core_coordination *coordination, const struct view_attempt *attempt,
+                      const struct muster *m)
+{
+    struct core_regroup *regroup = find_regroup(coordination, &attempt->id);
+    if (regroup == NULL) {
+        return;
+    }
+    bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
+    if (is_over) {
+        drop_regroup(core, coordination, regroup);
+    } else if (regroup->on_disk && core->now_ms >= regroup->resend_ms) {
+        send_key(core, regroup, attempt);
+    }
+}
+
+/* Failures of the program that max_restarts still allows. */
+static uint32_t failures_left(const struct view_experiment *experiment, const struct view_trial *trial)
+{
+    uint32_t before = view_trial_failures(trial), most = experiment->config->max_restarts;
+    return before < most ? most - before : 0;
+}
+
+bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
+                    const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_attempt *attempt, struct core_watch *watch)
+{
+    if (!is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
+        return false;
+    }
+    struct muster m = muster(core, attempt);
+    drop_lost_joiners(core, coordination, watch, attempt);
+    watch_key(core, coordination, attempt, &m);
+    bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
+    uint32_t ready = ready_joiners(core, attempt);
+    if (m.gone + m.dead + m.left == 0 && !is_keyless) {
+        watch->broken_ms = 0;
+        if (ready > 0 && ready == attempt->joiner_count && m.done + m.unsure + m.coming == 0) {
+            ask_to_leave(core, coordination, attempt);
+        }
+        return false;
+    }
+    watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
+    uint64_t since_ms = core->now_ms - watch->broken_ms;
+    if (m.here == 0 || !may_go_on(attempt, &m) || failures_in(attempt) > failures_left(experiment, trial)) {
+        return false; /* its attempt is over, or another side of a partition has it: attempts.c knows */
+    }
+    if (m.unsure > 0) {
+        return true;
+    }
+    bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
+    if (m.left + m.coming < m.here) {
+        if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
+            ask_to_leave(core, coordination, attempt);
+        }
+    } else if (is_enough || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        begin_generation(core, coordination, attempt);
+        return true;
+    }
+    if (since_ms >= CORE_REGROUP_MS) {
+        MARK(group_gives_up);
+        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    }
+    return true;
+}
+
+uint32_t elastic_wants(const struct node_core *core, const struct core_coordination *coordination,
+                       const struct view_experiment *experiment, const struct view_attempt *attempt)
+{
+    if (!is_elastic(attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id)) {
+        return 0;
+    }
+    struct muster m = muster(core, attempt);
+    const struct config *config = experiment->config;
+    uint32_t have = m.here + m.unsure + m.done + attempt->joiner_count;
+    uint32_t target = m.done > 0 ? 0 : config->max_slots;
+    return have < target ? target - have : 0;
+}
