@@ -246,7 +246,7 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
-                             const struct view_attempt *attempt)
+                             const struct view_experiment *experiment, const struct view_attempt *attempt)
 {
     struct fact_generation fact = {.generation = attempt->generation + 1,
                                    .term = coordination->election.highest.term,
@@ -264,9 +264,10 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         fact.members[fact.member_count++] = attempt->members[rank];
     }
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
-        if (joiner_is_ready(core, attempt, rank)) {
+        bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
+        if (joiner_is_ready(core, attempt, rank) && !is_full) {
             fact.members[fact.member_count++] = attempt->members[rank];
-        } else if (!has_ended(view_attempt_worker(attempt, rank))) {
+        } else if (!has_ended(view_attempt_worker(attempt, rank)) && !is_full) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
         }
     }
@@ -367,6 +368,18 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
+/* Somebody can begin: it has the state, or the checkpoint that the attempt began with, or there is none. */
+static bool has_source(const struct node_core *core, const struct view_attempt *attempt)
+{
+    bool has_one = attempt->group_step == 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_here = !has_ended(worker) && !is_dead(core, attempt->members[rank].node);
+        has_one |= is_here && (worker->has_state || attempt->members[rank].number < attempt->first_count);
+    }
+    return has_one;
+}
+
 /* Failures of the program that max_restarts still allows. */
 static uint32_t failures_left(const struct view_experiment *experiment, const struct view_trial *trial)
 {
@@ -402,12 +415,16 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return true;
     }
     bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
-    if (m.left + m.coming < m.here) {
+    if (m.left < m.here && !BUG(stale_word_taken, "a group is made of what its members say after the last one")) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
             ask_to_leave(core, coordination, attempt);
         }
+    } else if (!has_source(core, attempt)) {
+        MARK(group_without_state);
+        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+        return true;
     } else if (is_enough || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, attempt);
+        begin_generation(core, coordination, experiment, attempt);
         return true;
     }
     if (since_ms >= CORE_REGROUP_MS) {

@@ -525,7 +525,7 @@ static uint32_t places_read(struct pack_reader *reader, struct fact_place places
     return count;
 }
 
-/* No worker twice, no slot twice. */
+/* No worker twice, and no slot among the members; who joins may take the place of one that has ended there. */
 static bool places_differ(const struct fact_generation *fact)
 {
     uint32_t count = fact->member_count + fact->joiner_count;
@@ -534,7 +534,8 @@ static bool places_differ(const struct fact_generation *fact)
         for (uint32_t j = 0; j < i; j++) {
             const struct fact_place *b =
                 j < fact->member_count ? &fact->members[j] : &fact->joiners[j - fact->member_count];
-            if (a->number == b->number || (a->slot == b->slot && node_id_equal(a->node, b->node))) {
+            bool are_members = i < fact->member_count;
+            if (a->number == b->number || (are_members && a->slot == b->slot && node_id_equal(a->node, b->node))) {
                 return false;
             }
         }

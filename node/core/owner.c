@@ -511,7 +511,13 @@ static void follow_group(struct node_core *core, uint32_t slot, const struct vie
         bool has_key = worker->key_generation == attempt->generation &&
                        (attempt->generation == 1 ||
                         election_claim_compare(worker->key_claim, attempt->group_claim) == 0);
-        if (rank < attempt->member_count && worker->generation < attempt->generation && has_key) {
+        bool is_due = rank < attempt->member_count && worker->generation < attempt->generation;
+        bool is_over = worker->is_elastic && (attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
+        if (is_due && is_over && !BUG(late_comer_enters, "who has not come into a group that breaks stays out of it")) {
+            MARK(group_passed_over);
+            worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
+            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        } else if (is_due && has_key) {
             tell_group(core, slot, attempt);
         }
         return;

@@ -54,7 +54,11 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->stopped_ms, gap_ms);
     move(&watch->idle_ms, gap_ms);
     move(&watch->ended_ms, gap_ms);
+    move(&watch->joined_ms, gap_ms);
+    move(&watch->broken_ms, gap_ms);
 }
+
+/* struct core_regroup stays: resend_ms, due again. */
 
 /* Stays: renew_ms, due again. */
 static void shift_coordination(struct core_coordination *coordination, uint64_t gap_ms)

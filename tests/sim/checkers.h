@@ -42,11 +42,13 @@ enum checkers_premise {
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
     PREMISE_9_LOST,
     PREMISE_9_ENDED,
+    PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_MINORITY,
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
+    PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
     PREMISE_12_LED,
@@ -98,5 +100,10 @@ void checkers_end(struct sim *sim);
 
 /* The disks, bits, that hold the experiment's record, one that cancels it (FACT_CONTROL) or its tombstone. */
 uint32_t checkers_disks_with(struct sim *sim, uint32_t experiment, enum fact_kind kind);
+
+/* A group of workers has come together, with all its members in it; it has made a step. */
+struct elastic_group;
+void checkers_on_group(struct sim *sim, const struct elastic_group *group);
+void checkers_on_group_step(struct sim *sim, const struct elastic_group *group);
 
 #endif

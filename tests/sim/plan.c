@@ -142,8 +142,8 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
         .searcher = SEARCH_RANDOM,
         .max_trials = experiment->trials,
         .slots_per_trial = experiment->slots,
-        .min_slots = experiment->slots,
-        .max_slots = experiment->slots,
+        .min_slots = experiment->min_slots,
+        .max_slots = experiment->max_slots,
         .priority = (uint32_t)sim_between(random, 40, 44),
         .max_restarts = experiment->max_restarts,
         .seed = random_below(random, 1000),
@@ -172,7 +172,20 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
     experiment->config_bytes = (uint32_t)writer.used_bytes;
 }
 
-static void draw_experiment(struct plan *plan, struct random *random, uint32_t index)
+/* Programs that can change their group, with draws of their own. */
+static void draw_elastic(struct plan_experiment *experiment, uint64_t seed, uint32_t index)
+{
+    struct random random;
+    random_init_stream(&random, seed, 950 + index);
+    experiment->is_elastic = sim_chance(&random, 500);
+    if (experiment->is_elastic) {
+        experiment->min_slots = (uint32_t)sim_between(&random, 1, experiment->slots);
+        experiment->max_slots = experiment->slots + (uint32_t)random_below(&random, 4);
+        experiment->fails_fast = false;
+    }
+}
+
+static void draw_experiment(struct plan *plan, struct random *random, uint64_t seed, uint32_t index)
 {
     struct plan_experiment *experiment = &plan->experiments[index];
     for (size_t i = 0; i < sizeof experiment->id.bytes; i++) {
@@ -184,6 +197,7 @@ static void draw_experiment(struct plan *plan, struct random *random, uint32_t i
     experiment->trials = (uint32_t)sim_between(random, 1, PLAN_TRIALS_MAX);
     experiment->slots = (uint32_t)sim_between(random, 1, 3);
     uint64_t trial_ms = sim_log_between(random, 10000, 60000);
+    experiment->min_slots = experiment->max_slots = experiment->slots;
     experiment->step_ms = (uint32_t)sim_log_between(random, 250, 2000);
     experiment->steps = (uint32_t)(trial_ms / experiment->step_ms) + 1;
     experiment->save_every = (uint32_t)sim_between(random, 2000 / experiment->step_ms + 1, experiment->steps / 2 + 4);
@@ -198,6 +212,9 @@ static void draw_experiment(struct plan *plan, struct random *random, uint32_t i
     if (sim_chance(random, 300)) {
         experiment->pause_ms = experiment->submit_ms + sim_log_between(random, 100, 100000);
         experiment->resume_ms = experiment->pause_ms + sim_log_between(random, 100, 100000);
+    }
+    if (plan->version > 3) {
+        draw_elastic(experiment, seed, index);
     }
     draw_config(experiment, random, index);
 }
@@ -281,7 +298,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     }
     plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
-        draw_experiment(plan, random, i);
+        draw_experiment(plan, random, run->seed, i);
     }
     draw_core(plan, random);
     leave_out(plan, run->without);

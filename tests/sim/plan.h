@@ -65,7 +65,8 @@ struct plan_experiment {
     hash256 code;
     uint8_t config[PLAN_CONFIG_BYTES_MAX];
     uint32_t config_bytes;
-    uint32_t trials, slots, steps, step_ms, save_every, max_restarts, replicas;
+    uint32_t trials, slots, min_slots, max_slots, steps, step_ms, save_every, max_restarts, replicas;
+    bool is_elastic; /* its workers go from one group to the next */
     bool fails_at_once;
     bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
     bool pauses_minority;
@@ -99,7 +100,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 3
+#define PLAN_VERSION 4
 
 /* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);

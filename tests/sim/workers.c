@@ -219,6 +219,10 @@ void workers_group(struct sim *sim, int node, const struct node_effect *effect)
     if (!process->is_alive || !attempt_id_equal(&process->attempt, &effect->u.worker.attempt)) {
         return;
     }
+    if (process->is_elastic) {
+        groups_enter(sim, node, process, effect);
+        return;
+    }
     process->generation = effect->u.worker.generation + 1;
     struct worker_group *group = group_of(sim, &process->attempt);
     if (group != NULL && !group->is_stepping && is_whole(sim, group)) {
@@ -229,7 +233,11 @@ void workers_group(struct sim *sim, int node, const struct node_effect *effect)
 
 void workers_leave(struct sim *sim, int node, const struct node_effect *effect)
 {
-    (void)sim, (void)node, (void)effect;
+    uint32_t slot = effect->u.worker.slot;
+    const struct worker_process *process = &sim->nodes[node].processes[slot];
+    if (process->is_alive && process->is_elastic && attempt_id_equal(&process->attempt, &effect->u.worker.attempt)) {
+        groups_leave(sim, node, slot, effect);
+    }
 }
 
 /* ---- processes ------------------------------------------------------------------------------------------------------ */
@@ -246,6 +254,20 @@ static struct worker_process *event_process(struct sim *sim, const struct sim_ev
 {
     struct worker_process *process = &sim->nodes[event->node].processes[event->slot];
     return process->is_alive && process->serial == event->serial ? process : NULL;
+}
+
+static void join_group(struct sim *sim, int node, uint32_t slot)
+{
+    struct worker_process *process = &sim->nodes[node].processes[slot];
+    struct worker_group *group = group_take(sim, &process->attempt, process->size);
+    process->group = (uint32_t)(group - sim->workers.groups);
+    CHECK(process->rank < process->size && process->size == group->size);
+    group->live++;
+    group->ranks[process->rank].is_set = true;
+    group->ranks[process->rank].node = (uint8_t)node;
+    group->ranks[process->rank].slot = (uint8_t)slot;
+    group->ranks[process->rank].serial = process->serial;
+    group->step = process->spawn_step;
 }
 
 void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
@@ -279,15 +301,12 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     process->size = effect->u.worker.size;
     process->token = effect->u.worker.token;
     memcpy(process->group_key, effect->u.worker.group_key, sizeof process->group_key);
-    struct worker_group *group = group_take(sim, &process->attempt, process->size);
-    process->group = (uint32_t)(group - sim->workers.groups);
-    CHECK(process->rank < process->size && process->size == group->size);
-    group->live++;
-    group->ranks[process->rank].is_set = true;
-    group->ranks[process->rank].node = (uint8_t)node;
-    group->ranks[process->rank].slot = (uint8_t)slot;
-    group->ranks[process->rank].serial = process->serial;
-    group->step = effect->u.worker.step;
+    process->experiment = index;
+    process->is_elastic = experiment->is_elastic;
+    process->spawn_step = effect->u.worker.step;
+    if (!process->is_elastic) {
+        join_group(sim, node, slot);
+    }
     sim->workers.spawned++;
 
     struct random *random = &sim->random[STREAM_WORKERS];
@@ -326,7 +345,11 @@ static void process_gone(struct sim *sim, int node, uint32_t slot, int32_t code,
     SIM_TRACE(sim, node, "slot %u: the process of trial %u rank %u is gone: %d%s", slot, process->attempt.trial,
               process->rank, code, is_killed ? ", killed" : "");
     process->is_alive = false;
-    sim->workers.groups[process->group].live--;
+    if (process->is_elastic) {
+        groups_lost(sim, node, slot);
+    } else {
+        sim->workers.groups[process->group].live--;
+    }
     checkers_on_gone(sim, node, process, code, is_killed);
     if (is_told) {
         struct sim_event *event =
@@ -337,7 +360,9 @@ static void process_gone(struct sim *sim, int node, uint32_t slot, int32_t code,
         told->code = code;
         told->is_killed = is_killed;
     }
-    fail_mates(sim, node, process);
+    if (!process->is_elastic) {
+        fail_mates(sim, node, process);
+    }
 }
 
 /* The keep or the daemon ends it: dead for sure after a while, and a zombie takes its time. */
@@ -385,6 +410,9 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
         return;
     }
     process->is_stopping = true;
+    if (process->is_elastic) {
+        groups_lost(sim, node, slot);
+    }
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 100, 4000);
     bool is_hung = !sim->healed && process->hung_until_ms > sim->now_ms;
     if (is_hung) {
@@ -397,24 +425,36 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect)
     }
 }
 
-static void push_save(struct sim *sim, const struct worker_group *group)
+void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step)
 {
+    const struct worker_process *process = &sim->nodes[node].processes[slot];
     uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1000);
-    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_CHECKPOINT, group->ranks[0].node);
-    event->slot = group->ranks[0].slot;
-    event->serial = group->ranks[0].serial;
+    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_CHECKPOINT, node);
+    event->slot = (uint8_t)slot;
+    event->serial = process->serial;
     struct workers_save *save = sim_payload(sim, event, sizeof *save);
-    save->attempt = group->attempt;
-    save->step = group->step;
+    save->attempt = process->attempt;
+    save->step = step;
+}
+
+void workers_end(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms)
+{
+    push_process(sim, delay_ms, SIM_EXITS, node, slot)->arg = 0;
+}
+
+void workers_wait(struct sim *sim, int node, uint32_t slot)
+{
+    (void)push_process(sim, 0, SIM_LISTENS, node, slot);
 }
 
 static void listens(struct sim *sim, struct sim_event *event)
 {
     struct worker_process *process = event_process(sim, event);
-    if (process == NULL) {
+    if (process == NULL || (process->is_elastic && process->elastic_serial != 0)) {
         return;
     }
     process->is_listening = true;
+    process->waits = process->is_elastic;
     process->port = 30000u + event->slot + (process->serial % 1000) * PLAN_SLOTS_MAX;
     if (!sim_daemon_up(sim, event->node) ||
         node_core_find_token(sim->nodes[event->node].core, process->token) != event->slot) {
@@ -424,6 +464,10 @@ static void listens(struct sim *sim, struct sim_event *event)
     core_event.u.worker.slot = event->slot;
     core_event.u.worker.attempt = process->attempt;
     core_event.u.worker.port = process->port;
+    core_event.u.worker.is_elastic = process->is_elastic;
+    core_event.u.worker.has_state = process->has_state;
+    core_event.u.worker.generation = process->last_generation;
+    core_event.u.worker.step = process->applied;
     sim_step(sim, event->node, &core_event);
 }
 
@@ -433,19 +477,18 @@ static void stopped(struct sim *sim, struct sim_event *event)
     if (process == NULL) {
         return;
     }
-    struct worker_group *group = &sim->workers.groups[process->group];
-    if (process->rank == 0 && group->step > 0 && process->generation > 0) {
-        push_save(sim, group);
+    const struct worker_group *group = &sim->workers.groups[process->group];
+    uint64_t step = process->is_elastic ? process->applied : process->generation > 0 ? group->step : 0;
+    if (process->rank == 0 && step > 0) {
+        workers_save(sim, event->node, event->slot, step);
     }
     process_gone(sim, event->node, event->slot, 0, false, true);
 }
 
-static void report(struct sim *sim, const struct worker_group *group)
+void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
 {
-    int node = group->ranks[0].node;
-    const struct worker_process *process = rank_process(sim, group, 0);
-    if (!sim_runs(sim, node) ||
-        node_core_find_token(sim->nodes[node].core, process->token) != group->ranks[0].slot) {
+    const struct worker_process *process = &sim->nodes[node].processes[slot];
+    if (!sim_runs(sim, node) || node_core_find_token(sim->nodes[node].core, process->token) != (int)slot) {
         return;
     }
     uint8_t metrics[128];
@@ -455,12 +498,12 @@ static void report(struct sim *sim, const struct worker_group *group)
     pack_text(&writer, "validation");
     pack_map(&writer, 1);
     pack_text(&writer, "accuracy");
-    pack_double(&writer, 1.0 - 1.0 / (double)(group->step + 1 + group->attempt.trial));
+    pack_double(&writer, 1.0 - 1.0 / (double)(step + 1 + process->attempt.trial));
     CHECK(!writer.failed);
     struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS, .bytes = metrics, .byte_count = (uint32_t)writer.used_bytes};
-    event.u.worker.slot = group->ranks[0].slot;
-    event.u.worker.attempt = group->attempt;
-    event.u.worker.step = group->step;
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = process->attempt;
+    event.u.worker.step = step;
     sim_step(sim, node, &event);
 }
 
@@ -485,7 +528,7 @@ static void step(struct sim *sim, struct sim_event *event)
         sim_push(sim, sim->now_ms + 1, SIM_STRUCK_DOWN, group->ranks[0].node)->serial =
             sim->nodes[group->ranks[0].node].life;
     }
-    report(sim, group);
+    workers_report(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
     if (group->step >= experiment->steps) {
         group->is_done = true;
         sim->workers.completed_groups++;
@@ -496,7 +539,7 @@ static void step(struct sim *sim, struct sim_event *event)
         return;
     }
     if (group->step % experiment->save_every == 0) {
-        push_save(sim, group);
+        workers_save(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
     }
     push_step(sim, group);
 }
@@ -648,7 +691,8 @@ void workers_daemon_up(struct sim *sim, int node)
 {
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
         const struct worker_process *process = &sim->nodes[node].processes[slot];
-        if (process->is_alive && process->is_listening && process->generation == 0) {
+        bool waits = process->is_elastic ? process->waits : process->generation == 0;
+        if (process->is_alive && process->is_listening && waits) {
             /* It connects again, and repeats what got no reply: it still waits for its group. */
             (void)push_process(sim, sim_between(&sim->random[STREAM_WORKERS], 10, 1000), SIM_LISTENS, node, slot);
         }
@@ -698,7 +742,8 @@ static bool needs_daemon_awake(enum sim_event_kind kind)
 
 void workers_event(struct sim *sim, struct sim_event *event)
 {
-    if (event->kind != SIM_STEP && sim_paused(sim, event->node) &&
+    bool is_of_group = event->kind == SIM_STEP || event->kind == SIM_GROUP_STEP;
+    if (!is_of_group && sim_paused(sim, event->node) &&
         (needs_daemon_awake(event->kind) || sim->nodes[event->node].is_suspended)) {
         sim_again(sim, event, sim->nodes[event->node].paused_until_ms);
         return;
@@ -709,6 +754,14 @@ void workers_event(struct sim *sim, struct sim_event *event)
         break;
     case SIM_LISTENS:
         listens(sim, event);
+        break;
+    case SIM_GROUP_STEP:
+        groups_step(sim, event);
+        break;
+    case SIM_LEAVES:
+        if (event_process(sim, event) != NULL) {
+            groups_left(sim, event);
+        }
         break;
     case SIM_STOPPED:
         stopped(sim, event);

@@ -37,6 +37,12 @@ struct worker_process {
     uint64_t dies_ms; /* 0: not dying */
     uint64_t hung_until_ms; /* it lives, and does nothing */
     uint32_t group;   /* index */
+    uint32_t experiment;
+    /* A program that can change its group (tests/sim/groups.h); the group above is then none. */
+    bool is_elastic, waits, has_state;
+    uint64_t applied, spawn_step;
+    uint32_t elastic_serial;  /* of the group that it is in; 0: none */
+    uint32_t last_generation; /* that it was in */
 };
 
 /* How a process ended while no daemon was there to hear it. */
@@ -115,6 +121,12 @@ void workers_stop(struct sim *sim, int node, const struct node_effect *effect);
 void workers_group(struct sim *sim, int node, const struct node_effect *effect);
 void workers_leave(struct sim *sim, int node, const struct node_effect *effect);
 void workers_push(struct sim *sim, int node, const struct node_effect *effect); /* and NODE_EFFECT_CONFIRM */
+
+/* Of the process in a slot: it waits for its next group; it ends by itself; it reports; it saves. */
+void workers_wait(struct sim *sim, int node, uint32_t slot);
+void workers_end(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms);
+void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step);
+void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step);
 
 /* Every event of the queue that is about processes, groups or blobs. */
 void workers_event(struct sim *sim, struct sim_event *event);

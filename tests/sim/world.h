@@ -22,6 +22,7 @@
 #include "tests/sim/network.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/twins.h"
+#include "tests/sim/groups.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
@@ -45,6 +46,8 @@ enum sim_event_kind {
     SIM_ORPHANED,   /* ... its keep has heard no daemon for the lease's time */
     SIM_EXITED,     /* payload: struct workers_exit, tells the daemon */
     SIM_STEP,       /* serial: a group makes a step */
+    SIM_GROUP_STEP, /* serial: an elastic group forms, or makes a step */
+    SIM_LEAVES,     /* node, slot, serial: a process leaves its group; payload: which */
     SIM_CHECKPOINT, /* payload: struct workers_save */
     SIM_PUSHED,     /* payload: struct workers_push */
     SIM_USER,       /* arg: experiment; slot: enum node_request_kind */
@@ -70,7 +73,8 @@ struct sim_event {
 };
 
 enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
-                  STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_COUNT };
+                  STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_GROUPS,
+                  STREAM_COUNT };
 
 struct sim_node {
     node_id id;
@@ -128,6 +132,7 @@ struct sim {
     struct sim_node nodes[PLAN_NODES_MAX];
     struct network network;
     struct workers workers;
+    struct groups groups;
     struct users *users;
     struct checkers *checkers;
     void *scratch; /* SIM_SCRATCH_BYTES for one check */
