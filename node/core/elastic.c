@@ -18,7 +18,7 @@ struct muster {
     uint32_t done;    /* ended, with all steps made */
     uint32_t gone;    /* ended otherwise, */
     uint32_t dead;    /* ... or their node is dead or out */
-    uint32_t unsure;  /* their node does not answer, or has been restarted */
+    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
     uint32_t here;    /* the rest; of these, */
     uint32_t left;    /* ... who have left this group */
     uint32_t coming;  /* ... who have not come into it yet */
@@ -40,7 +40,7 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
         return false;
     }
     const struct core_peer *peer = core_find_peer(core, node);
-    return swim_state_of(&core->swim, node) != SWIM_ALIVE ||
+    return swim_state_of(&core->swim, node) != SWIM_ALIVE || !core_node_in_step(core, node) ||
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 

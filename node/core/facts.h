@@ -144,8 +144,9 @@ struct fact_place {
     bool has_state; /* of a member: it has applied all steps up to the start step, and hands the state to those without */
 };
 
-/* Key: attempt key, coordinator id; one per writer, who coordinates the experiment now. Of all (term, writer), the highest
- * counts, of one writer the newest. Generation 1 is the attempt's own record. Ranks are positions among the members. */
+/* Key: attempt key, coordinator id; one per writer, who coordinates the experiment now. The highest (generation, term,
+ * writer) counts: of two sides of a partition only one makes generations, and what a coordinator makes that nobody obeys any
+ * more is passed over. Generation 1 is the attempt's own record. Ranks are positions among the members. */
 struct fact_generation {
     uint32_t generation; /* at least 2, but 1 in a record that only says who is on the way to the first group, or that it
                             is to be left */

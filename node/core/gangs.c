@@ -10,7 +10,7 @@ static void lease_message(const struct core_gang *gang, uint32_t rank, enum mess
     out->u.lease.attempt = gang->attempt;
     out->u.lease.slot = gang->members[rank].slot;
     out->u.lease.rank = gang->first_number + rank;
-    out->u.lease.claim = (struct election_claim){gang->attempt.term, gang->attempt.coordinator};
+    out->u.lease.claim = gang->claim;
 }
 
 bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt)

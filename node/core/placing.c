@@ -415,6 +415,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     gang->attempt.number = number;
     gang->attempt.term = coordination->election.highest.term;
     gang->attempt.coordinator = core->options.self;
+    gang->claim = coordination->election.highest;
     gang->member_count = place.member_count;
     memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
     gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
@@ -451,6 +452,7 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
         memset(gang, 0, sizeof *gang);
         gang->attempt = attempt->id;
         gang->is_joining = true;
+        gang->claim = coordination->election.highest;
         gang->member_count = place.member_count;
         memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
         gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;

@@ -19,7 +19,7 @@
 /* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
  * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
  * comes from our disk before we have started is no news. */
-static bool is_in_step(const struct node_core *core, node_id node)
+bool core_node_in_step(const struct node_core *core, node_id node)
 {
     const struct core_peer *peer = core_find_peer(core, node);
     if (peer == NULL || (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT)) {
@@ -45,7 +45,7 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
         }
         if (w->noted.running_ms == 0) {
             w->noted.running_ms = core->now_ms;
-            w->noted.is_start_seen = is_in_step(core, record->writer);
+            w->noted.is_start_seen = core_node_in_step(core, record->writer);
         }
         w->noted.boot = record->version.boot;
         w->noted.died_ms = 0; /* it lives */

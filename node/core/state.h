@@ -217,6 +217,7 @@ struct core_gang {
     uint32_t reserved_count; /* RESERVING: members [0, reserved_count) are ours */
     bool confirmed[FACT_MEMBERS_MAX];
     struct fact_assignment members[FACT_MEMBERS_MAX];
+    struct election_claim claim; /* under which its coordinator asks */
     bool is_joining;       /* an attempt that lives, */
     uint32_t first_number; /* ... as these numbers and those behind it */
     uint8_t group_key[MESSAGE_KEY_BYTES];
@@ -506,6 +507,7 @@ void core_members_housekeep(struct node_core *core);
 void core_members_link(struct node_core *core, node_id peer, bool refused, bool open);
 void core_members_start(struct node_core *core);
 void core_members_leave(struct node_core *core);
+bool core_node_in_step(const struct node_core *core, node_id node); /* all that it has said has come here; never of this one */
 bool core_node_alive(const struct node_core *core, node_id node);   /* alive or suspect; self always */
 bool core_node_trusted(const struct node_core *core, node_id node); /* alive, not suspect */
 bool core_node_drained(const struct node_core *core, node_id node);

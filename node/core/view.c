@@ -588,6 +588,14 @@ static int apply_attempt(struct view *view, const struct record *record)
     return 0;
 }
 
+static int group_compare(const struct view_group *a, const struct view_group *b)
+{
+    if (a->generation != b->generation) {
+        return a->generation < b->generation ? -1 : 1;
+    }
+    return election_claim_compare((struct election_claim){a->term, a->writer}, (struct election_claim){b->term, b->writer});
+}
+
 static int apply_generation(struct view *view, const struct record *record)
 {
     struct fact_generation fact;
@@ -630,8 +638,7 @@ static int apply_generation(struct view *view, const struct record *record)
         group_free(view->arena, before);
     }
     link = &attempt->groups;
-    while (*link != NULL && ((*link)->term < group->term ||
-                             ((*link)->term == group->term && node_id_compare((*link)->writer, group->writer) < 0))) {
+    while (*link != NULL && group_compare(*link, group) < 0) {
         link = &(*link)->next;
     }
     group->next = *link;

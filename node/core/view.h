@@ -110,7 +110,7 @@ struct view_death {
 
 /* A coordinator's word on the group of an attempt. */
 struct view_group {
-    struct view_group *next; /* by (term, writer): the last one counts */
+    struct view_group *next; /* by (generation, term, writer): the last one counts */
     node_id writer;
     uint32_t generation;
     uint64_t term;

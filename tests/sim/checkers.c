@@ -181,7 +181,7 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
             sim_fail(sim, 12, "n%d grants a slot before it has pulled from the others", node);
         }
         if (message->u.lease.code == 0) {
-            checkers_obey(sim, node, &message->u.lease.attempt, sim->checkers->answered[node]);
+            checkers_on_grant(sim, node, effect);
         }
         break;
     default:

@@ -102,9 +102,10 @@ void checkers_on_claim(struct sim *sim, int node, const struct record *record);
 
 /* ---- 12 ---------------------------------------------------------------------------------------------------------- */
 
-/* The node does what the attempt's coordinator asks; `highest`: whom it obeyed so far, by experiment. */
-void checkers_obey(struct sim *sim, int node, const attempt_id *attempt,
+/* The node does what a coordinator asks; `highest`: whom it obeyed so far, by experiment. */
+void checkers_obey(struct sim *sim, int node, experiment_id id, struct election_claim claim,
                    struct election_claim highest[PLAN_EXPERIMENTS_MAX]);
+void checkers_on_grant(struct sim *sim, int node, const struct node_effect *effect);
 void checkers_on_reserve(struct sim *sim, int node, const attempt_id *attempt);
 void checkers_fences(struct sim *sim, int node);
 void checkers_one_coordinator(struct sim *sim);

@@ -9,14 +9,13 @@
 #define ASKED_MS 10000 /* who has asked claims soon or asks again */
 #define ELECT_MS 45000 /* a node on an old disk that hears nobody waits 30 s before it coordinates */
 
-void checkers_obey(struct sim *sim, int node, const attempt_id *attempt,
+void checkers_obey(struct sim *sim, int node, experiment_id id, struct election_claim claim,
                    struct election_claim highest[PLAN_EXPERIMENTS_MAX])
 {
-    int experiment = checkers_experiment(sim, attempt->experiment);
+    int experiment = checkers_experiment(sim, id);
     if (experiment < 0) {
         return;
     }
-    struct election_claim claim = {attempt->term, attempt->coordinator};
     struct election_claim *held = &highest[experiment];
     if (!node_id_is_none(held->node) && !node_id_equal(held->node, claim.node)) {
         checkers_met(sim, PREMISE_12_OBEYED);
@@ -30,6 +29,24 @@ void checkers_obey(struct sim *sim, int node, const attempt_id *attempt,
     *held = claim;
 }
 
+/* To the maker of an attempt, or, of a group that changes, to whoever coordinates it since. */
+void checkers_on_grant(struct sim *sim, int node, const struct node_effect *effect)
+{
+    const struct message *message = &effect->u.send.message;
+    const attempt_id *attempt = &message->u.lease.attempt;
+    int experiment = checkers_experiment(sim, attempt->experiment);
+    struct election_claim claim = {attempt->term, attempt->coordinator};
+    if (experiment >= 0 && sim->plan.experiments[experiment].is_elastic) {
+        claim = message->u.lease.claim;
+    }
+    if (!node_id_equal(claim.node, effect->u.send.to)) {
+        sim_fail(sim, 12, "n%d grants a slot to n%d, which it does not obey", node,
+                 sim_find_node(sim, effect->u.send.to));
+        return;
+    }
+    checkers_obey(sim, node, attempt->experiment, claim, sim->checkers->answered[node]);
+}
+
 void checkers_on_slot(struct sim *sim, int node, const struct record *record)
 {
     struct fact_slot fact;
@@ -39,7 +56,12 @@ void checkers_on_slot(struct sim *sim, int node, const struct record *record)
     }
     attempt_id *last = &sim->checkers->slot_attempt[node][slot];
     if (fact.state == LEASE_LEASED && !attempt_id_equal(last, &fact.attempt)) {
-        checkers_obey(sim, node, &fact.attempt, sim->checkers->leased[node]);
+        int experiment = checkers_experiment(sim, fact.attempt.experiment);
+        if (experiment >= 0 && !sim->plan.experiments[experiment].is_elastic) { /* else under a later claim, perhaps */
+            checkers_obey(sim, node, fact.attempt.experiment,
+                          (struct election_claim){fact.attempt.term, fact.attempt.coordinator},
+                          sim->checkers->leased[node]);
+        }
     }
     *last = fact.attempt;
 }
