@@ -1,7 +1,6 @@
 #include "gossip/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium/crypto_generichash.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "gossip/control_socket.h"
 #include "gossip/inflow.h"
 #include "gossip/message.h"
+#include "gossip/socket.h"
 
 /* Of one connection without a whole message, many times the largest one. */
 #define SILENT_BYTES_MAX (4u << 20)
@@ -208,50 +208,17 @@ static struct letter *inbox_take(struct control *control)
 
 /* ---- open and close ----------------------------------------------------------------------------------------------- */
 
-static void *monitor_open(void *context, void *router)
-{
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-control-%p", router);
-    if (zmq_socket_monitor(router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
-        return NULL;
-    }
-    void *monitor = zmq_socket(context, ZMQ_PAIR);
-    int linger_ms = 0;
-    if (monitor != NULL && (zmq_setsockopt(monitor, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
-                            zmq_connect(monitor, endpoint) != 0)) {
-        (void)zmq_close(monitor);
-        return NULL;
-    }
-    return monitor;
-}
-
-static int port_read(struct control *control)
-{
-    char endpoint[128];
-    size_t bytes = sizeof endpoint;
-    const char *colon;
-    if (zmq_getsockopt(control->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) != 0 ||
-        (colon = strrchr(endpoint, ':')) == NULL) {
-        return ERR_IO;
-    }
-    control->port = (uint16_t)strtoul(colon + 1, NULL, 10);
-    return control->port > 0 ? 0 : ERR_IO;
-}
-
 static int control_start(struct control *control, const struct control_options *options)
 {
     control->router = zmq_socket(options->context, ZMQ_ROUTER);
     if (control->router == NULL || !control_socket_set_router(control->router, options->keys)) {
         return ERR_IO;
     }
-    control->monitor = monitor_open(options->context, control->router);
+    control->monitor = socket_monitor(options->context, control->router);
     if (control->monitor == NULL) {
         return ERR_IO;
     }
-    int result = control_socket_bind(control->router, options->listen);
-    result = result != 0 ? result : port_read(control);
+    int result = socket_bind(control->router, options->listen, &control->port);
     control->inflow = (struct inflow){.port = control->port, .bytes_max = SILENT_BYTES_MAX};
     return result;
 }
@@ -359,28 +326,6 @@ uint64_t control_next_ms(const struct control *control)
     return next;
 }
 
-/* An event is two frames: number and value, then the address. */
-static void monitor_drain(struct control *control)
-{
-    uint8_t frame[256];
-    int count;
-    while ((count = zmq_recv(control->monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0) {
-        int more = 0;
-        size_t bytes = sizeof more;
-        uint16_t event;
-        int32_t value;
-        if (zmq_getsockopt(control->monitor, ZMQ_RCVMORE, &more, &bytes) != 0 || more == 0 || count != sizeof event + sizeof value) {
-            continue;
-        }
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        inflow_event(&control->inflow, event, value);
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
-            control->statistics.failed++;
-        }
-    }
-}
-
 static void check_finish(struct check *check, enum control_link link)
 {
     if (check->fd >= 0) {
@@ -415,7 +360,7 @@ static void check_move(struct check *check, uint64_t now_ms)
 void control_process(struct control *control)
 {
     zap_process(control->zap);
-    monitor_drain(control);
+    control->statistics.failed += socket_monitor_drain(control->monitor, &control->inflow);
     inbox_fill(control);
     uint64_t now_ms = clock_ms();
     control->silenced += control->unread ? 0 : inflow_look(&control->inflow, now_ms);
