@@ -25,6 +25,7 @@
 #include "gossip/control.h"
 #include "gossip/control_join.h"
 #include "gossip/message.h"
+#include "gossip/token.h"
 
 #define PATIENCE_MS 15000
 
