@@ -206,17 +206,9 @@ static void checks_are_bounded(void **state)
     side_open(a, 0, NULL);
     hash256 manifest = blob_put(a, 430, BLOB_BYTES);
     struct keys member;
-    keys_create(&member);
-    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
-    void *socket = zmq_socket(a->context, ZMQ_DEALER);
-    int zero = 0;
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
-    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0 &&
-                zmq_connect(socket, endpoint) == 0);
+    rogue_admit(a, &member);
+    void *socket = rogue_open(a, &member);
+    rogue_connect(socket, a);
     uint8_t head[128];
     size_t bytes;
     for (uint32_t tag = 0; tag < QUESTIONS; tag++) { /* all wait for the handshake, and arrive together */

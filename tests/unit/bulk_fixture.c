@@ -239,3 +239,27 @@ void *pretender_open(struct side *to, struct keys *keys, void *context)
     assert_int_equal(bulk_peer(to->bulk, keys->id, keys->sign_public, "127.0.0.1", port), 0);
     return router;
 }
+
+void rogue_admit(struct side *to, struct keys *keys)
+{
+    keys_create(keys);
+    assert_int_equal(zap_admit_member(to->zap, keys->curve_public, keys->id), 0);
+}
+
+void *rogue_open(struct side *to, const struct keys *keys)
+{
+    void *socket = zmq_socket(to->context, ZMQ_DEALER);
+    int zero = 0;
+    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->curve_public, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_secret, 32) == 0 &&
+                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, to->keys.curve_public, 32) == 0);
+    return socket;
+}
+
+void rogue_connect(void *socket, const struct side *to)
+{
+    char endpoint[64];
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(to->bulk));
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+}

@@ -65,6 +65,11 @@ void damage(const struct side *side, const uint8_t *chunk);
 /* A CURVE ROUTER of `keys`, introduced to `to`. */
 void *pretender_open(struct side *to, struct keys *keys, void *context);
 
+/* A DEALER of a member's keys, which are made and admitted first; between opening and connecting it may get options. */
+void rogue_admit(struct side *to, struct keys *keys);
+void *rogue_open(struct side *to, const struct keys *keys);
+void rogue_connect(void *socket, const struct side *to);
+
 /* ---- for cmocka ---- */
 
 int world_make(void **state);

@@ -89,18 +89,11 @@ static void members_may_talk_nonsense(void **state)
     struct side *a = &world->sides[0];
     side_open(a, 0, NULL);
     struct keys member;
-    keys_create(&member);
-    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
-    void *socket = zmq_socket(a->context, ZMQ_DEALER);
-    int zero = 0, one = 1;
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
-    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
-                zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0 &&
-                zmq_connect(socket, endpoint) == 0);
+    rogue_admit(a, &member);
+    int one = 1;
+    void *socket = rogue_open(a, &member);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one), 0);
+    rogue_connect(socket, a);
     uint8_t answer[256];
     size_t count = sizeof answer;
     static const uint8_t later[] = {0x94, 9, 1, 77, 0}; /* version 9 */
@@ -142,25 +135,18 @@ static void a_member_that_pours_in_what_never_comes_out_is_cut_off(void **state)
     struct side *a = &world->sides[0];
     side_open(a, 0, NULL);
     struct keys member;
-    keys_create(&member);
-    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
+    rogue_admit(a, &member);
     void *sockets[2];
     uint8_t answer[256], head[128];
     size_t count;
     struct bulk_message get = {.kind = BULK_GET, .tag = 1, .hash = {{1}}};
     assert_int_equal(bulk_wire_encode(&get, head, sizeof head, &count), 0);
     for (int i = 0; i < 2; i++) {
-        int zero = 0, one = 1;
-        sockets[i] = zmq_socket(a->context, ZMQ_DEALER);
-        assert_true(zmq_setsockopt(sockets[i], ZMQ_LINGER, &zero, sizeof zero) == 0 &&
-                    zmq_setsockopt(sockets[i], ZMQ_IMMEDIATE, &one, sizeof one) == 0 &&
-                    zmq_setsockopt(sockets[i], ZMQ_ROUTING_ID, "same", 4) == 0 &&
-                    zmq_setsockopt(sockets[i], ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
-                    zmq_setsockopt(sockets[i], ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
-                    zmq_setsockopt(sockets[i], ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0 &&
-                    zmq_connect(sockets[i], endpoint) == 0);
+        int one = 1;
+        sockets[i] = rogue_open(a, &member);
+        assert_true(zmq_setsockopt(sockets[i], ZMQ_IMMEDIATE, &one, sizeof one) == 0 &&
+                    zmq_setsockopt(sockets[i], ZMQ_ROUTING_ID, "same", 4) == 0);
+        rogue_connect(sockets[i], a);
         size_t answer_bytes = sizeof answer;
         assert_int_equal(ask_raw(world, sockets[i], head, count, answer, &answer_bytes, i == 0 ? PATIENCE_MS : 300), i == 0);
     }
@@ -189,20 +175,13 @@ static void who_asks_too_much_at_once_is_told_to_ask_again(void **state)
     struct side *a = &world->sides[0];
     side_open(a, 0, NULL);
     struct keys member;
-    keys_create(&member);
-    assert_int_equal(zap_admit_member(a->zap, member.curve_public, member.id), 0);
-    int zero = 0, many = 0;
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", bulk_port(a->bulk));
-    void *socket = zmq_socket(a->context, ZMQ_DEALER);
-    assert_true(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
-                zmq_setsockopt(socket, ZMQ_SNDHWM, &many, sizeof many) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, member.curve_public, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, member.curve_secret, 32) == 0 &&
-                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, a->keys.curve_public, 32) == 0);
+    rogue_admit(a, &member);
+    int many = 0;
+    void *socket = rogue_open(a, &member);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_SNDHWM, &many, sizeof many), 0);
     /* They are all on their way before the connection is there. */
     uint8_t *bytes = blob_bytes(301, MIB);
-    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    rogue_connect(socket, a);
     for (uint32_t i = 0; i < 60; i++) {
         uint8_t head[128];
         size_t count;

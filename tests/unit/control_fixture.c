@@ -64,6 +64,12 @@ void introduce(struct side *a, struct side *b)
     assert_int_equal(control_peer(a->control, b->keys.id, b->keys.sign_public, b->address), 0);
 }
 
+void befriend(struct side *a, struct side *b)
+{
+    introduce(a, b);
+    introduce(b, a);
+}
+
 bool deliver(struct side *a, struct side *b, const char *text, uint64_t patience_ms)
 {
     uint64_t end_ms = now_ms() + patience_ms, next_send_ms = 0;

@@ -24,7 +24,10 @@ void side_open_at(struct side *side, const char *listen);
 void side_open(struct side *side);
 void side_close(struct side *side);
 void side_turn(struct side *side, long wait_ms);
+
+/* The first admits the second, and connects; both do. */
 void introduce(struct side *a, struct side *b);
+void befriend(struct side *a, struct side *b);
 
 /* Sends `text` from a to b again and again, while both turn, until b has it; false at the deadline. */
 bool deliver(struct side *a, struct side *b, const char *text, uint64_t patience_ms);

@@ -73,8 +73,7 @@ static void strangers_harm_nobody(void **state)
     struct side a, b;
     side_open(&a);
     side_open(&b);
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     assert_true(deliver(&a, &b, "before", PATIENCE_MS));
     long before_kib = resident_kib();
     struct random random;
@@ -162,8 +161,7 @@ static void a_member_that_misbehaves_is_bounded(void **state)
     struct side a, b;
     side_open(&a);
     side_open(&b);
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     void *rogue = admitted_dealer(&a, &b);
     static uint8_t huge[4 << 20];
     assert_int_equal(zmq_send(rogue, "1", 1, ZMQ_SNDMORE), 1); /* too many frames */
@@ -304,8 +302,7 @@ static void what_one_sender_may_have_waiting_is_bounded(void **state)
     side_open(&a);
     side_open(&b);
     side_open(&c);
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     introduce(&c, &b);
     introduce(&b, &c);
     assert_true(deliver(&a, &b, "first", PATIENCE_MS));

@@ -23,8 +23,7 @@ static void two_members_talk(void **state)
     struct side a, b;
     side_open(&a);
     side_open(&b);
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     assert_true(deliver(&a, &b, "hello", PATIENCE_MS));
     assert_true(deliver(&b, &a, "hello yourself", PATIENCE_MS));
     /* Order is kept and the largest message passes. */
@@ -69,8 +68,7 @@ static void they_talk_over_ipv6_too(void **state)
     struct side a, b;
     side_open_at(&a, "[::1]:0");
     side_open_at(&b, "[::1]:0");
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     assert_true(deliver(&a, &b, "hello", PATIENCE_MS));
     side_close(&a);
     side_close(&b);
@@ -104,8 +102,7 @@ static void an_evicted_key_is_cut_off_and_stays_out(void **state)
     struct side a, b;
     side_open(&a);
     side_open(&b);
-    introduce(&a, &b);
-    introduce(&b, &a);
+    befriend(&a, &b);
     assert_true(deliver(&a, &b, "before", PATIENCE_MS));
     assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), 0);
     assert_int_equal(control_admit(b.control, a.keys.sign_public, false, true), ERR_NOT_FOUND);
@@ -150,8 +147,7 @@ static void what_an_evicted_key_left_waiting_shuts_nothing_else(void **state)
         struct side a, b;
         side_open(&a);
         side_open(&b);
-        introduce(&a, &b);
-        introduce(&b, &a);
+        befriend(&a, &b);
         assert_true(deliver(&a, &b, "before", PATIENCE_MS));
         struct control_incoming in;
         while (control_receive(b.control, &in) == 0) {
