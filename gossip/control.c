@@ -14,6 +14,7 @@
 #include "gossip/control_socket.h"
 #include "gossip/inflow.h"
 #include "gossip/message.h"
+#include "gossip/quota.h"
 #include "gossip/socket.h"
 
 /* Of one connection without a whole message, many times the largest one. */
@@ -29,6 +30,7 @@
 #define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
+_Static_assert(ZAP_KEYS_MAX <= QUOTA_SENDERS_MAX, "each key has its quota");
 
 struct peer {
     void *socket; /* NULL: free slot */
@@ -36,12 +38,6 @@ struct peer {
     uint8_t curve_public[32];
     char address[CONTROL_ADDRESS_BYTES];
     uint64_t failing_since_ms; /* 0: the last send went through */
-};
-
-/* What of one key is in the inbox. */
-struct sender {
-    uint32_t messages;
-    size_t bytes;
 };
 
 /* Taken from libzmq, not yet by the daemon. */
@@ -77,10 +73,9 @@ struct control {
     uint16_t port;
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
-    size_t shared_bytes; /* of all senders, what is beyond OWN_BYTES of each */
     uint64_t silenced; /* connections that brought bytes and no message */
     bool unread; /* libzmq had more than inbox_fill took */
-    struct sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
+    struct quota quota; /* of the inbox, by zap_identity.slot */
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -146,9 +141,9 @@ static bool letter_accept(struct control *control, struct letter *letter)
     return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
 }
 
-static size_t shared_part(const struct sender *sender)
+static size_t letter_bytes(const struct letter *letter)
 {
-    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
+    return zmq_msg_size(&letter->message) + LETTER_BYTES;
 }
 
 /* Of one sender, what is too much is dropped. */
@@ -158,17 +153,11 @@ static void inbox_put(struct control *control, struct letter *letter)
         letter_free(&letter);
         return;
     }
-    struct sender *sender = &control->senders[letter->from.slot];
-    struct sender then = {sender->messages + 1, sender->bytes + zmq_msg_size(&letter->message) + LETTER_BYTES};
-    size_t shared_bytes = control->shared_bytes - shared_part(sender) + shared_part(&then);
-    if (then.messages > SENDER_MESSAGES || then.bytes > SENDER_BYTES ||
-        (shared_bytes > SHARED_BYTES && then.bytes > OWN_BYTES)) {
+    if (!quota_take(&control->quota, letter->from.slot, letter_bytes(letter))) {
         control->statistics.overrun++;
         letter_free(&letter);
         return;
     }
-    *sender = then;
-    control->shared_bytes = shared_bytes;
     letter->next = NULL;
     *control->inbox_end = letter;
     control->inbox_end = &letter->next;
@@ -195,13 +184,9 @@ static struct letter *inbox_take(struct control *control)
 {
     struct letter *letter = control->inbox;
     if (letter != NULL) {
-        struct sender *sender = &control->senders[letter->from.slot];
         control->inbox = letter->next;
         control->inbox_end = control->inbox == NULL ? &control->inbox : control->inbox_end;
-        control->shared_bytes -= shared_part(sender);
-        sender->messages--;
-        sender->bytes -= zmq_msg_size(&letter->message) + LETTER_BYTES;
-        control->shared_bytes += shared_part(sender);
+        quota_give(&control->quota, letter->from.slot, letter_bytes(letter));
     }
     return letter;
 }
@@ -235,6 +220,10 @@ int control_open(const struct control_options *options, struct control **out, ch
     memcpy(control->curve_public, options->keys->curve_public, 32);
     memcpy(control->curve_secret, options->keys->curve_secret, 32);
     control->inbox_end = &control->inbox;
+    quota_init(&control->quota, &(struct quota_options){.messages_max = SENDER_MESSAGES,
+                                                        .bytes_max = SENDER_BYTES,
+                                                        .own_bytes = OWN_BYTES,
+                                                        .shared_bytes_max = SHARED_BYTES});
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         control->checks[i].fd = -1;
     }

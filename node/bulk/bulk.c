@@ -411,7 +411,7 @@ int bulk_start(const struct bulk_options *options, struct bulk **out, char error
     bulk->commands_end = &bulk->commands;
     bulk->events_end = &bulk->events;
     bulk->waiting_end = &bulk->waiting;
-    bulk->inbox_end = &bulk->inbox;
+    bulk_serve_open(bulk);
     (void)pthread_mutex_init(&bulk->mutex, NULL);
     bulk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bulk->pool = pool_new();
