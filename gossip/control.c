@@ -1,7 +1,6 @@
 #include "gossip/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium/crypto_generichash.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,8 @@
 #include "gossip/control_socket.h"
 #include "gossip/inflow.h"
 #include "gossip/message.h"
+#include "gossip/quota.h"
+#include "gossip/socket.h"
 
 /* Of one connection without a whole message, many times the largest one. */
 #define SILENT_BYTES_MAX (4u << 20)
@@ -29,6 +30,7 @@
 #define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
 #define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
+_Static_assert(ZAP_KEYS_MAX <= QUOTA_SENDERS_MAX, "each key has its quota");
 
 struct peer {
     void *socket; /* NULL: free slot */
@@ -36,12 +38,6 @@ struct peer {
     uint8_t curve_public[32];
     char address[CONTROL_ADDRESS_BYTES];
     uint64_t failing_since_ms; /* 0: the last send went through */
-};
-
-/* What of one key is in the inbox. */
-struct sender {
-    uint32_t messages;
-    size_t bytes;
 };
 
 /* Taken from libzmq, not yet by the daemon. */
@@ -77,10 +73,9 @@ struct control {
     uint16_t port;
     struct letter *inbox, **inbox_end;
     struct letter *reading; /* control_receive gave it out last */
-    size_t shared_bytes; /* of all senders, what is beyond OWN_BYTES of each */
     uint64_t silenced; /* connections that brought bytes and no message */
     bool unread; /* libzmq had more than inbox_fill took */
-    struct sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
+    struct quota quota; /* of the inbox, by zap_identity.slot */
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -146,9 +141,9 @@ static bool letter_accept(struct control *control, struct letter *letter)
     return zap_identify(control->zap, &letter->message, control->port, &letter->from) == 0;
 }
 
-static size_t shared_part(const struct sender *sender)
+static size_t letter_bytes(const struct letter *letter)
 {
-    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
+    return zmq_msg_size(&letter->message) + LETTER_BYTES;
 }
 
 /* Of one sender, what is too much is dropped. */
@@ -158,17 +153,11 @@ static void inbox_put(struct control *control, struct letter *letter)
         letter_free(&letter);
         return;
     }
-    struct sender *sender = &control->senders[letter->from.slot];
-    struct sender then = {sender->messages + 1, sender->bytes + zmq_msg_size(&letter->message) + LETTER_BYTES};
-    size_t shared_bytes = control->shared_bytes - shared_part(sender) + shared_part(&then);
-    if (then.messages > SENDER_MESSAGES || then.bytes > SENDER_BYTES ||
-        (shared_bytes > SHARED_BYTES && then.bytes > OWN_BYTES)) {
+    if (!quota_take(&control->quota, letter->from.slot, letter_bytes(letter))) {
         control->statistics.overrun++;
         letter_free(&letter);
         return;
     }
-    *sender = then;
-    control->shared_bytes = shared_bytes;
     letter->next = NULL;
     *control->inbox_end = letter;
     control->inbox_end = &letter->next;
@@ -195,50 +184,14 @@ static struct letter *inbox_take(struct control *control)
 {
     struct letter *letter = control->inbox;
     if (letter != NULL) {
-        struct sender *sender = &control->senders[letter->from.slot];
         control->inbox = letter->next;
         control->inbox_end = control->inbox == NULL ? &control->inbox : control->inbox_end;
-        control->shared_bytes -= shared_part(sender);
-        sender->messages--;
-        sender->bytes -= zmq_msg_size(&letter->message) + LETTER_BYTES;
-        control->shared_bytes += shared_part(sender);
+        quota_give(&control->quota, letter->from.slot, letter_bytes(letter));
     }
     return letter;
 }
 
 /* ---- open and close ----------------------------------------------------------------------------------------------- */
-
-static void *monitor_open(void *context, void *router)
-{
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-control-%p", router);
-    if (zmq_socket_monitor(router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
-        return NULL;
-    }
-    void *monitor = zmq_socket(context, ZMQ_PAIR);
-    int linger_ms = 0;
-    if (monitor != NULL && (zmq_setsockopt(monitor, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
-                            zmq_connect(monitor, endpoint) != 0)) {
-        (void)zmq_close(monitor);
-        return NULL;
-    }
-    return monitor;
-}
-
-static int port_read(struct control *control)
-{
-    char endpoint[128];
-    size_t bytes = sizeof endpoint;
-    const char *colon;
-    if (zmq_getsockopt(control->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) != 0 ||
-        (colon = strrchr(endpoint, ':')) == NULL) {
-        return ERR_IO;
-    }
-    control->port = (uint16_t)strtoul(colon + 1, NULL, 10);
-    return control->port > 0 ? 0 : ERR_IO;
-}
 
 static int control_start(struct control *control, const struct control_options *options)
 {
@@ -246,12 +199,11 @@ static int control_start(struct control *control, const struct control_options *
     if (control->router == NULL || !control_socket_set_router(control->router, options->keys)) {
         return ERR_IO;
     }
-    control->monitor = monitor_open(options->context, control->router);
+    control->monitor = socket_monitor(options->context, control->router);
     if (control->monitor == NULL) {
         return ERR_IO;
     }
-    int result = control_socket_bind(control->router, options->listen);
-    result = result != 0 ? result : port_read(control);
+    int result = socket_bind(control->router, options->listen, &control->port);
     control->inflow = (struct inflow){.port = control->port, .bytes_max = SILENT_BYTES_MAX};
     return result;
 }
@@ -268,6 +220,10 @@ int control_open(const struct control_options *options, struct control **out, ch
     memcpy(control->curve_public, options->keys->curve_public, 32);
     memcpy(control->curve_secret, options->keys->curve_secret, 32);
     control->inbox_end = &control->inbox;
+    quota_init(&control->quota, &(struct quota_options){.messages_max = SENDER_MESSAGES,
+                                                        .bytes_max = SENDER_BYTES,
+                                                        .own_bytes = OWN_BYTES,
+                                                        .shared_bytes_max = SHARED_BYTES});
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         control->checks[i].fd = -1;
     }
@@ -359,28 +315,6 @@ uint64_t control_next_ms(const struct control *control)
     return next;
 }
 
-/* An event is two frames: number and value, then the address. */
-static void monitor_drain(struct control *control)
-{
-    uint8_t frame[256];
-    int count;
-    while ((count = zmq_recv(control->monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0) {
-        int more = 0;
-        size_t bytes = sizeof more;
-        uint16_t event;
-        int32_t value;
-        if (zmq_getsockopt(control->monitor, ZMQ_RCVMORE, &more, &bytes) != 0 || more == 0 || count != sizeof event + sizeof value) {
-            continue;
-        }
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        inflow_event(&control->inflow, event, value);
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
-            control->statistics.failed++;
-        }
-    }
-}
-
 static void check_finish(struct check *check, enum control_link link)
 {
     if (check->fd >= 0) {
@@ -415,7 +349,7 @@ static void check_move(struct check *check, uint64_t now_ms)
 void control_process(struct control *control)
 {
     zap_process(control->zap);
-    monitor_drain(control);
+    control->statistics.failed += socket_monitor_drain(control->monitor, &control->inflow);
     inbox_fill(control);
     uint64_t now_ms = clock_ms();
     control->silenced += control->unread ? 0 : inflow_look(&control->inflow, now_ms);

@@ -28,7 +28,6 @@
 #include "base/id.h"
 #include "gossip/control_address.h"
 #include "gossip/keys.h"
-#include "gossip/token.h"
 #include "gossip/zap.h"
 
 #define CONTROL_PEERS_MAX 1024

@@ -1,6 +1,6 @@
 #ifndef GOSSIP_CONTROL_SOCKET_H
 #define GOSSIP_CONTROL_SOCKET_H
-/* The libzmq sockets under control.h and control_join.h, with all their options set. */
+/* The sockets under control.h and control_join.h: what is special about them (gossip/socket.h has the rest). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,10 +17,6 @@
 
 /* Makes a ROUTER the door of a node. False: libzmq refused an option. */
 bool control_socket_set_router(void *socket, const struct keys *keys);
-
-/* Binds it to HOST:PORT; "*" is both families where the machine has IPv6, else IPv4. ERR_USAGE (the address), ERR_EXISTS
- * (the port is taken), ERR_IO. */
-int control_socket_bind(void *socket, const char *listen);
 
 /* A DEALER that connects to a numeric address; the caller closes it with zmq_close. NULL: no socket is left, or the address or a
  * key cannot be used. */

@@ -85,6 +85,31 @@ int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes
     return series_append_batch(chunks, &entry, 1);
 }
 
+/* A look at the table; errors are LMDB's. */
+struct reading {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+};
+
+static int reading_open(struct chunks *chunks, struct reading *reading)
+{
+    int rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &reading->txn);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = mdb_cursor_open(reading->txn, chunks->series_table, &reading->cursor);
+    if (rc != 0) {
+        mdb_txn_abort(reading->txn);
+    }
+    return rc;
+}
+
+static void reading_close(struct reading *reading)
+{
+    mdb_cursor_close(reading->cursor);
+    mdb_txn_abort(reading->txn);
+}
+
 int series_read(struct chunks *chunks, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
                 series_read_fn *callback, void *context)
 {
@@ -93,26 +118,21 @@ int series_read(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     if (rc != 0) {
         return rc;
     }
-    MDB_txn *txn;
-    rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &txn);
+    struct reading reading;
+    rc = reading_open(chunks, &reading);
     if (rc != 0) {
         return lmdb_error(chunks->env, rc);
     }
-    MDB_cursor *cursor;
+    MDB_val key = {.mv_size = series.count, .mv_data = series.bytes};
+    MDB_val value;
+    uint64_t sequence;
     int stopped = 0;
-    rc = mdb_cursor_open(txn, chunks->series_table, &cursor);
-    if (rc == 0) {
-        MDB_val key = {.mv_size = series.count, .mv_data = series.bytes};
-        MDB_val value;
-        uint64_t sequence;
-        rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-        while (rc == 0 && stopped == 0 && key_is_of(&series, &key, &sequence)) {
-            stopped = callback(context, sequence, value.mv_data, value.mv_size);
-            rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
-        }
-        mdb_cursor_close(cursor);
+    rc = mdb_cursor_get(reading.cursor, &key, &value, MDB_SET_RANGE);
+    while (rc == 0 && stopped == 0 && key_is_of(&series, &key, &sequence)) {
+        stopped = callback(context, sequence, value.mv_data, value.mv_size);
+        rc = mdb_cursor_get(reading.cursor, &key, &value, MDB_NEXT);
     }
-    mdb_txn_abort(txn);
+    reading_close(&reading);
     if (stopped != 0) {
         return stopped;
     }
@@ -145,19 +165,13 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     if (rc != 0) {
         return rc;
     }
-    MDB_txn *txn;
-    rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &txn);
-    if (rc != 0) {
-        return lmdb_error(chunks->env, rc);
-    }
-    MDB_cursor *cursor;
+    struct reading reading;
     uint64_t found = 0;
-    rc = mdb_cursor_open(txn, chunks->series_table, &cursor);
+    rc = reading_open(chunks, &reading);
     if (rc == 0) {
-        rc = cursor_last(cursor, &above, &found);
-        mdb_cursor_close(cursor);
+        rc = cursor_last(reading.cursor, &above, &found);
+        reading_close(&reading);
     }
-    mdb_txn_abort(txn);
     if (rc != 0) {
         return lmdb_error(chunks->env, rc);
     }
@@ -220,27 +234,22 @@ int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes
 /* The prefix of the first series at or behind `from`; MDB_NOTFOUND behind the last one. */
 static int find_series(struct chunks *chunks, const struct series_key *from, struct series_key *out)
 {
-    MDB_txn *txn;
-    MDB_cursor *cursor;
-    int rc = mdb_txn_begin(chunks->env, NULL, MDB_RDONLY, &txn);
+    struct reading reading;
+    int rc = reading_open(chunks, &reading);
     if (rc != 0) {
         return rc;
     }
-    rc = mdb_cursor_open(txn, chunks->series_table, &cursor);
-    if (rc == 0) {
-        MDB_val key = {.mv_size = from->count, .mv_data = (void *)(uintptr_t)from->bytes};
-        MDB_val value;
-        rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-        if (rc == 0 && (key.mv_size < 2 + 8 || key.mv_size > KEY_BYTES_MAX)) {
-            rc = MDB_CORRUPTED;
-        }
-        if (rc == 0) {
-            memcpy(out->bytes, key.mv_data, key.mv_size);
-            out->count = key.mv_size;
-        }
-        mdb_cursor_close(cursor);
+    MDB_val key = {.mv_size = from->count, .mv_data = (void *)(uintptr_t)from->bytes};
+    MDB_val value;
+    rc = mdb_cursor_get(reading.cursor, &key, &value, MDB_SET_RANGE);
+    if (rc == 0 && (key.mv_size < 2 + 8 || key.mv_size > KEY_BYTES_MAX)) {
+        rc = MDB_CORRUPTED;
     }
-    mdb_txn_abort(txn);
+    if (rc == 0) {
+        memcpy(out->bytes, key.mv_data, key.mv_size);
+        out->count = key.mv_size;
+    }
+    reading_close(&reading);
     return rc;
 }
 

@@ -234,36 +234,49 @@ static int read_labels(struct source *source, uint32_t expected_count, uint32_t 
     return 0;
 }
 
-int idx_images_read(const char *directory, const char *name, struct idx_images *out, char error[IDX_ERROR_BYTES])
+/* NULL: `*result` and `error` say why. */
+static struct source *source_new(const char *directory, const char *name, char *error, int *result)
 {
     struct source *source = malloc(sizeof *source);
     if (source == NULL) {
         bytes_copy_text(error, IDX_ERROR_BYTES, "no memory is left to read a file");
-        return ERR_MEMORY;
+        *result = ERR_MEMORY;
+        return NULL;
     }
-    int result = source_open(source, directory, name, error);
-    if (result == 0) {
-        result = read_images(source, out);
-        source_close(source);
+    *result = source_open(source, directory, name, error);
+    if (*result != 0) {
+        free(source);
+        return NULL;
     }
+    return source;
+}
+
+static void source_free(struct source *source)
+{
+    source_close(source);
     free(source);
+}
+
+int idx_images_read(const char *directory, const char *name, struct idx_images *out, char error[IDX_ERROR_BYTES])
+{
+    int result;
+    struct source *source = source_new(directory, name, error, &result);
+    if (source != NULL) {
+        result = read_images(source, out);
+        source_free(source);
+    }
     return result;
 }
 
 int idx_labels_read(const char *directory, const char *name, uint32_t expected_count, uint32_t class_count,
                     struct idx_labels *out, char error[IDX_ERROR_BYTES])
 {
-    struct source *source = malloc(sizeof *source);
-    if (source == NULL) {
-        bytes_copy_text(error, IDX_ERROR_BYTES, "no memory is left to read a file");
-        return ERR_MEMORY;
-    }
-    int result = source_open(source, directory, name, error);
-    if (result == 0) {
+    int result;
+    struct source *source = source_new(directory, name, error, &result);
+    if (source != NULL) {
         result = read_labels(source, expected_count, class_count, out);
-        source_close(source);
+        source_free(source);
     }
-    free(source);
     return result;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "gossip/socket.h"
 #include "node/bulk/state.h"
 
 #define TICK_MS 100        /* while anything is under way: deadlines and retries are looked at */
@@ -240,28 +241,6 @@ static void commands_do(struct bulk *bulk, struct bulk_command *first)
     }
 }
 
-/* An event is two frames: number and value, then the address. */
-static void monitor_drain(struct bulk *bulk)
-{
-    uint8_t frame[256];
-    int count;
-    while ((count = zmq_recv(bulk->monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0) {
-        int more = 0;
-        size_t bytes = sizeof more;
-        uint16_t event;
-        int32_t value;
-        if (zmq_getsockopt(bulk->monitor, ZMQ_RCVMORE, &more, &bytes) != 0 || more == 0 || count != sizeof event + sizeof value) {
-            continue;
-        }
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        inflow_event(&bulk->inflow, event, value);
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
-            bulk_count(bulk, &bulk->statistics.failed, 1);
-        }
-    }
-}
-
 static long work_wait_ms(struct bulk *bulk)
 {
     if (bulk->again) {
@@ -343,7 +322,8 @@ static void *run(void *context)
     while (items != NULL && nodes != NULL && !stopping && turn_wait(bulk, items, nodes)) {
         struct bulk_command *commands = commands_take(bulk, &stopping);
         commands_do(bulk, commands);
-        monitor_drain(bulk);
+        unsigned failed = socket_monitor_drain(bulk->monitor, &bulk->inflow);
+        bulk_count(bulk, &bulk->statistics.failed, failed);
         bulk_serve_receive(bulk);
         unsigned cut = inflow_look(&bulk->inflow, bulk->now_ms);
         bulk_count(bulk, &bulk->statistics.cut, cut);
@@ -431,7 +411,7 @@ int bulk_start(const struct bulk_options *options, struct bulk **out, char error
     bulk->commands_end = &bulk->commands;
     bulk->events_end = &bulk->events;
     bulk->waiting_end = &bulk->waiting;
-    bulk->inbox_end = &bulk->inbox;
+    bulk_serve_open(bulk);
     (void)pthread_mutex_init(&bulk->mutex, NULL);
     bulk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bulk->pool = pool_new();

@@ -1,6 +1,4 @@
 /* Sockets, peers, and the questions that are out. */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,139 +7,57 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "gossip/socket.h"
 #include "node/bulk/state.h"
 
-/* The largest chunk and what CURVE and ZMTP add. */
-#define FRAME_BYTES_MAX ((int64_t)BLOB_CHUNK_BYTES_MAX + 1024)
-#define HANDSHAKE_MS 2000
-#define CONNECT_MS 1000
-#define RECONNECT_MS 100
-#define RECONNECT_MS_MAX 1000
 #define RETRANSMIT_MS 10000
+#define KEEPALIVE_S 60
+#define KEEPALIVE_PROBE_S 10
 /* More than a peer is ever asked at once and libzmq has not sent yet (window 4, buffers 2, one per active request, appends 2),
  * also when libzmq counts half of it as unsent by mistake: so a full queue means that there is no connection. */
 #define DEALER_QUEUE 64
 #define ROUTER_SEND_QUEUE 64 /* small answers: data are bounded by BULK_BUFFERS_PEER */
 /* Of one connection without a whole message, some times the largest one. */
-#define SILENT_BYTES_MAX (4 * (uint64_t)FRAME_BYTES_MAX)
+#define SILENT_BYTES_MAX (4 * ((uint64_t)BLOB_CHUNK_BYTES_MAX + SOCKET_EXTRA_BYTES))
 /* More in one turn than the answers to all that a peer is ever asked, and what it says while they wait. */
 #define ANSWERS_MAX 1024
 #define ANSWERS_BYTES_MAX (64u << 20)
 
-#ifndef ZMQ_ZAP_ENFORCE_DOMAIN
-#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq_draft.h; stable builds of libzmq 4.3 take it but do not name it */
-#endif
-
 /* ---- sockets ---- */
 
-static bool set_int(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
 /* No ZMTP heartbeats: a chunk that takes longer than their timeout on a slow link would look like a dead peer. TCP notices a
- * host that is gone, by RETRANSMIT_MS while something is on its way, else by its keepalive. */
-static bool set_common(const struct bulk *bulk, void *socket)
+ * host that is gone, by RETRANSMIT_MS while something is on its way, else by its keepalive.
+ *
+ * libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So no
+ * queue that is read from is ever full for it: serve.c and bulk_link_receive take all that there is in each turn, and bound
+ * it themselves. */
+static struct socket_options options_of(const struct bulk *bulk, int send_queue)
 {
-    int64_t frame_bytes_max = FRAME_BYTES_MAX;
-    return set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-           set_int(socket, ZMQ_TCP_MAXRT, RETRANSMIT_MS) && set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 60) && set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 10) &&
-           set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) &&
-           zmq_setsockopt(socket, ZMQ_AFFINITY, &bulk->io_threads, sizeof bulk->io_threads) == 0 &&
-           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, bulk->curve_public, 32) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, bulk->curve_secret, 32) == 0;
-}
-
-/* libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So
- * no queue is ever full for it (RCVHWM 0), here and at the DEALERs: serve.c and bulk_link_receive take all that there is in
- * each turn, and bound it themselves. */
-static bool set_router(const struct bulk *bulk, void *socket)
-{
-    static const char domain[] = ZAP_DOMAIN_BULK;
-    (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1); /* without it a context without a handler lets everybody in */
-    return set_common(bulk, socket) && set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           set_int(socket, ZMQ_SNDHWM, ROUTER_SEND_QUEUE) && set_int(socket, ZMQ_RCVHWM, 0) &&
-           set_int(socket, ZMQ_ROUTER_MANDATORY, 1) && set_int(socket, ZMQ_BACKLOG, 256) &&
-           zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1) == 0;
-}
-
-static bool set_dealer(const struct bulk *bulk, void *socket, const struct bulk_peer_state *peer)
-{
-    return set_common(bulk, socket) && set_int(socket, ZMQ_SNDHWM, DEALER_QUEUE) &&
-           set_int(socket, ZMQ_RCVHWM, 0) && set_int(socket, ZMQ_IPV6, peer->endpoint[6] == '[') &&
-           set_int(socket, ZMQ_IMMEDIATE, 1) && set_int(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) &&
-           set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
-           set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, peer->curve_public, 32) == 0 &&
-           zmq_connect(socket, peer->endpoint) == 0;
-}
-
-/* HOST:PORT as libzmq wants it; false if it is not numeric. */
-static bool listen_endpoint(const char *listen, char out[BULK_ENDPOINT_BYTES], bool *any, bool *wide)
-{
-    char host[48];
-    uint8_t parsed[16];
-    const char *colon = strrchr(listen, ':');
-    if (colon == NULL || colon == listen || colon[1] == '\0' || strlen(colon + 1) > 5 ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strtoul(colon + 1, NULL, 10) > 65535) {
-        return false;
-    }
-    size_t bytes = (size_t)(colon - listen);
-    *wide = bytes > 2 && listen[0] == '[' && listen[bytes - 1] == ']';
-    if (!bytes_copy_text_n(host, sizeof host, listen + *wide, bytes - 2u * *wide)) {
-        return false;
-    }
-    *any = strcmp(host, "*") == 0;
-    if (!*any && inet_pton(*wide ? AF_INET6 : AF_INET, host, parsed) != 1) {
-        return false;
-    }
-    const char *port = strtoul(colon + 1, NULL, 10) == 0 ? "*" : colon + 1;
-    (void)snprintf(out, BULK_ENDPOINT_BYTES, "tcp://%s%s%s:%s", *wide ? "[" : "", host, *wide ? "]" : "", port);
-    return true;
-}
-
-static int router_bind(struct bulk *bulk, const char *listen)
-{
-    char endpoint[BULK_ENDPOINT_BYTES];
-    bool any, wide;
-    if (!listen_endpoint(listen, endpoint, &any, &wide)) {
-        return ERR_USAGE;
-    }
-    bool bound = (any || wide) && set_int(bulk->router, ZMQ_IPV6, 1) && zmq_bind(bulk->router, endpoint) == 0;
-    if (!bound && (wide || (any && zmq_errno() == EADDRINUSE) || !set_int(bulk->router, ZMQ_IPV6, 0) ||
-                   zmq_bind(bulk->router, endpoint) != 0)) {
-        return zmq_errno() == EADDRINUSE ? ERR_EXISTS : ERR_IO;
-    }
-    char last[128];
-    size_t bytes = sizeof last;
-    if (zmq_getsockopt(bulk->router, ZMQ_LAST_ENDPOINT, last, &bytes) != 0 || strrchr(last, ':') == NULL) {
-        return ERR_IO;
-    }
-    bulk->port = (uint16_t)strtoul(strrchr(last, ':') + 1, NULL, 10);
-    bulk->inflow = (struct inflow){.port = bulk->port, .bytes_max = SILENT_BYTES_MAX};
-    return 0;
+    return (struct socket_options){.curve_public = bulk->curve_public,
+                                   .curve_secret = bulk->curve_secret,
+                                   .io_threads = bulk->io_threads,
+                                   .bytes_max = BLOB_CHUNK_BYTES_MAX,
+                                   .send_queue = send_queue,
+                                   .receive_queue = 0,
+                                   .unacknowledged_ms = RETRANSMIT_MS,
+                                   .keepalive_s = KEEPALIVE_S,
+                                   .keepalive_probe_s = KEEPALIVE_PROBE_S};
 }
 
 static int sockets_open(struct bulk *bulk, const char *listen)
 {
     bulk->router = zmq_socket(bulk->context, ZMQ_ROUTER);
-    if (bulk->router == NULL || !set_router(bulk, bulk->router)) {
+    struct socket_options options = options_of(bulk, ROUTER_SEND_QUEUE);
+    if (bulk->router == NULL || !socket_set_router(bulk->router, &options, ZAP_DOMAIN_BULK)) {
         return ERR_IO;
     }
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof endpoint, "inproc://shoal-bulk-%p", bulk->router);
-    if (zmq_socket_monitor(bulk->router, endpoint,
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                               ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0) {
+    bulk->monitor = socket_monitor(bulk->context, bulk->router);
+    if (bulk->monitor == NULL) {
         return ERR_IO;
     }
-    bulk->monitor = zmq_socket(bulk->context, ZMQ_PAIR);
-    if (bulk->monitor == NULL || !set_int(bulk->monitor, ZMQ_LINGER, 0) || zmq_connect(bulk->monitor, endpoint) != 0) {
-        return ERR_IO;
-    }
-    return router_bind(bulk, listen);
+    int result = socket_bind(bulk->router, listen, &bulk->port);
+    bulk->inflow = (struct inflow){.port = bulk->port, .bytes_max = SILENT_BYTES_MAX};
+    return result;
 }
 
 int bulk_link_open(struct bulk *bulk, const char *listen, char error[256])
@@ -310,13 +226,9 @@ static bool peer_open(struct bulk *bulk, struct bulk_peer_state *peer)
     if (peer->socket != NULL) {
         return true;
     }
-    void *socket = zmq_socket(bulk->context, ZMQ_DEALER);
+    struct socket_options options = options_of(bulk, DEALER_QUEUE);
+    void *socket = socket_dealer(bulk->context, &options, peer->endpoint, peer->curve_public);
     if (socket == NULL) {
-        return false;
-    }
-    if (!set_dealer(bulk, socket, peer)) {
-        (void)set_int(socket, ZMQ_LINGER, 0);
-        (void)zmq_close(socket);
         return false;
     }
     peer->socket = socket;

@@ -13,6 +13,7 @@
 /* Each member has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
 #define OWN_BYTES (BULK_WIRE_BODY_BYTES_MAX + BULK_WIRE_HEAD_BYTES_MAX + LETTER_BYTES)
 #define TELL_MS 3000 /* how often those who wait hear that they do */
+_Static_assert(ZAP_KEYS_MAX <= QUOTA_SENDERS_MAX, "each key has its quota");
 
 static bool letter_read(struct bulk *bulk, struct bulk_letter *letter)
 {
@@ -324,6 +325,15 @@ static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bu
 
 /* ---- inbox ---- */
 
+void bulk_serve_open(struct bulk *bulk)
+{
+    bulk->inbox_end = &bulk->inbox;
+    quota_init(&bulk->quota, &(struct quota_options){.messages_max = BULK_INBOX_PEER,
+                                                     .bytes_max = BULK_INBOX_PEER_BYTES,
+                                                     .own_bytes = OWN_BYTES,
+                                                     .shared_bytes_max = BULK_INBOX_BYTES});
+}
+
 static int letter_decode(struct bulk_letter *letter, struct bulk_message *out)
 {
     zmq_msg_t *head = &letter->parts[1], *body = letter->frames == 3 ? &letter->parts[2] : NULL;
@@ -346,19 +356,10 @@ static bool letter_accept(struct bulk *bulk, struct bulk_letter *letter)
     return true;
 }
 
-static size_t shared_part(const struct bulk_sender *sender)
-{
-    return sender->bytes > OWN_BYTES ? sender->bytes - OWN_BYTES : 0;
-}
-
 /* What is too much of one member, or of all, waits with the member: it is told to ask again. */
 static void inbox_put(struct bulk *bulk, struct bulk_letter *letter)
 {
-    struct bulk_sender *sender = &bulk->senders[letter->from.slot];
-    struct bulk_sender then = {sender->letters + 1, sender->bytes + letter->bytes};
-    size_t shared_bytes = bulk->inbox_shared_bytes - shared_part(sender) + shared_part(&then);
-    if (then.letters > BULK_INBOX_PEER || (then.bytes > BULK_INBOX_PEER_BYTES && sender->letters > 0) ||
-        (shared_bytes > BULK_INBOX_BYTES && then.bytes > OWN_BYTES)) {
+    if (!quota_take(&bulk->quota, letter->from.slot, letter->bytes)) {
         struct bulk_message message;
         int code = letter_decode(letter, &message);
         if (code == 0 || code == ERR_VERSION) {
@@ -368,8 +369,6 @@ static void inbox_put(struct bulk *bulk, struct bulk_letter *letter)
         letter_free(letter);
         return;
     }
-    *sender = then;
-    bulk->inbox_shared_bytes = shared_bytes;
     letter->next = NULL;
     *bulk->inbox_end = letter;
     bulk->inbox_end = &letter->next;
@@ -379,18 +378,14 @@ static struct bulk_letter *inbox_take(struct bulk *bulk)
 {
     struct bulk_letter *letter = bulk->inbox;
     if (letter != NULL) {
-        struct bulk_sender *sender = &bulk->senders[letter->from.slot];
         bulk->inbox = letter->next;
         bulk->inbox_end = bulk->inbox == NULL ? &bulk->inbox : bulk->inbox_end;
-        bulk->inbox_shared_bytes -= shared_part(sender);
-        sender->letters--;
-        sender->bytes -= letter->bytes;
-        bulk->inbox_shared_bytes += shared_part(sender);
+        quota_give(&bulk->quota, letter->from.slot, letter->bytes);
     }
     return letter;
 }
 
-/* Takes what libzmq has received, so that it does not pile up there: its queue has no limit (set_router). */
+/* Takes what libzmq has received, so that it does not pile up there: its queue has no limit (gossip/socket.c). */
 static void inbox_fill(struct bulk *bulk)
 {
     for (int i = 0; i < TAKE_MAX; i++) {

@@ -16,6 +16,7 @@
 
 #include "base/pack.h"
 #include "gossip/inflow.h"
+#include "gossip/quota.h"
 #include "node/bulk/bulk.h"
 #include "node/bulk/wire.h"
 #include "store/blob.h"
@@ -157,12 +158,6 @@ struct bulk_letter {
     size_t bytes;
 };
 
-/* What of one member is in the inbox. */
-struct bulk_sender {
-    uint32_t letters;
-    size_t bytes;
-};
-
 struct bulk_serve {
     bool used;
     uint8_t routing_id[BULK_ROUTING_ID_BYTES];
@@ -218,8 +213,7 @@ struct bulk {
     uint32_t last_tag;
     uint32_t window; /* GETs that are out */
     struct bulk_letter *inbox, **inbox_end;
-    struct bulk_sender senders[ZAP_KEYS_MAX]; /* by zap_identity.slot */
-    size_t inbox_shared_bytes;                /* of all of them, what is beyond the room of their own */
+    struct quota quota; /* of the inbox, by zap_identity.slot */
     struct bulk_serve serves[BULK_SERVE_MAX];
     uint32_t serve_first, serve_count; /* a ring, in order of arrival, with holes */
     struct bulk_serve_check checks[BULK_VERIFY_MAX]; /* in order of arrival; the first is at work */
@@ -269,6 +263,7 @@ bool bulk_link_send(void *socket, const struct bulk_message *message);
 void bulk_pool_release(struct bulk_pool *pool);
 
 /* serve.c */
+void bulk_serve_open(struct bulk *bulk); /* before the thread starts */
 void bulk_serve_receive(struct bulk *bulk);
 void bulk_serve_pump(struct bulk *bulk);
 void bulk_serve_close(struct bulk *bulk);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/edit_distance.h"
 #include "base/err.h"
 #include "node/config/scalar.h"
 
@@ -392,37 +393,6 @@ const char *tree_describe(const struct tree_node *node, char out[TREE_QUOTED_BYT
     (void)snprintf(out, TREE_QUOTED_BYTES, "'%.*s%s'", is_cut ? SHOWN_BYTES : (int)bytes, node->text,
                    is_cut ? "..." : "");
     return out;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The number of letters to insert, delete, replace or swap with a neighbour to get from `a` to `b` (Damerau 1964,
- * without later edits of a swapped pair); 99 for long words. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    enum { MOST = 40 };
-    size_t rows[3][MOST + 1];
-    size_t m = strlen(a), n = strlen(b);
-    if (m > MOST || n > MOST) {
-        return 99;
-    }
-    for (size_t j = 0; j <= n; j++) {
-        rows[0][j] = j;
-    }
-    for (size_t i = 1; i <= m; i++) {
-        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            row[j] = smaller(smaller(row[j - 1], above[j]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-                row[j] = smaller(row[j], two_above[j - 2] + 1);
-            }
-        }
-    }
-    return rows[m % 3][n];
 }
 
 int tree_fail_unknown(struct tree *tree, const struct tree_node *node, const char *path, const char *const *known,

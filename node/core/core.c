@@ -56,321 +56,6 @@ void core_secret(struct node_core *core, uint8_t *out, uint32_t count)
     (void)crypto_generichash(out, count, input, sizeof input, core->options.secret, sizeof core->options.secret);
 }
 
-/* ---- what waits for the disk ------------------------------------------------------------------------------------------ */
-
-static void pending_link(struct node_core *core, struct core_pending *pending)
-{
-    if (core->pending_last != NULL) {
-        core->pending_last->next = pending;
-    } else {
-        core->pending_first = pending;
-    }
-    core->pending_last = pending;
-}
-
-static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
-{
-    struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
-    if (pending == NULL) {
-        core->counters.full++;
-        TRACE(&core->options.trace, "memory is full: what waits for the disk is forgotten");
-        return NULL;
-    }
-    pending->ticket = ticket;
-    pending->action = action;
-    pending_link(core, pending);
-    return pending;
-}
-
-static void pending_run(struct node_core *core, const struct core_pending *pending)
-{
-    switch (pending->action) {
-    case CORE_ACTION_NONE:
-        break;
-    case CORE_ACTION_SEND: {
-        if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
-            core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
-        }
-        if (pending->message.kind == MESSAGE_STORED &&
-            records_find(&core->records, pending->message.u.stored.ident) == NULL) {
-            break; /* deleted meanwhile */
-        }
-        if (node_id_equal(pending->node, core->options.self) && pending->message.kind != MESSAGE_STORED) {
-            core_coordinator_receive(core, core->options.self, &pending->message);
-        } else {
-            core_send(core, pending->node, &pending->message);
-        }
-        break;
-    }
-    case CORE_ACTION_ACK:
-        core_requests_on_disk(core, pending->client, pending->ident);
-        break;
-    case CORE_ACTION_WELCOME:
-        core_requests_welcome(core, pending->client);
-        break;
-    case CORE_ACTION_LED:
-        core_coordinator_led(core, pending->attempt.experiment, pending->term);
-        break;
-    case CORE_ACTION_ASSIGNED:
-        core_coordinator_assigned(core, &pending->attempt);
-        break;
-    case CORE_ACTION_GROUPED:
-        core_coordinator_grouped(core, &pending->attempt);
-        break;
-    case CORE_ACTION_DURABLE:
-        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
-        break;
-    }
-}
-
-void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
-{
-    struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
-        BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
-        pending_run(core, &pending);
-        return;
-    }
-    MARK(answer_waits_for_disk);
-    struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
-    if (kept != NULL) {
-        kept->node = to;
-        kept->message = *message;
-    }
-}
-
-/* Sends what this step has published to everybody who lives. */
-static void outbox_flush(struct node_core *core)
-{
-    if (core->outbox_bytes == 0) {
-        return;
-    }
-    const uint8_t *bytes = NULL;
-    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
-        const struct core_peer *peer = core->peers[i];
-        if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
-            continue;
-        }
-        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
-            break; /* the digests will differ, and exchange brings it */
-        }
-        if (bytes == NULL) {
-            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
-        }
-        struct message message = {.kind = MESSAGE_RECORDS};
-        message.bytes = bytes;
-        message.byte_count = core->outbox_bytes;
-        core_send(core, peer->id, &message);
-    }
-    core->outbox_bytes = 0;
-}
-
-static void outbox_add(struct node_core *core, const struct records_entry *entry)
-{
-    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
-        outbox_flush(core);
-    }
-    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
-    core->outbox_bytes += entry->envelope_bytes;
-}
-
-static void record_on_disk(struct node_core *core, const struct core_pending *pending,
-                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
-{
-    struct records_entry *entry = records_find(&core->records, pending->ident);
-    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
-        MARK(older_version_on_disk);
-        return; /* a newer version has its own ticket */
-    }
-    entry->on_disk = true;
-    experiment_id about;
-    if (entry->record.kind == FACT_TOMBSTONE) {
-        core_deletion_stored(core);
-    } else if (entry->record.kind == FACT_WORKER && fact_is_of_experiment(&entry->record, &about)) {
-        struct view_experiment *experiment = view_find_experiment(&core->view, about);
-        if (experiment != NULL) {
-            experiment->changed = true; /* its workers may have waited for that */
-        }
-    }
-    if (!entry->published &&
-        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
-        if (core_members_fans_out(core)) {
-            core_members_relay(core, entry);
-        } else {
-            outbox_add(core, entry);
-        }
-    }
-}
-
-static void refuse(struct node_core *core, struct core_pending *pending)
-{
-    TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
-    MARK(disk_refused);
-    core->refused_count += !pending->is_retry;
-    pending->next = core->refused;
-    core->refused = pending;
-    core->retry_ms = core->now_ms + CORE_RETRY_MS;
-}
-
-/* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
-static struct core_pending *pending_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
-{
-    struct core_pending *before = NULL;
-    for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
-        bool has_ticket = pending->is_record || pending->is_fence;
-        if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
-            *(before != NULL ? &before->next : &core->pending_first) = pending->next;
-            core->pending_last = core->pending_last == pending ? before : core->pending_last;
-            pending->next = NULL;
-            return pending;
-        }
-        before = pending;
-    }
-    return NULL;
-}
-
-/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
- * a later write never stands in for an earlier one. */
-static void run_waiting(struct node_core *core)
-{
-    core->waiting_left = core->refused_count == 0;
-    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
-        struct core_pending *pending = pending_take(core, core->ticket_done, false);
-        if (pending == NULL) {
-            core->waiting_left = false;
-            break;
-        }
-        pending_run(core, pending);
-        arena_give(&core->arena, pending, sizeof *pending);
-    }
-}
-
-static void persisted(struct node_core *core, const struct node_event *event)
-{
-    uint64_t ticket = event->u.persisted.ticket;
-    if (ticket > core->ticket || ticket <= core->ticket_done) {
-        return;
-    }
-    core->ticket_done = ticket;
-    struct core_pending *pending = pending_take(core, ticket, true);
-    if (pending != NULL && !event->u.persisted.ok) {
-        refuse(core, pending);
-    } else if (pending != NULL) {
-        if (pending->is_retry) {
-            MARK(retried_after_refusal);
-        }
-        core->refused_count -= pending->is_retry;
-        if (pending->is_record) {
-            record_on_disk(core, pending, event->u.persisted.signature);
-        }
-        run_waiting(core); /* what was said before comes first */
-        pending_run(core, pending);
-        arena_give(&core->arena, pending, sizeof *pending);
-    }
-    run_waiting(core);
-}
-
-/* ---- fences --------------------------------------------------------------------------------------------------------------- */
-
-static struct core_fence *fence_row(struct node_core *core, experiment_id experiment)
-{
-    struct core_fence **link = &core->fences;
-    while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
-        link = &(*link)->next;
-    }
-    if (*link != NULL && experiment_id_equal((*link)->experiment, experiment)) {
-        return *link;
-    }
-    struct core_fence *fence = arena_take(&core->arena, sizeof *fence);
-    if (fence != NULL) {
-        fence->experiment = experiment;
-        fence->next = *link;
-        *link = fence;
-    }
-    return fence;
-}
-
-struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment)
-{
-    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
-        if (experiment_id_equal(fence->experiment, experiment)) {
-            return fence->claim;
-        }
-    }
-    return (struct election_claim){0};
-}
-
-static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id experiment)
-{
-    struct election_claim claim = core_fence_get(core, experiment);
-    uint8_t bytes[64];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_array(&writer, 3);
-    pack_bin(&writer, experiment.bytes, sizeof experiment.bytes);
-    pack_u64(&writer, claim.term);
-    pack_bin(&writer, claim.node.bytes, sizeof claim.node.bytes);
-    CHECK(!writer.failed);
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_FENCE);
-    effect->u.persist.ticket = ticket;
-    effect->u.persist.key_bytes = sizeof experiment.bytes;
-    memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
-    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
-    effect->byte_count = (uint32_t)writer.used_bytes;
-}
-
-int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
-{
-    struct core_fence *fence = fence_row(core, experiment);
-    struct core_pending *pending = fence != NULL ? pending_append(core, core->ticket + 1, CORE_ACTION_NONE) : NULL;
-    if (pending == NULL) {
-        core->counters.full++;
-        return ERR_FULL;
-    }
-    fence->claim = claim;
-    core->ticket++;
-    pending->is_fence = true;
-    pending->fenced = experiment;
-    fence_effect(core, core->ticket, experiment);
-    return 0;
-}
-
-void core_fence_forget(struct node_core *core, experiment_id experiment)
-{
-    for (struct core_fence **link = &core->fences; *link != NULL; link = &(*link)->next) {
-        struct core_fence *fence = *link;
-        if (experiment_id_equal(fence->experiment, experiment)) {
-            *link = fence->next;
-            arena_give(&core->arena, fence, sizeof *fence);
-            struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_FENCE);
-            effect->u.persist.key_bytes = sizeof experiment.bytes;
-            memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
-            return;
-        }
-    }
-}
-
-static void load_fence(struct node_core *core, const uint8_t *bytes, uint32_t count)
-{
-    struct pack_reader reader;
-    experiment_id experiment;
-    struct election_claim claim;
-    pack_reader_init(&reader, bytes, count);
-    uint32_t fields = pack_read_array(&reader);
-    pack_read_bin_exact(&reader, experiment.bytes, sizeof experiment.bytes);
-    claim.term = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, claim.node.bytes, sizeof claim.node.bytes);
-    struct core_fence *fence = fields == 3 && pack_at_end(&reader) ? fence_row(core, experiment) : NULL;
-    if (fence == NULL) {
-        core->counters.malformed++;
-        return;
-    }
-    if (BUG(fence_forgotten, "an owner that restarts still knows the highest term that it obeyed")) {
-        return;
-    }
-    fence->claim = claim;
-}
-
 /* ---- records ------------------------------------------------------------------------------------------------------------ */
 
 static void after_put(struct node_core *core, const struct records_entry *entry)
@@ -418,31 +103,6 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
     }
 }
 
-static void persist_effect(struct node_core *core, const struct records_entry *entry, uint64_t ticket)
-{
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_RECORD);
-    effect->u.persist.ticket = ticket;
-    effect->u.persist.own = !entry->published;
-    effect->u.persist.key_bytes = sizeof entry->ident.bytes;
-    memcpy(effect->u.persist.key, entry->ident.bytes, sizeof entry->ident.bytes);
-    effect->bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
-    effect->byte_count = entry->envelope_bytes;
-}
-
-/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
-static struct core_pending *persist(struct node_core *core, const struct records_entry *entry)
-{
-    uint64_t ticket = ++core->ticket;
-    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
-    if (pending != NULL) {
-        pending->is_record = true;
-        pending->ident = entry->ident;
-        pending->version = entry->record.version;
-    }
-    persist_effect(core, entry, ticket);
-    return pending;
-}
-
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body)
 {
@@ -470,39 +130,9 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
         TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)kind, err_text(error));
         return NULL;
     }
-    struct core_pending *pending = persist(core, entry);
+    struct core_pending *pending = core_persist(core, entry);
     after_put(core, entry);
     return pending;
-}
-
-/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone;
- * neither if it is forgotten. */
-static void retry_refused(struct node_core *core)
-{
-    while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
-        struct core_pending *pending = core->refused;
-        core->refused = pending->next;
-        const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
-        bool is_gone = pending->is_record
-                           ? entry == NULL || record_version_compare(entry->record.version, pending->version) != 0
-                           : node_id_is_none(core_fence_get(core, pending->fenced).node);
-        if (is_gone) {
-            MARK(refused_version_overtaken);
-            core->refused_count--;
-            arena_give(&core->arena, pending, sizeof *pending);
-            continue;
-        }
-        pending->next = NULL;
-        pending->is_retry = true;
-        pending->ticket = ++core->ticket;
-        pending_link(core, pending);
-        if (pending->is_fence) {
-            fence_effect(core, pending->ticket, pending->fenced);
-        } else {
-            persist_effect(core, entry, pending->ticket);
-        }
-    }
-    run_waiting(core);
 }
 
 static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)
@@ -584,7 +214,7 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
         core->is_misquoted |= core->started;
     }
     if (!from_disk) {
-        (void)persist(core, entry);
+        (void)core_persist(core, entry);
         if (core_members_fans_out(core) && !core->syncing) { /* what a newcomer has to catch up with is news to it alone */
             core_members_relay(core, entry);
         }
@@ -778,9 +408,7 @@ static void settle(struct node_core *core)
 
 static void tick(struct node_core *core)
 {
-    if (core->waiting_left) {
-        run_waiting(core);
-    }
+    core_disk_tick(core);
     core_deletion_sweep(core);
     core_members_tick(core);
     core_owner_tick(core);
@@ -797,9 +425,7 @@ static void tick(struct node_core *core)
     core_collection_housekeep(core);
     core_requests_housekeep(core);
     core_clone_housekeep(core);
-    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
-        retry_refused(core);
-    }
+    core_disk_housekeep(core);
 }
 
 static void step(struct node_core *core, const struct node_event *event)
@@ -809,7 +435,7 @@ static void step(struct node_core *core, const struct node_event *event)
         (void)core_take_record(core, event->bytes, event->byte_count, true, NULL);
         break;
     case NODE_EVENT_LOAD_FENCE:
-        load_fence(core, event->bytes, event->byte_count);
+        core_fence_load(core, event->bytes, event->byte_count);
         break;
     case NODE_EVENT_ADOPT:
         core_owner_adopt(core, event);
@@ -826,7 +452,7 @@ static void step(struct node_core *core, const struct node_event *event)
         core_requests_join(core, event);
         break;
     case NODE_EVENT_PERSISTED:
-        persisted(core, event);
+        core_disk_persisted(core, event);
         break;
     case NODE_EVENT_LINK:
         core_members_link(core, event->u.link.peer, event->u.link.refused, event->u.link.open);
@@ -898,7 +524,7 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
         core->is_misquoted = false;
         tick(core);
         settle(core);
-        outbox_flush(core);
+        core_outbox_flush(core);
     }
     core->out = NULL;
 }

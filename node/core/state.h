@@ -2,7 +2,8 @@
 #define NODE_CORE_STATE_H
 /* The inside of the node core, for node/core/ and for tests that look inside. The parts:
  *
- *   core.c         init, the one step, own records on their way to the disk, what waits for a ticket
+ *   core.c         init, the one step, records that are taken in
+ *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
  *   members.c      membership, roster, links, exchange of records
  *   owner.c        the slots of this node: reservations, leases, workers
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
@@ -472,21 +473,32 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
                      const node_id *stored_to);
 
-/* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
-void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
-
-/* Removes the fence, from the disk too. The experiment is deleted: nothing is granted for it any more. */
-void core_fence_forget(struct node_core *core, experiment_id experiment);
-
-/* 0 or ERR_FULL: then nothing may be granted under it. */
-int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
-struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment);
-
 void core_send(struct node_core *core, node_id to, const struct message *message);
 void core_reply(struct node_core *core, uint64_t client, int code, uint32_t stored_on, const char *text);
 
 /* The next secret of this boot: BLAKE2b of a counter under options.secret. `count` is 16 or 32. */
 void core_secret(struct node_core *core, uint8_t *out, uint32_t count);
+
+/* ---- disk.c ---- */
+
+/* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
+void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
+
+struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment);
+
+/* 0 or ERR_FULL: then nothing may be granted under it. */
+int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim);
+
+/* Removes the fence, from the disk too. The experiment is deleted: nothing is granted for it any more. */
+void core_fence_forget(struct node_core *core, experiment_id experiment);
+void core_fence_load(struct node_core *core, const uint8_t *bytes, uint32_t count); /* what the disk has of one */
+
+/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
+struct core_pending *core_persist(struct node_core *core, const struct records_entry *entry);
+void core_outbox_flush(struct node_core *core); /* sends what this step has published to everybody who lives */
+void core_disk_persisted(struct node_core *core, const struct node_event *event);
+void core_disk_tick(struct node_core *core);
+void core_disk_housekeep(struct node_core *core);
 
 /* ---- members.c ---- */
 

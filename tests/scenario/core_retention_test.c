@@ -40,18 +40,30 @@ static void save(struct world *world, uint64_t step, double metric)
     fail_msg("no worker runs");
 }
 
-/* Three nodes, one worker: which saves at 10, 20 and 30, the best at 20. */
-static void begin(struct world *world)
+/* One trial of one slot, each checkpoint of which shall be on so many nodes. */
+static void start_training(struct world *world, uint32_t copies)
 {
     struct config config;
     make_config(&config, 1, 5);
+    config.checkpoint_replicas = copies;
     world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
     world_submit(world, 0, &config);
     world_run(world, 5000);
+}
+
+/* The best is at 20. */
+static void save_three(struct world *world)
+{
     save(world, 10, 0.1);
     save(world, 20, 0.9);
     save(world, 30, 0.5);
+}
+
+static void begin(struct world *world)
+{
+    start_training(world, 2);
+    save_three(world);
 }
 
 /* The steps of the checkpoints that this node would list, newest first. */
@@ -127,22 +139,14 @@ static void nothing_is_let_go_or_collected_while_a_member_is_away(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    config.checkpoint_replicas = 1;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 5000);
+    start_training(world, 1);
     uint32_t idle = 0; /* neither the worker's nor the coordinator's */
     while (world->nodes[idle].workers[0].runs || (int)idle == world_coordinator(world)) {
         idle++;
     }
     world_crash(world, idle);
     world_run(world, 10000);
-    save(world, 10, 0.1);
-    save(world, 20, 0.9);
-    save(world, 30, 0.5);
+    save_three(world);
     uint32_t other = (idle + 1) % 3;
     world_run(world, CORE_COLLECT_MS + 60000);
     assert_listed(world, other, "30 20 10");
@@ -158,13 +162,7 @@ static void a_full_disk_does_not_wait_for_who_is_away(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    config.checkpoint_replicas = 1;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 5000);
+    start_training(world, 1);
     uint32_t idle = 0;
     while (world->nodes[idle].workers[0].runs) {
         idle++;
@@ -175,9 +173,7 @@ static void a_full_disk_does_not_wait_for_who_is_away(void **state)
     }
     world_crash(world, idle);
     world_run(world, 10000);
-    save(world, 10, 0.1);
-    save(world, 20, 0.9);
-    save(world, 30, 0.5);
+    save_three(world);
     struct node_event full = {.kind = NODE_EVENT_DISK};
     full.u.disk.full = true;
     world_step(world, busy, &full);

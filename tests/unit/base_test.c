@@ -1,4 +1,4 @@
-/* The small parts of base/: bytes, format, arena, random, frame, rendezvous. */
+/* The small parts of base/: bytes, format, arena, random, frame, rendezvous, edit distance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/edit_distance.h"
 #include "base/err.h"
 #include "base/format.h"
 #include "base/frame.h"
@@ -326,6 +327,33 @@ static void a_leaving_node_moves_only_its_own_keys(void **state)
     rendezvous_sort(nodes, 0, "k", 1);
 }
 
+static void a_swap_of_neighbours_is_one_edit(void **state)
+{
+    (void)state;
+    assert_int_equal(edit_distance("status", "status"), 0);
+    assert_int_equal(edit_distance("staus", "status"), 1);
+    assert_int_equal(edit_distance("statuss", "status"), 1);
+    assert_int_equal(edit_distance("statos", "status"), 1);
+    assert_int_equal(edit_distance("tsatus", "status"), 1);
+    assert_int_equal(edit_distance("ca", "abc"), 3); /* not swapped and then torn apart, which would be 2 */
+    assert_int_equal(edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(edit_distance("", "abc"), 3);
+    assert_int_equal(edit_distance("abc", ""), 3);
+}
+
+static void a_word_too_long_to_compare_is_far_from_all(void **state)
+{
+    (void)state;
+    char longest[EDIT_DISTANCE_LETTERS_MAX + 2] = {0};
+    memset(longest, 'a', EDIT_DISTANCE_LETTERS_MAX);
+    assert_int_equal(edit_distance(longest, longest), 0);
+    assert_int_equal(edit_distance(longest, ""), EDIT_DISTANCE_LETTERS_MAX);
+    assert_int_equal(edit_distance("", longest), EDIT_DISTANCE_LETTERS_MAX);
+    longest[EDIT_DISTANCE_LETTERS_MAX] = 'a';
+    assert_true(edit_distance(longest, longest) == SIZE_MAX);
+    assert_true(edit_distance("a", longest) == SIZE_MAX);
+}
+
 static void every_error_has_a_name(void **state)
 {
     (void)state;
@@ -351,6 +379,8 @@ int main(void)
         cmocka_unit_test(a_frame_that_does_not_fit_at_once_goes_on_where_it_stopped),
         cmocka_unit_test(descriptors_that_nobody_took_are_closed),
         cmocka_unit_test(a_leaving_node_moves_only_its_own_keys),
+        cmocka_unit_test(a_swap_of_neighbours_is_one_edit),
+        cmocka_unit_test(a_word_too_long_to_compare_is_far_from_all),
         cmocka_unit_test(every_error_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

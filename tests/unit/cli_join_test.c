@@ -16,6 +16,7 @@
 #include "base/pack.h"
 #include "gossip/control.h"
 #include "gossip/message.h"
+#include "gossip/token.h"
 #include "node/core/facts.h"
 #include "store/state_lmdb.h"
 #include "tests/unit/cli_fixture.h"

@@ -247,10 +247,7 @@ static void holders_text(const struct pack_reader *item, char *out, size_t size)
     out[0] = '\0';
     for (uint32_t i = 0; i < count && used < size && document_each(&list, &holder); i++) {
         char name[64], state[32];
-        document_text(&holder, "name", name, sizeof name);
-        if (name[0] == '\0') {
-            document_text(&holder, "node", name, 9);
-        }
+        document_node(&holder, "name", name, sizeof name);
         document_text(&holder, "state", state, sizeof state);
         int written = snprintf(out + used, size - used, "%s%s%s%s", used > 0 ? ", " : "", name,
                                state[0] != '\0' ? ": " : "", state);

@@ -48,6 +48,14 @@ void document_text(const struct pack_reader *map, const char *key, char *out, si
     }
 }
 
+void document_node(const struct pack_reader *map, const char *name_key, char *out, size_t size)
+{
+    document_text(map, name_key, out, size);
+    if (out[0] == '\0') {
+        document_text(map, "node", out, 9);
+    }
+}
+
 bool document_each(struct pack_reader *array, struct pack_reader *item)
 {
     *item = *array;

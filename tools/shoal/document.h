@@ -17,6 +17,9 @@ bool document_true(const struct pack_reader *map, const char *key);
 bool document_has(const struct pack_reader *map, const char *key); /* there, and not nil */
 void document_text(const struct pack_reader *map, const char *key, char *out, size_t size);
 
+/* A node by its name, under `name_key`, or by the first letters of its id; `size` of at least 9. */
+void document_node(const struct pack_reader *map, const char *name_key, char *out, size_t size);
+
 /* Takes the next value of an array (after pack_read_array) as `*item`, which stands before it; false when malformed. */
 bool document_each(struct pack_reader *array, struct pack_reader *item);
 

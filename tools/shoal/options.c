@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/edit_distance.h"
 #include "base/err.h"
 
-#define WORD_MAX 63
+#define WORD_MAX EDIT_DISTANCE_LETTERS_MAX
 
 const struct option_rule options_common[] = {
     {"dir", "DIR", "the data directory of the node to talk to"},
@@ -14,36 +15,6 @@ const struct option_rule options_common[] = {
     {"version", NULL, "print the version"},
     {NULL, NULL, NULL},
 };
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Optimal string alignment (Damerau 1964, restricted): three rows of the usual table. */
-size_t options_distance(const char *a, const char *b)
-{
-    size_t a_count = strlen(a), b_count = strlen(b);
-    if (a_count > WORD_MAX || b_count > WORD_MAX) {
-        return WORD_MAX;
-    }
-    size_t rows[3][WORD_MAX + 1] = {{0}};
-    for (size_t j = 0; j <= b_count; j++) {
-        rows[0][j] = j;
-    }
-    for (size_t i = 1; i <= a_count; i++) {
-        const size_t *before = rows[(i + 1) % 3], *above = rows[(i + 2) % 3];
-        size_t *row = rows[i % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= b_count; j++) {
-            row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-                row[j] = least(row[j], before[j - 2] + 1);
-            }
-        }
-    }
-    return rows[a_count % 3][b_count];
-}
 
 struct nearest {
     const char *word;
@@ -54,7 +25,7 @@ struct nearest {
 /* Near: a third of the letters may be wrong, and what was typed may be a beginning. */
 static void nearest_offer(struct nearest *nearest, const char *name)
 {
-    size_t length = strlen(nearest->word), distance = options_distance(nearest->word, name);
+    size_t length = strlen(nearest->word), distance = edit_distance(nearest->word, name);
     if (length >= 2 && strncmp(nearest->word, name, length) == 0) {
         distance = 1;
     }
@@ -88,7 +59,7 @@ static int take_option(const struct command *command, int argc, char *const *arg
     size_t bytes = equals != NULL ? (size_t)(equals - name) : strlen(name);
     char word[WORD_MAX + 1];
     (void)snprintf(word, sizeof word, "%.*s", bytes > WORD_MAX ? WORD_MAX : (int)bytes, name);
-    struct nearest nearest = {.word = word, .distance = WORD_MAX};
+    struct nearest nearest = {.word = word, .distance = SIZE_MAX};
     const struct option_rule *rule =
         text[1] == '-' || text[1] == 'h' ? find_rule(command, name, bytes, &nearest) : NULL;
     const char *of = command == NULL ? "" : " ", *command_name = command == NULL ? "" : command->name;
@@ -151,8 +122,8 @@ static const struct command *find_command(const struct command *commands, int ar
     const char *first = argv[words[0]], *second = words[1] == 0 ? "" : argv[words[1]];
     size_t first_bytes = strlen(first);
     char group[WORD_MAX + 1];
-    struct nearest nearest = {.word = first, .distance = WORD_MAX},
-                   second_nearest = {.word = second, .distance = WORD_MAX};
+    struct nearest nearest = {.word = first, .distance = SIZE_MAX},
+                   second_nearest = {.word = second, .distance = SIZE_MAX};
     for (const struct command *command = commands; command->name != NULL; command++) {
         const char *space = strchr(command->name, ' ');
         if (space == NULL && strcmp(command->name, first) == 0) {

@@ -57,10 +57,6 @@ bool options_has(const struct arguments *arguments, const char *name);
 /* Every value of an option that may be repeated; returns the count, at most `max`. */
 size_t options_values(const struct arguments *arguments, const char *name, const char **out, size_t max);
 
-/* How many single-letter edits (insert, remove, replace, swap neighbours) lead from one word to the other; words of up
- * to 63 letters, longer ones are far from everything. */
-size_t options_distance(const char *a, const char *b);
-
 /* A whole number up to `max`, digits only. A duration in seconds: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED.
  */
 int options_number(const char *text, uint64_t max, uint64_t *out);

@@ -200,10 +200,7 @@ static void trial_slots(const struct pack_reader *trial, char *out, size_t size)
     out[0] = '\0';
     for (uint32_t i = 0; i < count && used < size && document_each(&list, &item); i++) {
         char name[64];
-        document_text(&item, "node_name", name, sizeof name);
-        if (name[0] == '\0') {
-            document_text(&item, "node", name, 9);
-        }
+        document_node(&item, "node_name", name, sizeof name);
         int written = snprintf(out + used, size - used, "%s%s:%llu", used > 0 ? " " : "", name,
                                (unsigned long long)document_number(&item, "index"));
         used += written > 0 ? (size_t)written : 0;

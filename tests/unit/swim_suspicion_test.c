@@ -1,0 +1,244 @@
+/* What is believed of a member (gossip/swim_suspicion.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/swim_fixture.h"
+
+static void run_until_state(struct fixture *f, unsigned count, unsigned silent, enum swim_state state)
+{
+    for (int i = 0; i < 10000 && view(f, silent) != state; i++) {
+        tick_next(f);
+        answer_pings(f, count, silent, 1);
+    }
+    assert_int_equal(view(f, silent), state);
+}
+
+static void the_higher_incarnation_wins_then_the_worse_state(void **state)
+{
+    (void)state;
+    const enum swim_state states[] = {SWIM_ALIVE, SWIM_SUSPECT, SWIM_DEAD, SWIM_LEFT};
+    for (int old = 0; old < 4; old++) {
+        for (int new = 0; new < 4; new ++) {
+            for (uint64_t incarnation = 9; incarnation <= 11; incarnation++) {
+                struct fixture *f = start_alive(4);
+                assert_int_equal(rumour(f, 1, 3, states[old], 10), 0);
+                assert_int_equal(view(f, 3), states[old]);
+                assert_int_equal(rumour(f, 2, 3, states[new], incarnation), 0);
+                bool wins = incarnation > 10 || (incarnation == 10 && new > old);
+                assert_int_equal(view(f, 3), wins ? states[new] : states[old]);
+                assert_int_equal(swim_incarnation_of(&f->swim, id(3)), wins ? incarnation : 10);
+                finish(f);
+            }
+        }
+    }
+}
+
+static void an_older_rumour_is_answered_with_the_newer(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(4);
+    assert_int_equal(rumour(f, 1, 3, SWIM_ALIVE, 10), 0);
+    run(f, 4, 0, f->now_ms + 20000); /* all has been told */
+    struct swim_message ping = {.kind = SWIM_PING, .sequence = 8, .incarnation = 1, .rumour_count = 1};
+    ping.rumours[0] = (struct swim_rumour){.node = id(3), .incarnation = 9, .state = SWIM_DEAD};
+    assert_int_equal(receive(f, 2, &ping), 0);
+    const struct swim_effect *ack = sent(f, 2, SWIM_ACK);
+    assert_non_null(ack);
+    assert_non_null(about(&ack->message, 3));
+    assert_int_equal(about(&ack->message, 3)->incarnation, 10);
+    assert_int_equal(about(&ack->message, 3)->state, SWIM_ALIVE);
+    finish(f);
+}
+
+static void an_accusation_of_ourselves_is_refuted(void **state)
+{
+    (void)state;
+    const enum swim_state states[] = {SWIM_SUSPECT, SWIM_DEAD, SWIM_LEFT};
+    for (int i = 0; i < 3; i++) {
+        struct fixture *f = start_alive(6);
+        run(f, 6, 0, f->now_ms + 20000);
+        assert_int_equal(rumour(f, 1, 0, states[i], 99), 0); /* old news */
+        assert_int_equal(swim_incarnation_of(&f->swim, id(0)), 100);
+        struct swim_message ping = {.kind = SWIM_PING, .sequence = 8, .incarnation = 1, .rumour_count = 1};
+        ping.rumours[0] = (struct swim_rumour){.node = id(0), .incarnation = 100, .state = states[i], .from = id(2)};
+        assert_int_equal(receive(f, 1, &ping), 0);
+        assert_int_equal(swim_incarnation_of(&f->swim, id(0)), 101);
+        assert_int_equal(sent(f, 1, SWIM_ACK)->message.incarnation, 101);
+        assert_int_equal(receive(f, 1, &ping), 0); /* said again: refuted already */
+        assert_int_equal(swim_incarnation_of(&f->swim, id(0)), 101);
+        /* At once three others hear it, and the accuser. */
+        tick_next(f);
+        assert_in_range(f->out.count, SWIM_BURST_MAX, SWIM_BURST_MAX + 2);
+        assert_non_null(sent(f, 2, SWIM_PING));
+        for (size_t j = 0; j < f->out.count; j++) {
+            assert_int_equal(f->out.items[j].message.incarnation, 101);
+        }
+        finish(f);
+    }
+}
+
+static void a_rumour_of_an_earlier_life_is_outdone(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(2);
+    assert_int_equal(rumour(f, 1, 0, SWIM_ALIVE, 500), 0);
+    assert_int_equal(swim_incarnation_of(&f->swim, id(0)), 501);
+    assert_int_equal(rumour(f, 1, 0, SWIM_DEAD, SWIM_INCARNATION_MAX - 1), 0); /* nothing is higher */
+    assert_int_equal(swim_incarnation_of(&f->swim, id(0)), 501);
+    finish(f);
+}
+
+static void a_suspect_is_told_so_by_every_ping(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(5);
+    run_until_state(f, 5, 4, SWIM_SUSPECT);
+    uint64_t suspected_ms = f->now_ms;
+    unsigned pings = 0;
+    while (view(f, 4) == SWIM_SUSPECT) {
+        const struct swim_effect *ping = sent(f, 4, SWIM_PING);
+        if (ping != NULL) {
+            pings++;
+            const struct swim_rumour *told = about(&ping->message, 4);
+            assert_non_null(told);
+            assert_int_equal(told->state, SWIM_SUSPECT);
+        }
+        tick_next(f);
+        answer_pings(f, 5, 4, 1);
+    }
+    assert_int_equal(view(f, 4), SWIM_DEAD);
+    assert_in_range(f->now_ms - suspected_ms, 2000, 3200);
+    assert_true(pings >= 10);
+    finish(f);
+}
+
+static void the_answer_of_a_suspect_clears_it_only_with_a_higher_incarnation(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(3);
+    run_until_state(f, 3, 2, SWIM_SUSPECT);
+    assert_int_equal(hear(f, 2, NULL), 0);
+    assert_int_equal(view(f, 2), SWIM_SUSPECT);
+    struct swim_message message = {.kind = SWIM_PING, .incarnation = 2};
+    assert_int_equal(receive(f, 2, &message), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
+/* How long a suspicion of node 9 lasts when `confirmations` others accuse it too. Nobody answers us or itself. */
+static uint64_t suspicion_ms(unsigned confirmations)
+{
+    struct fixture *f = start_alive(9);
+    run_until_state(f, 9, 9, SWIM_SUSPECT);
+    uint64_t suspected_ms = f->now_ms;
+    for (unsigned i = 1; i <= confirmations; i++) {
+        assert_int_equal(rumour(f, i, 9, SWIM_SUSPECT, 1), 0);
+        assert_int_equal(rumour(f, i, 9, SWIM_SUSPECT, 1), 0); /* the same one again counts once */
+    }
+    run_until_state(f, 9, 9, SWIM_DEAD);
+    uint64_t lasted_ms = f->now_ms - suspected_ms;
+    finish(f);
+    return lasted_ms;
+}
+
+static void confirmations_shorten_a_suspicion(void **state)
+{
+    (void)state;
+    assert_int_equal(suspicion_ms(0), 3200);
+    assert_int_equal(suspicion_ms(1), 2600);
+    assert_in_range(suspicion_ms(2), 2240, 2260);
+    assert_int_equal(suspicion_ms(3), 2000);
+    assert_int_equal(suspicion_ms(6), 2000);
+}
+
+static void the_dead_are_told_and_come_back(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(3);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, 1), 0);
+    run(f, 3, 2, f->now_ms + 10000);
+    struct swim_message ping = {.kind = SWIM_PING, .sequence = 3, .incarnation = 1};
+    assert_int_equal(receive(f, 2, &ping), 0);
+    assert_int_equal(view(f, 2), SWIM_DEAD);
+    const struct swim_effect *ack = sent(f, 2, SWIM_ACK);
+    assert_non_null(ack);
+    assert_non_null(about(&ack->message, 2));
+    assert_int_equal(about(&ack->message, 2)->state, SWIM_DEAD);
+    ping.incarnation = 2;
+    assert_int_equal(receive(f, 2, &ping), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
+static void one_that_left_comes_back_with_a_higher_incarnation_only(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(3);
+    assert_int_equal(rumour(f, 2, 2, SWIM_LEFT, 1), 0);
+    assert_int_equal(view(f, 2), SWIM_LEFT);
+    assert_int_equal(hear(f, 2, NULL), 0);
+    assert_int_equal(rumour(f, 1, 2, SWIM_SUSPECT, 1), 0);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, 1), 0);
+    assert_int_equal(view(f, 2), SWIM_LEFT);
+    assert_int_equal(rumour(f, 1, 2, SWIM_ALIVE, 2), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
+static void rumours_of_strangers_and_absurd_jumps_are_skipped(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(3);
+    assert_int_equal(rumour(f, 1, 99, SWIM_DEAD, 1), 0);
+    assert_false(swim_is_member(&f->swim, id(99)));
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, (uint64_t)1 << 60), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
+static void a_thousand_members_may_die_together(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(1000);
+    size_t most = 0;
+    /* Accused by all the messages that it takes, then silent. */
+    for (unsigned i = 2; i + 5 <= 1000; i += 5) {
+        struct swim_message message = {.kind = SWIM_PING, .incarnation = 1, .rumour_count = 5};
+        for (unsigned j = 0; j < 5; j++) {
+            message.rumours[j] =
+                (struct swim_rumour){.node = id(i + j), .incarnation = 1, .state = SWIM_SUSPECT, .from = id(1)};
+        }
+        assert_int_equal(receive(f, 1, &message), 0);
+    }
+    assert_true(swim_state_count(&f->swim, SWIM_SUSPECT) > 990);
+    uint64_t end_ms = f->now_ms + 20000;
+    while (swim_next_ms(&f->swim) <= end_ms) {
+        tick_next(f);
+        most = f->out.count > most ? f->out.count : most;
+    }
+    assert_true(swim_state_count(&f->swim, SWIM_DEAD) > 990);
+    assert_true(most > SWIM_EXPIRE_MAX && most <= SWIM_EFFECTS_MAX);
+    finish(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_higher_incarnation_wins_then_the_worse_state),
+        cmocka_unit_test(an_older_rumour_is_answered_with_the_newer),
+        cmocka_unit_test(an_accusation_of_ourselves_is_refuted),
+        cmocka_unit_test(a_rumour_of_an_earlier_life_is_outdone),
+        cmocka_unit_test(a_suspect_is_told_so_by_every_ping),
+        cmocka_unit_test(the_answer_of_a_suspect_clears_it_only_with_a_higher_incarnation),
+        cmocka_unit_test(confirmations_shorten_a_suspicion),
+        cmocka_unit_test(the_dead_are_told_and_come_back),
+        cmocka_unit_test(one_that_left_comes_back_with_a_higher_incarnation_only),
+        cmocka_unit_test(rumours_of_strangers_and_absurd_jumps_are_skipped),
+        cmocka_unit_test(a_thousand_members_may_die_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
