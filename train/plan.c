@@ -344,6 +344,7 @@ static struct cost cost_of(enum plan_kind kind, enum plan_algorithm algorithm, u
 {
     uint32_t levels, p = core_size(n, &levels);
     uint64_t twins = p < n ? 2 : 0, ring_part = bytes / n * (n - 1), halving_part = bytes / p * (p - 1);
+    uint64_t exchanged = halving_part + halving_part / 4;
     uint64_t piece = bytes < CHAIN_PIECE_BYTES ? bytes : CHAIN_PIECE_BYTES;
     struct cost cost = {0};
     switch (algorithm) {
@@ -357,15 +358,15 @@ static struct cost cost_of(enum plan_kind kind, enum plan_algorithm algorithm, u
     case PLAN_DOUBLING:
         cost = (struct cost){levels + twins, (levels + twins) * bytes, (levels + twins / 2) * bytes};
         if (kind == PLAN_ALL_GATHER) {
-            cost.sent_bytes = halving_part + twins / 2 * (bytes + bytes / n);
+            cost.sent_bytes = exchanged + twins / 2 * (bytes + bytes / n);
             cost.added_bytes = 0;
         }
         break;
     case PLAN_HALVING:
-        cost = (struct cost){2 * levels + twins, 2 * halving_part + twins * bytes, halving_part + twins / 2 * bytes};
+        cost = (struct cost){2 * levels + twins, 2 * exchanged + twins * bytes, halving_part + twins / 2 * bytes};
         if (kind == PLAN_REDUCE_SCATTER) {
             cost.steps = levels + twins;
-            cost.sent_bytes = halving_part + twins / 2 * (bytes + bytes / n);
+            cost.sent_bytes = exchanged + twins / 2 * (bytes + bytes / n);
         }
         break;
     case PLAN_CHAIN:

@@ -369,8 +369,9 @@ static void test_small_arrays_take_few_steps_and_large_ones_few_bytes(void **sta
     (void)state;
     assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 4, 64), PLAN_DOUBLING);
     assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 16, 4096), PLAN_DOUBLING);
-    assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 16, 1 << 20), PLAN_HALVING);
-    assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 6, 64 << 20), PLAN_RING);
+    assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 16, 64 << 10), PLAN_HALVING);
+    assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 4, 64 << 10), PLAN_RING);
+    assert_int_equal(plan_choose(PLAN_ALL_REDUCE, 16, 64 << 20), PLAN_RING);
     assert_int_equal(plan_choose(PLAN_BROADCAST, 8, 100), PLAN_TREE);
     assert_int_equal(plan_choose(PLAN_BROADCAST, 8, 64 << 20), PLAN_CHAIN);
     assert_int_equal(plan_choose(PLAN_REDUCE_SCATTER, 6, 64 << 20), PLAN_RING);
