@@ -6,16 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/plan_command.h"
 #include "train/trainer.h"
 
 static const char help[] =
     "Usage: shoal-train MODEL [--data DIR]\n"
+    "       shoal-train plan --ranks N --bytes SIZE [--collective C] [--algorithm A] [--type T]\n"
+    "                        [--root R] [--json]\n"
     "\n"
     "Trains a model on images in IDX files (MNIST's format, plain or .gz). As the entrypoint of a Shoal\n"
     "experiment it is one of the workers of a trial; started by hand it trains alone.\n"
     "\n"
     "Models:\n"
     "  mlp   fully connected layers with ReLU, softmax cross-entropy, SGD with momentum\n"
+    "\n"
+    "shoal-train plan prints how a group would carry out a collective: what each rank sends in each step,\n"
+    "and the cost by which the algorithm is chosen.\n"
+    "  --ranks N       1 to 64\n"
+    "  --bytes SIZE    of the array: 65536, 64K, 16M, 1G\n"
+    "  --collective C  all-reduce (default), broadcast, reduce-scatter, all-gather, barrier\n"
+    "  --algorithm A   ring, doubling, halving; of a broadcast chain, tree; else the cheapest\n"
+    "  --type T        of the elements: f32 (default), f16, bf16, bytes\n"
+    "  --root R        the rank that broadcasts, default 0\n"
+    "  --json          one JSON object\n"
     "\n"
     "Options:\n"
     "  --data DIR   the directory of train-images-idx3-ubyte, train-labels-idx1-ubyte,\n"
@@ -81,6 +94,9 @@ static int train(const char *data_dir)
 int main(int argc, char **argv)
 {
     const char *model = NULL, *data_dir = getenv("SHOAL_DATA");
+    if (argc > 1 && strcmp(argv[1], "plan") == 0 && (argc == 2 || strcmp(argv[2], "--help") != 0)) {
+        return plan_command(argc - 2, argv + 2, stdout, stderr);
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             (void)fputs(help, stdout);

@@ -1,4 +1,4 @@
-/* libshoal. Two halves that do not wait for each other: the ring to the other workers (train/ring_tcp.h), and the
+/* libshoal. Two halves that do not wait for each other: the group of the workers (train/tcp_group.h), and the
  * connection to the daemon, which may go away and come back (train/shoal_link.h). */
 
 #include "train/shoal.h"
@@ -47,7 +47,7 @@ static int open_alone(struct shoal *s)
     return 0;
 }
 
-static int read_group(struct shoal *s, struct ring_tcp_options *options, struct ring_tcp_member *members)
+static int read_group(struct shoal *s, struct tcp_options *options, struct tcp_member *members)
 {
     struct pack_reader reply;
     pack_reader_init(&reply, s->answer, s->answer_bytes);
@@ -57,7 +57,7 @@ static int read_group(struct shoal *s, struct ring_tcp_options *options, struct 
     pack_read_bin_exact(&key, options->key, sizeof options->key);
     failed = failed || pack_read_array(&list) != s->size;
     for (uint32_t i = 0; i < s->size && !failed; i++) {
-        failed = pack_read_array(&list) < 3 || pack_read_u64_max(&list, RING_RANKS_MAX) != i;
+        failed = pack_read_array(&list) < 3 || pack_read_u64_max(&list, PLAN_RANKS_MAX) != i;
         pack_read_text_copy(&list, members[i].host, sizeof members[i].host);
         members[i].port = (uint16_t)pack_read_u64_max(&list, UINT16_MAX);
     }
@@ -71,7 +71,7 @@ static int form_group(struct shoal *s)
 {
     int listen_fd;
     uint16_t port;
-    int error = ring_tcp_listen(s->host, &listen_fd, &port);
+    int error = tcp_group_listen(s->host, &listen_fd, &port);
     if (error != 0) {
         return shoal_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
                           error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
@@ -85,14 +85,15 @@ static int form_group(struct shoal *s)
     error = shoal_link_call(s, &writer, id, GROUP_MS);
     char group[128];
     (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
-    struct ring_tcp_member members[RING_RANKS_MAX];
-    struct ring_tcp_options options = {
+    struct tcp_member members[PLAN_RANKS_MAX];
+    struct tcp_options options = {
         .rank = s->rank,
         .size = s->size,
         .group = group,
         .members = members,
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
+        .spin_us = -1,
     };
     if (error == 0) {
         error = read_group(s, &options, members);
@@ -103,8 +104,8 @@ static int form_group(struct shoal *s)
         return error;
     }
     s->generation = options.generation;
-    char text[RING_ERROR_BYTES];
-    error = ring_tcp_open(&s->ring, listen_fd, &options, text);
+    char text[TCP_ERROR_BYTES];
+    error = tcp_group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);
     return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
 }
@@ -141,7 +142,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 
 static void destroy(struct shoal *s)
 {
-    ring_tcp_close(&s->ring);
+    tcp_group_close(&s->workers);
     shoal_link_drop_answer(s);
     if (s->fd >= 0) {
         (void)close(s->fd);
@@ -338,12 +339,12 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
 
 static int collective_result(struct shoal *s, int error)
 {
-    return error == 0 ? 0 : shoal_fail(s, error, "%s", ring_tcp_error(s->ring));
+    return error == 0 ? 0 : shoal_fail(s, error, "%s", tcp_group_error(s->workers));
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    return s->ring == NULL ? 0 : collective_result(s, ring_tcp_all_reduce(s->ring, values, count));
+    return s->workers == NULL ? 0 : collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -351,19 +352,18 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    return s->ring == NULL ? 0 : collective_result(s, ring_tcp_broadcast(s->ring, bytes, count, root));
+    return s->workers == NULL ? 0 : collective_result(s, tcp_group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    float nothing = 0;
-    return shoal_all_reduce_f32(s, &nothing, 0);
+    return s->workers == NULL ? 0 : collective_result(s, tcp_group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
-    if (s->ring != NULL && timeout_ms > 0) {
-        ring_tcp_set_timeout(s->ring, timeout_ms);
+    if (s->workers != NULL && timeout_ms > 0) {
+        tcp_group_set_timeout(s->workers, timeout_ms);
     }
 }
 

@@ -18,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "train/hparams.h"
-#include "train/ring_tcp.h"
+#include "train/tcp_group.h"
 
 #define PROTOCOL_VERSION 1
 #define OPEN_REPLY_MS 10000
@@ -210,8 +210,8 @@ static int read_identity(struct shoal *s, const struct pack_reader *reply)
     s->trial = (uint32_t)shoal_link_find_u64(reply, "trial", UINT32_MAX, &failed);
     s->attempt = (uint32_t)shoal_link_find_u64(reply, "attempt", UINT32_MAX, &failed);
     s->generation = shoal_link_find_u64(reply, "generation", UINT64_MAX, &failed);
-    s->size = (uint32_t)shoal_link_find_u64(reply, "size", RING_RANKS_MAX, &failed);
-    s->rank = (uint32_t)shoal_link_find_u64(reply, "rank", RING_RANKS_MAX - 1, &failed);
+    s->size = (uint32_t)shoal_link_find_u64(reply, "size", PLAN_RANKS_MAX, &failed);
+    s->rank = (uint32_t)shoal_link_find_u64(reply, "rank", PLAN_RANKS_MAX - 1, &failed);
     s->seed = shoal_link_find_u64(reply, "seed", UINT64_MAX, &failed);
     s->start_step = shoal_link_find_u64(reply, "step", UINT64_MAX, &failed);
     struct pack_reader map = pack_find(reply, "hyperparameters");

@@ -10,7 +10,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
-#include "train/ring_tcp.h"
+#include "train/tcp_group.h"
 #include "train/shoal.h"
 
 #define SHOAL_TOKEN_DIGITS 32
@@ -59,11 +59,11 @@ struct shoal {
     int filling; /* the buffer between begin and commit, or -1 */
     void *scratch; /* outside Shoal */
 
-    struct ring_tcp *ring;
+    struct tcp_group *workers; /* NULL outside Shoal */
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     uint64_t generation, seed, start_step, durable_step;
-    char host[RING_HOST_BYTES];
+    char host[TCP_HOST_BYTES];
     uint8_t *hparams;
     size_t hparams_bytes;
     bool stop;

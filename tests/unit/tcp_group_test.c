@@ -1,6 +1,6 @@
-/* The ring over real sockets of this machine: one thread per rank. cmocka's assertions belong to the main thread, so the
+/* Groups over real sockets of this machine: one thread per rank. cmocka's assertions belong to the main thread, so the
  * threads collect results and the main thread judges them. */
-#include "train/ring_tcp.h"
+#include "train/tcp_group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,23 +19,24 @@
 #include "base/err.h"
 #include "base/random.h"
 
-#define RANKS_MAX 5
+#define RANKS_MAX 17
+#define PIECE_BYTES 65536
 
 struct rank {
-    struct ring_tcp_options options;
+    struct tcp_options options;
     int listen_fd;
-    int (*body)(struct rank *rank, struct ring_tcp *ring);
+    int (*body)(struct rank *rank, struct tcp_group *group);
     uint64_t count;
     float *values;
     int open_result, result;
-    char open_error[RING_ERROR_BYTES], error[RING_ERROR_BYTES];
+    char open_error[TCP_ERROR_BYTES], error[TCP_ERROR_BYTES];
     uint32_t refused;
     uint64_t took_ms;
 };
 
 struct group {
     uint32_t size;
-    struct ring_tcp_member members[RANKS_MAX];
+    struct tcp_member members[RANKS_MAX];
     struct rank ranks[RANKS_MAX];
 };
 
@@ -53,8 +54,8 @@ static void group_init(struct group *g, uint32_t size)
     for (uint32_t i = 0; i < size; i++) {
         struct rank *r = &g->ranks[i];
         strcpy(g->members[i].host, "127.0.0.1");
-        assert_int_equal(ring_tcp_listen("127.0.0.1", &r->listen_fd, &g->members[i].port), 0);
-        r->options = (struct ring_tcp_options){
+        assert_int_equal(tcp_group_listen("127.0.0.1", &r->listen_fd, &g->members[i].port), 0);
+        r->options = (struct tcp_options){
             .rank = i,
             .size = size,
             .generation = 3,
@@ -70,15 +71,15 @@ static void group_init(struct group *g, uint32_t size)
 static void *rank_thread(void *argument)
 {
     struct rank *r = argument;
-    struct ring_tcp *ring = NULL;
-    r->open_result = ring_tcp_open(&ring, r->listen_fd, &r->options, r->open_error);
+    struct tcp_group *group = NULL;
+    r->open_result = tcp_group_open(&group, r->listen_fd, &r->options, r->open_error);
     if (r->open_result == 0) {
         uint64_t start_ms = clock_ms();
-        r->refused = ring_tcp_refused(ring);
-        r->result = r->body(r, ring);
+        r->refused = tcp_group_refused(group);
+        r->result = r->body(r, group);
         r->took_ms = clock_ms() - start_ms;
-        memcpy(r->error, ring_tcp_error(ring), sizeof r->error);
-        ring_tcp_close(&ring);
+        memcpy(r->error, tcp_group_error(group), sizeof r->error);
+        tcp_group_close(&group);
     }
     return NULL;
 }
@@ -106,9 +107,9 @@ static float *filled(uint64_t count, uint64_t seed)
     return values;
 }
 
-static int body_all_reduce(struct rank *rank, struct ring_tcp *ring)
+static int body_all_reduce(struct rank *rank, struct tcp_group *group)
 {
-    return ring_tcp_all_reduce(ring, rank->values, rank->count);
+    return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
 }
 
 static void test_sums_have_the_same_bits_on_every_rank(void **state)
@@ -149,13 +150,13 @@ static void test_sums_have_the_same_bits_on_every_rank(void **state)
     }
 }
 
-static int body_mixed(struct rank *rank, struct ring_tcp *ring)
+static int body_mixed(struct rank *rank, struct tcp_group *group)
 {
-    /* Many collectives of changing kind and size on one ring, so that counters and buffers carry over. */
+    /* Many collectives of changing kind and size in one group, so that counters and buffers carry over. */
     for (uint32_t round = 0; round < 40; round++) {
         uint64_t count = (round * 7919) % 60000;
         float *values = filled(count, round);
-        int error = ring_tcp_all_reduce(ring, values, count);
+        int error = tcp_group_all_reduce(group, PLAN_F32, values, count);
         float *again = filled(count, round);
         for (uint64_t i = 0; i < count && error == 0; i++) {
             float sum = again[i];
@@ -171,7 +172,7 @@ static int body_mixed(struct rank *rank, struct ring_tcp *ring)
         uint32_t root = round % rank->options.size;
         if (error == 0) {
             memset(bytes, rank->options.rank == root ? (int)round + 1 : 0, 200001);
-            error = ring_tcp_broadcast(ring, bytes, round * 5000 + (round & 1), root);
+            error = tcp_group_broadcast(group, bytes, round * 5000 + (round & 1), root);
         }
         for (size_t i = 0; i < round * 5000 + (round & 1) && error == 0; i++) {
             error = bytes[i] == round + 1 ? 0 : ERR_CORRUPT;
@@ -186,7 +187,7 @@ static int body_mixed(struct rank *rank, struct ring_tcp *ring)
     return 0;
 }
 
-static void test_many_collectives_on_one_ring(void **state)
+static void test_many_collectives_in_one_group(void **state)
 {
     (void)state;
     for (uint32_t size = 2; size <= 3; size++) {
@@ -203,12 +204,12 @@ static void test_many_collectives_on_one_ring(void **state)
     }
 }
 
-static int body_vanish(struct rank *rank, struct ring_tcp *ring)
+static int body_vanish(struct rank *rank, struct tcp_group *group)
 {
     if (rank->options.rank == 1) {
-        return 0; /* closes the ring and is gone */
+        return 0; /* closes the group and is gone */
     }
-    return ring_tcp_all_reduce(ring, rank->values, rank->count);
+    return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
 }
 
 static void test_a_peer_that_vanishes_ends_the_others_at_once(void **state)
@@ -235,11 +236,11 @@ static void test_a_peer_that_vanishes_ends_the_others_at_once(void **state)
 
 static pthread_barrier_t stopped_done;
 
-static int body_stopped(struct rank *rank, struct ring_tcp *ring)
+static int body_stopped(struct rank *rank, struct tcp_group *group)
 {
     int error = 0;
     if (rank->options.rank != 1) {
-        error = ring_tcp_all_reduce(ring, rank->values, rank->count);
+        error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
     }
     (void)pthread_barrier_wait(&stopped_done); /* rank 1 keeps its sockets open, and says nothing, until all are done */
     return error;
@@ -266,10 +267,10 @@ static void test_a_peer_that_stops_is_a_timeout(void **state)
     (void)pthread_barrier_destroy(&stopped_done);
 }
 
-static int body_unequal(struct rank *rank, struct ring_tcp *ring)
+static int body_unequal(struct rank *rank, struct tcp_group *group)
 {
-    int error = ring_tcp_all_reduce(ring, rank->values, rank->count);
-    return error == ring_tcp_all_reduce(ring, rank->values, rank->count) ? error : ERR_USAGE; /* it stays broken */
+    int error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    return error == tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count) ? error : ERR_USAGE; /* it stays broken */
 }
 
 static void test_unequal_lengths_are_an_error_on_every_rank(void **state)
@@ -338,10 +339,10 @@ static void *stranger_thread(void *argument)
         for (size_t k = 0; k < sizeof noise; k++) {
             noise[k] = (uint8_t)random_u64(&random);
         }
-        memcpy(noise, "SHOALRG1", 8);
+        memcpy(noise, "SHOALTG1", 8);
         (void)!send(fds[i], noise, (i % 4) * (i % 4) * 400, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    struct timespec pause = {.tv_nsec = 300000000}; /* the silent ones stay while the ring forms */
+    struct timespec pause = {.tv_nsec = 300000000}; /* the silent ones stay while the group forms */
     (void)nanosleep(&pause, NULL);
     for (size_t i = 0; i < 120; i++) {
         (void)close(fds[i]);
@@ -448,6 +449,13 @@ static void *relay_thread(void *argument)
     return NULL;
 }
 
+/* A rank whose own part went well hears of the other's failure in its next collective at the latest. */
+static int body_all_reduce_and_barrier(struct rank *rank, struct tcp_group *group)
+{
+    int error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    return error != 0 ? error : tcp_group_barrier(group);
+}
+
 /* Runs two ranks of which 0 reaches 1 through the relay. The member list has the relay's port for rank 1. */
 static void run_relayed(struct group *g, struct relay *relay)
 {
@@ -462,7 +470,7 @@ static void run_relayed(struct group *g, struct relay *relay)
     relay->to_port = g->members[1].port;
     g->members[1].port = ntohs(address.sin_port);
     for (uint32_t i = 0; i < 2; i++) {
-        g->ranks[i].body = body_all_reduce;
+        g->ranks[i].body = body_all_reduce_and_barrier;
         g->ranks[i].count = 50000;
         g->ranks[i].values = calloc(50000, sizeof(float));
         assert_non_null(g->ranks[i].values);
@@ -496,8 +504,8 @@ static void test_a_flipped_bit_is_noticed_wherever_it_is(void **state)
     (void)state;
     size_t after_handshake = 120 + 32; /* hello and confirm; the stream from rank 0 then is records */
     const size_t places[] = {after_handshake + 1,  after_handshake + 12, after_handshake + 40,
-                             after_handshake + 60, after_handshake + RING_HEADER_BYTES + 500,
-                             after_handshake + RING_HEADER_BYTES + RING_PIECE_BYTES + 3};
+                             after_handshake + 31, after_handshake + TCP_HEADER_BYTES + 500,
+                             after_handshake + TCP_HEADER_BYTES + PIECE_BYTES + 3};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct group g;
         struct relay relay = {.planted = "GRADIENT-PLANTED", .damage_at = places[i]};
@@ -511,7 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_have_the_same_bits_on_every_rank),
-        cmocka_unit_test(test_many_collectives_on_one_ring),
+        cmocka_unit_test(test_many_collectives_in_one_group),
         cmocka_unit_test(test_a_peer_that_vanishes_ends_the_others_at_once),
         cmocka_unit_test(test_a_peer_that_stops_is_a_timeout),
         cmocka_unit_test(test_unequal_lengths_are_an_error_on_every_rank),

@@ -1,0 +1,177 @@
+/* A reachable floor for an all-reduce of float32 over TCP: a ring in one thread, in which each rank is a filter of a byte
+ * stream. What it has received and added it may send at once, at any grain, straight from the array; there are no headers and
+ * no checks, and the only other memory is a landing area that stays in the cache. It spins where every rank has a core of
+ * its own, else it polls.
+ *
+ * usage: ar_floor_tcp NAME RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "tools/bench/ar_net.h"
+#include "tools/bench/ar_place.h"
+
+#define LANDING_BYTES (256u * 1024)
+
+static int own, ranks, next_fd, previous_fd;
+static bool spins;
+static _Alignas(64) uint8_t landing[LANDING_BYTES];
+
+static void add(float *restrict to, const float *restrict from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        to[i] += from[i];
+    }
+}
+
+/* Slice `back` before the own one, round the ring. */
+static uint8_t *slice_at(uint8_t *array, size_t slice_bytes, size_t back)
+{
+    size_t n = (size_t)ranks;
+    return array + ((size_t)own + 2 * n - back) % n * slice_bytes;
+}
+
+/* The stream to the next rank is slices own, own - 1, ... for 2 (n - 1) slices; the one from the previous rank begins with
+ * own - 1. The first half of it is added, the second replaces. count is a multiple of the number of ranks. */
+static void all_reduce(float *values, size_t count)
+{
+    uint8_t *array = (uint8_t *)values;
+    size_t slice = count * sizeof(float) / (size_t)ranks, total = 2 * (size_t)(ranks - 1) * slice;
+    size_t sent = 0, received = 0, torn = 0; /* torn: bytes of an element that is not all there */
+    while (sent < total || received < total) {
+        bool moved = false;
+        if (received < total) {
+            size_t within = received % slice, want = slice - within;
+            uint8_t *place = slice_at(array, slice, received / slice + 1) + within;
+            bool adds = received < total / 2;
+            if (adds && want > LANDING_BYTES) {
+                want = LANDING_BYTES;
+            }
+            ssize_t n = adds ? recv(previous_fd, landing + torn, want - torn, MSG_DONTWAIT)
+                             : recv(previous_fd, place, want, MSG_DONTWAIT);
+            if (n == 0 || (n < 0 && errno != EAGAIN)) {
+                ar_die("recv failed");
+            }
+            moved = n > 0;
+            if (n > 0 && adds) {
+                size_t there = torn + (size_t)n, elements = there / sizeof(float);
+                add((float *)(void *)place, (const float *)(const void *)landing, elements);
+                torn = there % sizeof(float);
+                memmove(landing, landing + elements * sizeof(float), torn);
+                received += elements * sizeof(float);
+            } else if (n > 0) {
+                received += (size_t)n;
+            }
+        }
+        size_t ready = received + slice < total ? received + slice : total;
+        if (sent < ready) {
+            size_t within = sent % slice, left = slice - within < ready - sent ? slice - within : ready - sent;
+            ssize_t n = send(next_fd, slice_at(array, slice, sent / slice) + within, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n < 0 && errno != EAGAIN) {
+                ar_die("send failed");
+            }
+            moved = moved || n > 0;
+            sent += n > 0 ? (size_t)n : 0;
+        }
+        if (!moved && !spins) {
+            struct pollfd fds[2] = {{.fd = received < total ? previous_fd : -1, .events = POLLIN},
+                                    {.fd = sent < ready ? next_fd : -1, .events = POLLOUT}};
+            (void)poll(fds, 2, -1);
+        }
+    }
+}
+
+static void meet(const char *directory, const char *address)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t at_bytes = sizeof at;
+    int on = 1, listen_fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (inet_pton(AF_INET, address, &at.sin_addr) != 1 || bind(listen_fd, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(listen_fd, 1) != 0 || getsockname(listen_fd, (struct sockaddr *)&at, &at_bytes) != 0) {
+        ar_die("cannot listen on the address");
+    }
+    ar_publish(directory, own, address, ntohs(at.sin_port));
+    char host[64];
+    uint16_t port;
+    ar_find(directory, (own + 1) % ranks, host, &port);
+    at.sin_port = htons(port);
+    next_fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (inet_pton(AF_INET, host, &at.sin_addr) != 1 || connect(next_fd, (struct sockaddr *)&at, sizeof at) != 0) {
+        ar_die("cannot connect to the next rank");
+    }
+    previous_fd = accept(listen_fd, NULL, NULL);
+    (void)setsockopt(next_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)close(listen_fd);
+}
+
+static double worst_of(double own_s)
+{
+    float all[64] = {0};
+    all[own] = (float)own_s;
+    all_reduce(all, (size_t)ranks);
+    double worst = 0;
+    for (int i = 0; i < ranks; i++) {
+        worst = all[i] > worst ? all[i] : worst;
+    }
+    return worst;
+}
+
+static void measure(const char *name, size_t bytes, int blocks)
+{
+    size_t step = (size_t)ranks * 16, count = (bytes / sizeof(float) + step - 1) / step * step; /* equal, aligned slices */
+    float *values = aligned_alloc(64, count * sizeof(float));
+    if (values == NULL) {
+        ar_die("no memory is left");
+    }
+    ar_fill(values, count, own);
+    all_reduce(values, count);
+    if (ar_wrong(values, count, ranks)) {
+        ar_die("wrong sum");
+    }
+    double block_s[AR_BLOCKS_MAX];
+    int calls = 2;
+    for (int block = -1; block < blocks; block++) {
+        memset(values, 0, count * sizeof(float));
+        (void)worst_of(0); /* a barrier */
+        double begin_s = ar_now_s();
+        for (int i = 0; i < calls; i++) {
+            all_reduce(values, count);
+        }
+        double worst_s = worst_of((ar_now_s() - begin_s) / calls);
+        if (block < 0) {
+            calls = ar_calls(worst_s);
+        } else {
+            block_s[block] = worst_s;
+        }
+    }
+    if (own == 0) {
+        ar_print(name, ranks, bytes, block_s, blocks);
+    }
+    free(values);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 9) {
+        return 2;
+    }
+    own = atoi(argv[2]);
+    ranks = atoi(argv[3]);
+    int blocks = atoi(argv[7]);
+    if (ranks < 2 || ranks > 64 || own < 0 || own >= ranks || blocks < 1 || blocks > AR_BLOCKS_MAX) {
+        return 2;
+    }
+    spins = ar_own_core(own, atoi(argv[8]));
+    meet(argv[4], argv[5]);
+    size_t sizes[AR_SIZES_MAX];
+    int count = ar_sizes(argv[6], sizes);
+    for (int i = 0; i < count; i++) {
+        measure(argv[1], sizes[i], blocks);
+    }
+    return 0;
+}
