@@ -14,6 +14,8 @@ int revoke_open(struct revoke *revoke)
     }
     atomic_init(&revoke->said, false);
     revoke->fd = fd;
+    revoke->heed_fd = -1;
+    revoke->heed = NULL;
     return 0;
 }
 
@@ -23,6 +25,23 @@ void revoke_close(struct revoke *revoke)
         (void)close(revoke->fd);
         revoke->fd = -1;
     }
+}
+
+void revoke_poll(const struct revoke *revoke, struct pollfd fds[REVOKE_FDS])
+{
+    fds[0] = (struct pollfd){.fd = revoke != NULL ? revoke->fd : -1, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = revoke != NULL ? revoke->heed_fd : -1, .events = POLLIN};
+}
+
+bool revoke_heard(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS])
+{
+    if (revoke == NULL) {
+        return false;
+    }
+    if (fds[1].revents != 0 && revoke->heed != NULL) {
+        revoke->heed(revoke->context);
+    }
+    return revoke_said(revoke);
 }
 
 void revoke_say(struct revoke *revoke)

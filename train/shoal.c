@@ -47,38 +47,53 @@ static int open_alone(struct shoal *s)
     return 0;
 }
 
-static int read_group(struct shoal *s, struct tcp_options *options, struct tcp_member *members)
+int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
+                     bool has_state[PLAN_RANKS_MAX], uint64_t *step)
 {
     struct pack_reader reply;
     pack_reader_init(&reply, s->answer, s->answer_bytes);
     bool failed = false;
-    options->generation = shoal_link_find_u64(&reply, "generation", UINT64_MAX, &failed);
+    uint64_t generation = shoal_link_find_u64(&reply, "generation", UINT64_MAX, &failed);
+    uint32_t size = (uint32_t)shoal_link_find_u64(&reply, "size", PLAN_RANKS_MAX, &failed);
+    uint32_t rank = (uint32_t)shoal_link_find_u64(&reply, "rank", PLAN_RANKS_MAX - 1, &failed);
+    *step = shoal_link_find_u64(&reply, "step", UINT64_MAX, &failed);
     struct pack_reader key = pack_find(&reply, "key"), list = pack_find(&reply, "members");
     pack_read_bin_exact(&key, options->key, sizeof options->key);
-    failed = failed || pack_read_array(&list) != s->size;
-    for (uint32_t i = 0; i < s->size && !failed; i++) {
-        failed = pack_read_array(&list) < 3 || pack_read_u64_max(&list, PLAN_RANKS_MAX) != i;
+    failed = failed || size == 0 || rank >= size || pack_read_array(&list) != size;
+    for (uint32_t i = 0; i < size && !failed; i++) {
+        failed = pack_read_array(&list) != 4 || pack_read_u64_max(&list, PLAN_RANKS_MAX) != i;
         pack_read_text_copy(&list, members[i].host, sizeof members[i].host);
         members[i].port = (uint16_t)pack_read_u64_max(&list, UINT16_MAX);
+        has_state[i] = pack_read_bool(&list);
     }
     if (failed || key.failed || list.failed) {
         return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_group does not follow the protocol");
     }
+    options->generation = s->generation = generation;
+    options->rank = s->rank = rank;
+    options->size = s->size = size;
     return 0;
+}
+
+int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port)
+{
+    int error = tcp_group_listen(s->host, listen_fd, port);
+    return error == 0 ? 0
+                      : shoal_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
+                                   error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
 }
 
 static int form_group(struct shoal *s)
 {
     int listen_fd;
     uint16_t port;
-    int error = tcp_group_listen(s->host, &listen_fd, &port);
+    int error = shoal_listen(s, &listen_fd, &port);
     if (error != 0) {
-        return shoal_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
-                          error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
+        return error;
     }
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
-    uint64_t id = ++s->last_id;
+    uint64_t id = ++s->last_id, step;
     shoal_link_begin(&writer, bytes, id, "worker_group", 1);
     pack_text(&writer, "port");
     pack_u64(&writer, port);
@@ -86,9 +101,8 @@ static int form_group(struct shoal *s)
     char group[128];
     (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
     struct tcp_member members[PLAN_RANKS_MAX];
+    bool has_state[PLAN_RANKS_MAX];
     struct tcp_options options = {
-        .rank = s->rank,
-        .size = s->size,
         .group = group,
         .members = members,
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
@@ -96,14 +110,13 @@ static int form_group(struct shoal *s)
         .spin_us = -1,
     };
     if (error == 0) {
-        error = read_group(s, &options, members);
+        error = shoal_read_group(s, &options, members, has_state, &step);
     }
     shoal_link_drop_answer(s);
     if (error != 0) {
         (void)close(listen_fd);
         return error;
     }
-    s->generation = options.generation;
     char text[TCP_ERROR_BYTES];
     error = tcp_group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);
@@ -137,12 +150,13 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
             shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
         }
     }
-    return form_group(s);
+    return s->elastic.is_on ? 0 : form_group(s);
 }
 
 static void destroy(struct shoal *s)
 {
     tcp_group_close(&s->workers);
+    shoal_elastic_close(s);
     shoal_link_drop_answer(s);
     if (s->fd >= 0) {
         (void)close(s->fd);
@@ -163,7 +177,7 @@ static void destroy(struct shoal *s)
     free(s);
 }
 
-int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ERROR_BYTES])
 {
     *out = NULL;
     struct shoal *s = calloc(1, sizeof *s);
@@ -173,6 +187,8 @@ int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
     }
     s->fd = s->answer_fd = s->filling = -1;
     s->saves[0].fd = s->saves[1].fd = -1;
+    s->revoke.fd = s->elastic.listen_fd = -1;
+    s->elastic.is_on = is_elastic;
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -183,6 +199,16 @@ int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
     s->error[0] = 0;
     *out = s;
     return 0;
+}
+
+int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+{
+    return open_context(out, false, error);
+}
+
+int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+{
+    return open_context(out, true, error);
 }
 
 void shoal_close(struct shoal **shoal)
@@ -339,7 +365,11 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
 
 static int collective_result(struct shoal *s, int error)
 {
-    return error == 0 ? 0 : shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    if (error == 0) {
+        return 0;
+    }
+    (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)

@@ -81,6 +81,53 @@ int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t roo
 int shoal_barrier(struct shoal *shoal);
 void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
 
+/* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
+ * register what training carries from step to step, then
+ *
+ *     for (;;) {
+ *         uint64_t step;                                    steps applied so far
+ *         int error = shoal_step_begin(shoal, &step);       comes into a group: rank, size and generation may be others
+ *         if (error == SHOAL_STOP || step == last) break;
+ *         compute this rank's share of the step by shoal_rank and shoal_size
+ *         error = shoal_all_reduce_f32(shoal, gradients, count);
+ *         if (error == SHOAL_AGAIN) continue;               the group is broken: the step is not applied
+ *         apply
+ *         error = shoal_step_commit(shoal);                 SHOAL_AGAIN: applied all the same
+ *         if (error == SHOAL_STOP) break;
+ *     }
+ *
+ * Between begin and commit all ranks make the same collectives. Every collective outside them, too, may return SHOAL_AGAIN; do
+ * over after the next shoal_step_begin what was under way. */
+#define SHOAL_AGAIN 1 /* call shoal_step_begin */
+#define SHOAL_STOP 2  /* Shoal has asked for it: rank 0, and who is in no group, saves; then leave with status 0 */
+
+/* As shoal_open, but without a group yet: rank and size are known after shoal_step_begin. */
+int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
+
+#define SHOAL_PARTS_MAX 32
+
+/* A part of the state: `bytes` stays valid until close. All ranks register the same sizes in the same order, before the first
+ * shoal_step_begin. What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
+ * generator state, counters. ERR_FULL, ERR_USAGE. */
+int shoal_register(struct shoal *shoal, void *bytes, size_t count);
+
+/* Called in rank 0 of a group of which nobody has the state yet, the others get it from there: loads the checkpoint if there is
+ * one (shoal_checkpoint_load), else leaves the parts as they begin, and says how many steps they have behind them. Its
+ * error ends shoal_step_begin on all ranks. Without it training begins at step 0. */
+typedef int shoal_load_state(void *context, uint64_t *step);
+void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
+
+/* Comes into a group if this worker is in none: waits for the others, gets the state from one who has it, or hands it on. 0,
+ * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes),
+ * ERR_MEMORY, ERR_IO, what the load function said. */
+int shoal_step_begin(struct shoal *shoal, uint64_t *step);
+
+/* The step is applied in memory. Learns whether anybody was asked to stop or to leave the group for a larger one, the same on
+ * all ranks. Every SHOAL_CHECK_STEPS it compares a hash of the state: ERR_CORRUPT on the rank that differs from the most (on
+ * all, if none are the most). 0, SHOAL_STOP, SHOAL_AGAIN, ERR_... as shoal_step_begin. */
+#define SHOAL_CHECK_STEPS 256
+int shoal_step_commit(struct shoal *shoal);
+
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
  * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,
  * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (too large). */

@@ -307,6 +307,14 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
     }
     if (pack_text_is(text, bytes, "stop")) {
         s->stop = true;
+    } else if (pack_text_is(text, bytes, "regroup")) {
+        bool failed = false;
+        uint64_t generation = shoal_link_find_u64(frame, "generation", UINT64_MAX, &failed);
+        struct pack_reader at_once = pack_find(frame, "at_once");
+        bool is_at_once = pack_read_bool(&at_once);
+        if (!failed && !at_once.failed) {
+            shoal_elastic_notice(s, generation, is_at_once);
+        }
     } else if (pack_text_is(text, bytes, "durable")) {
         bool failed = false;
         uint64_t step = shoal_link_find_u64(frame, "step", UINT64_MAX, &failed);
@@ -401,30 +409,23 @@ void shoal_link_drop_answer(struct shoal *s)
     }
 }
 
-int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms)
+int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id)
 {
     shoal_link_drop_answer(s);
     int error = shoal_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
+    if (error == 0) {
+        s->queue[s->queue_count - 1]->wanted = true;
+    }
+    return error;
+}
+
+int shoal_link_end_call(struct shoal *s, int error)
+{
+    for (size_t i = 0; i < s->queue_count && error != 0; i++) {
+        s->queue[i]->wanted = false; /* the answer, if it comes, is nobody's */
+    }
     if (error != 0) {
         return error;
-    }
-    s->queue[s->queue_count - 1]->wanted = true;
-    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
-    for (;;) {
-        error = shoal_link_pump(s);
-        if (s->answer != NULL) {
-            break;
-        }
-        if (error == 0 && shoal_link_now_ms() >= until_ms) {
-            error = shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
-        }
-        if (error != 0) {
-            for (size_t i = 0; i < s->queue_count; i++) {
-                s->queue[i]->wanted = false; /* the answer, if it comes, is nobody's */
-            }
-            return error;
-        }
-        shoal_link_wait(s, until_ms);
     }
     struct pack_reader reply;
     pack_reader_init(&reply, s->answer, s->answer_bytes);
@@ -433,4 +434,24 @@ int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t 
         return ERR_REFUSED;
     }
     return 0;
+}
+
+int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms)
+{
+    int error = shoal_link_begin_call(s, writer, id);
+    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
+    while (error == 0) {
+        error = shoal_link_pump(s);
+        if (s->answer != NULL) {
+            error = 0;
+            break;
+        }
+        if (error == 0 && shoal_link_now_ms() >= until_ms) {
+            error = shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
+        }
+        if (error == 0) {
+            shoal_link_wait(s, until_ms);
+        }
+    }
+    return shoal_link_end_call(s, error);
 }

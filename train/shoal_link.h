@@ -37,6 +37,26 @@ struct shoal_save {
     uint64_t request_id; /* 0: free */
 };
 
+struct shoal_part {
+    void *bytes;
+    size_t count;
+};
+
+/* train/shoal_elastic.c */
+struct shoal_elastic {
+    bool is_on;
+    bool in_group, has_state;
+    bool leave_wanted; /* after the next step */
+    int listen_fd;
+    uint16_t port;
+    uint64_t applied; /* steps */
+    uint32_t broken_count; /* groups in a row in which no step was made */
+    struct shoal_part parts[SHOAL_PARTS_MAX];
+    size_t part_count;
+    shoal_load_state *load;
+    void *load_context;
+};
+
 struct shoal {
     enum shoal_state state;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -59,7 +79,9 @@ struct shoal {
     int filling; /* the buffer between begin and commit, or -1 */
     void *scratch; /* outside Shoal */
 
-    struct tcp_group *workers; /* NULL outside Shoal */
+    struct tcp_group *workers; /* NULL outside Shoal, and in no group */
+    struct revoke revoke;      /* says that the group is over */
+    struct shoal_elastic elastic;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     uint64_t generation, seed, start_step, durable_step;
@@ -72,6 +94,24 @@ struct shoal {
 };
 
 uint64_t shoal_link_now_ms(void);
+
+/* ---- train/shoal_elastic.c ---- */
+
+/* The daemon says that this generation's group is to be left. */
+void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
+
+/* What an error of a collective means: SHOAL_AGAIN where the group can be made anew. */
+int shoal_elastic_failed(struct shoal *s, int error);
+void shoal_elastic_close(struct shoal *s);
+
+/* ---- train/shoal.c ---- */
+
+/* Reads the answer to worker_group: rank, size, generation, the members and the key. */
+int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
+                     bool has_state[PLAN_RANKS_MAX], uint64_t *step);
+int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port);
+
+/* ---- train/shoal_link.c ---- */
 
 /* Keeps the sentence for shoal_error and returns `error`. */
 int shoal_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -100,5 +140,9 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms);
  * shoal_link_drop_answer. ERR_TIMEOUT, and as shoal_link_push, shoal_link_pump and the daemon say. */
 int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
 void shoal_link_drop_answer(struct shoal *s);
+
+/* Its two halves: the request is queued, s->answer set by a later pump; end with how the wait ended (0: answered). */
+int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int shoal_link_end_call(struct shoal *s, int error);
 
 #endif

@@ -182,8 +182,8 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
     if (waited_ms >= (uint64_t)group->stall_timeout_ms) {
         return stalled(group);
     }
-    struct pollfd fds[PLAN_RANKS_MAX + 1];
-    uint32_t peers[PLAN_RANKS_MAX + 1];
+    struct pollfd fds[PLAN_RANKS_MAX + REVOKE_FDS];
+    uint32_t peers[PLAN_RANKS_MAX];
     nfds_t count = 0;
     for (uint32_t peer = 0; peer < group->size; peer++) {
         const struct tcp_link *link = &group->links[peer];
@@ -197,13 +197,11 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
         peers[count++] = peer;
     }
     nfds_t links = count;
-    if (group->revoke != NULL) {
-        fds[count++] = (struct pollfd){.fd = group->revoke->fd, .events = POLLIN};
-    }
-    if (poll(fds, count, group->stall_timeout_ms - (int)waited_ms) <= 0) {
+    revoke_poll(group->revoke, fds + links);
+    if (poll(fds, links + REVOKE_FDS, group->stall_timeout_ms - (int)waited_ms) <= 0) {
         return 0;
     }
-    if (group->revoke != NULL && revoke_said(group->revoke)) {
+    if (revoke_heard(group->revoke, fds + links)) {
         return revoked(group);
     }
     for (nfds_t i = 0; i < links; i++) {

@@ -350,7 +350,7 @@ static uint32_t missing(const struct tcp_group *group)
 static void meet_step(struct tcp_group *group, struct meeting *m, int listen_fd, const struct tcp_options *options)
 {
     uint64_t now_ms = clock_ms();
-    struct pollfd fds[PLAN_RANKS_MAX + PENDING_MAX + 2];
+    struct pollfd fds[PLAN_RANKS_MAX + PENDING_MAX + 1 + REVOKE_FDS];
     for (uint32_t i = 0; i < m->connector_count; i++) {
         struct connector *c = &m->connectors[i];
         if (c->stage == IDLE && now_ms >= c->when_ms) {
@@ -363,8 +363,9 @@ static void meet_step(struct tcp_group *group, struct meeting *m, int listen_fd,
         pending_fds[i] = (struct pollfd){.fd = m->pending[i].fd, .events = POLLIN};
     }
     listen_poll[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
-    listen_poll[1] = (struct pollfd){.fd = group->revoke != NULL ? group->revoke->fd : -1, .events = POLLIN};
-    (void)poll(fds, m->connector_count + PENDING_MAX + 2, 50);
+    revoke_poll(group->revoke, listen_poll + 1);
+    (void)poll(fds, m->connector_count + PENDING_MAX + 1 + REVOKE_FDS, 50);
+    (void)revoke_heard(group->revoke, listen_poll + 1);
     now_ms = clock_ms();
     for (size_t i = 0; i < PENDING_MAX; i++) {
         struct pending *p = &m->pending[i];
