@@ -52,9 +52,15 @@ void faults_init(struct sim *sim)
     }
 }
 
-static void unstable(struct sim *sim, uint64_t until_ms)
+/* Who coordinates may be open for so long, though all hear each other. */
+static void unsettled(struct sim *sim, uint64_t until_ms)
 {
     sim->unstable_until_ms = until_ms > sim->unstable_until_ms ? until_ms : sim->unstable_until_ms;
+}
+
+static void unstable(struct sim *sim, uint64_t until_ms)
+{
+    unsettled(sim, until_ms);
     sim->shaken_until_ms = until_ms > sim->shaken_until_ms ? until_ms : sim->shaken_until_ms;
 }
 
@@ -306,6 +312,7 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_DISK_FULL:
         if (sim_runs(sim, node)) {
             disk_set_full(sim, node, true);
+            unsettled(sim, sim->now_ms + pause_ms); /* neither a claim nor its release can be written there */
             (void)sim_push(sim, sim->now_ms + pause_ms, SIM_DISK_ROOM, node);
         }
         return;
