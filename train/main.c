@@ -53,8 +53,9 @@ static const char help[] =
     "images, at the end of each epoch; accuracy in group test, once at the end.\n"
     "\n"
     "Environment: SHOAL_SEED (alone: the seed, default 0), SHOAL_STEP_LOG (a file that gets one line per\n"
-    "step and rank: wall-clock ms, experiment, trial, attempt, rank, step), SHOAL_FINAL_HASH (a file that\n"
-    "gets one line per rank at the end: trial, attempt, rank, BLAKE2b of the parameters).\n"
+    "step and rank: wall-clock ms, experiment, trial, attempt, rank, step, generation, ranks, and of the\n"
+    "epoch's order the first sample and the samples of the group and of the rank), SHOAL_FINAL_HASH (a file\n"
+    "that gets one line per rank at the end: trial, attempt, rank, BLAKE2b of the parameters).\n"
     "\n"
     "Exit status: 0 trained, or saved a checkpoint after being asked to stop; 1 failed; 2 usage.\n";
 
@@ -72,7 +73,7 @@ static int train(const char *data_dir)
         (void)fprintf(stderr, "shoal-train: libsodium does not start\n");
         return 1;
     }
-    int result = shoal_open(&shoal, error);
+    int result = shoal_open_elastic(&shoal, error);
     if (result != 0) {
         (void)fprintf(stderr, "shoal-train: %s\n", error);
         return 1;

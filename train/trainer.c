@@ -26,14 +26,26 @@ struct trainer {
     struct trainer_data data;
     struct model *model;
     struct trainer_state state;
-    float *reduced;  /* [parameter_count + 2]: gradients, loss, ranks that were asked to stop */
+    struct {
+        double loss_sum;
+        uint64_t loss_count;
+    } counters;      /* of the state, as they are handed on */
+    float *reduced;  /* [parameter_count + 1]: gradients, loss */
     float *inputs;   /* [batch][features] */
     uint8_t *labels; /* [batch] */
     uint8_t fingerprint[TRAINER_FINGERPRINT_BYTES];
-    uint32_t rank, size;
+    uint32_t rank, size; /* in this generation */
+    uint64_t generation;
+    struct {
+        uint64_t validated_step; /* + 1; 0: none */
+        uint64_t is_tested;
+    } done; /* that goes with a step, but is none: rank 0 of a generation says it to the others */
+    bool stopped;
     uint64_t steps_per_epoch, step_count;
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
+    /* The samples of the last step, places in the epoch's order: of the whole group, and this rank's. */
+    uint32_t batch_first, batch_count, share_first, share_count;
     int step_log_fd;
     double printed_at_s;
     uint64_t printed_step;
@@ -49,8 +61,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct trainer *t, int cod
     return code;
 }
 
+/* What a call of libshoal returned: SHOAL_AGAIN and SHOAL_STOP are no failures. */
 static int fail_shoal(struct trainer *t, int code)
 {
+    if (code > 0) {
+        return code;
+    }
     return fail(t, code, "step %llu: %s", (unsigned long long)t->state.step, shoal_error(t->shoal));
 }
 
@@ -65,7 +81,7 @@ static double clock_s(void)
 
 static int take_memory(struct trainer *t)
 {
-    uint32_t share = t->options->batch_size / t->size + 1;
+    uint32_t share = t->options->batch_size; /* a group may shrink to one */
     uint32_t batch = share > EVALUATE_COUNT ? share : EVALUATE_COUNT;
     struct mlp_options shape = {
         .inputs = t->data.features,
@@ -82,7 +98,7 @@ static int take_memory(struct trainer *t)
     t->state.parameter_count = count;
     t->state.parameters = malloc(count * sizeof(float));
     t->state.velocities = calloc(count, sizeof(float));
-    t->reduced = malloc((count + 2) * sizeof(float));
+    t->reduced = malloc((count + 1) * sizeof(float));
     t->inputs = malloc((size_t)batch * t->data.features * sizeof(float));
     t->labels = malloc(batch);
     if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
@@ -105,47 +121,42 @@ static void make_fingerprint(struct trainer *t)
     (void)crypto_generichash(t->fingerprint, sizeof t->fingerprint, (const uint8_t *)text, strlen(text), NULL, 0);
 }
 
-/* Rank 0 asks its daemon, the others hear it from rank 0: two daemons could know different checkpoints. */
-static int resume(struct trainer *t)
+/* In rank 0 of a group that has no state yet. */
+static int load(void *context, uint64_t *step)
 {
+    struct trainer *t = context;
     void *bytes = NULL;
     size_t count = 0;
-    uint64_t step = 0;
-    uint8_t head[16] = {0}; /* whether rank 0 failed, then the checkpoint's length, 0 if there is none */
-    int error = 0;
-    if (t->rank == 0) {
-        error = shoal_checkpoint_load(t->shoal, &bytes, &count, &step);
-        if (error == ERR_NOT_FOUND) {
-            error = 0;
-        }
-        bytes_put_u64(head, error != 0);
-        bytes_put_u64(head + 8, count);
-        if (error != 0) {
-            (void)fail(t, error, "cannot load the checkpoint: %s", shoal_error(t->shoal));
-        }
+    uint64_t of_step = 0;
+    int error = shoal_checkpoint_load(t->shoal, &bytes, &count, &of_step);
+    const char *why;
+    if (error == ERR_NOT_FOUND) {
+        *step = 0;
+        return 0;
     }
-    int sent = shoal_broadcast(t->shoal, head, sizeof head, 0);
-    if (sent != 0) {
-        error = fail_shoal(t, sent);
-    } else if (t->rank != 0) {
-        count = bytes_get_u64(head + 8);
-        if (bytes_get_u64(head) != 0) {
-            error = fail(t, ERR_CLOSED, "rank 0 could not load the checkpoint");
-        } else if (count > SIZE_MAX / 4 || (count > 0 && (bytes = malloc(count)) == NULL)) {
-            error = fail(t, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
-        }
+    if (error != 0) {
+        return fail(t, error, "cannot load the checkpoint: %s", shoal_error(t->shoal));
     }
-    if (error == 0 && count > 0) {
-        error = shoal_broadcast(t->shoal, bytes, count, 0);
-        const char *why;
-        if (error != 0) {
-            (void)fail_shoal(t, error);
-        } else if ((error = trainer_state_decode(&t->state, t->fingerprint, bytes, count, &why)) != 0) {
-            (void)fail(t, error, "the checkpoint %s: it cannot be continued", why);
-        }
-    }
+    error = trainer_state_decode(&t->state, t->fingerprint, bytes, count, &why);
     free(bytes);
-    return error;
+    if (error != 0) {
+        return fail(t, error, "the checkpoint %s: it cannot be continued", why);
+    }
+    t->counters.loss_sum = t->state.loss_sum;
+    t->counters.loss_count = t->state.loss_count;
+    *step = t->state.step;
+    return 0;
+}
+
+/* The parts of the state that a member gets from another's memory. */
+static int register_state(struct trainer *t)
+{
+    size_t bytes = t->state.parameter_count * sizeof(float);
+    int error = shoal_register(t->shoal, t->state.parameters, bytes);
+    error = error != 0 ? error : shoal_register(t->shoal, t->state.velocities, bytes);
+    error = error != 0 ? error : shoal_register(t->shoal, &t->counters, sizeof t->counters);
+    shoal_on_load(t->shoal, load, t);
+    return error == 0 ? 0 : fail_shoal(t, error);
 }
 
 /* ---- one step ---- */
@@ -155,16 +166,17 @@ static void log_step(struct trainer *t)
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     char line[256];
-    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu\n",
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u\n",
                           (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
-                          (unsigned long long)t->state.step);
+                          (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->batch_first,
+                          t->batch_count, t->share_first, t->share_count);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
 
-/* Computes, reduces and applies the next step; *stop says whether any rank was asked to stop. */
-static int train_step(struct trainer *t, bool *stop)
+/* Computes, reduces and applies the next step. */
+static int train_step(struct trainer *t)
 {
     uint64_t epoch = t->state.step / t->steps_per_epoch;
     if (t->shuffled_epoch != epoch + 1) {
@@ -176,13 +188,16 @@ static int train_step(struct trainer *t, bool *stop)
     uint32_t batch_count = left < t->options->batch_size ? left : t->options->batch_size;
     uint32_t start, count;
     trainer_data_share(batch_count, t->rank, t->size, &start, &count);
+    t->batch_first = first;
+    t->batch_count = batch_count;
+    t->share_first = first + start;
+    t->share_count = count;
     trainer_data_gather(&t->data, &t->data.train, t->data.order, first + start, count, t->inputs, t->labels);
     struct model_batch batch = {t->inputs, t->labels, count};
     size_t parameter_count = t->state.parameter_count;
     double loss = t->model->gradient(t->model, t->state.parameters, &batch, t->reduced);
     t->reduced[parameter_count] = (float)loss;
-    t->reduced[parameter_count + 1] = shoal_should_stop(t->shoal) ? 1.0f : 0.0f;
-    int error = shoal_all_reduce_f32(t->shoal, t->reduced, parameter_count + 2);
+    int error = shoal_all_reduce_f32(t->shoal, t->reduced, parameter_count + 1);
     if (error != 0) {
         return fail_shoal(t, error);
     }
@@ -196,10 +211,9 @@ static int train_step(struct trainer *t, bool *stop)
         velocities[i] = momentum * velocities[i] + gradients[i] * scale;
         parameters[i] -= rate * velocities[i];
     }
-    t->state.loss_sum += (double)t->reduced[parameter_count] / batch_count;
-    t->state.loss_count++;
+    t->counters.loss_sum += (double)t->reduced[parameter_count] / batch_count;
+    t->counters.loss_count++;
     t->state.step++;
-    *stop = t->reduced[parameter_count + 1] > 0.0f;
     return 0;
 }
 
@@ -231,9 +245,9 @@ static int report(struct trainer *t, const char *group, const char *const *names
 static int report_training(struct trainer *t)
 {
     const char *names[] = {"loss"};
-    double values[] = {t->state.loss_sum / (double)t->state.loss_count};
-    t->state.loss_sum = 0;
-    t->state.loss_count = 0;
+    double values[] = {t->counters.loss_sum / (double)t->counters.loss_count};
+    t->counters.loss_sum = 0;
+    t->counters.loss_count = 0;
     double now_s = clock_s();
     if (t->rank == 0 && now_s - t->printed_at_s >= PRINT_S) {
         uint64_t steps = t->state.step - t->printed_step;
@@ -311,6 +325,8 @@ static int save(struct trainer *t)
         return 0;
     }
     void *room;
+    t->state.loss_sum = t->counters.loss_sum;
+    t->state.loss_count = t->counters.loss_count;
     int error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
     if (error == 0) {
         trainer_state_encode(&t->state, t->fingerprint, room);
@@ -330,37 +346,101 @@ static int save(struct trainer *t)
 
 /* ---- the loop ---- */
 
-static int train(struct trainer *t, bool *stopped)
+/* What goes with a step that is applied on this rank, whatever becomes of its group: it must not depend on the others. */
+static int tell(struct trainer *t, bool is_leaving)
 {
-    bool stop = false;
     int error = 0;
-    while (error == 0 && t->state.step < t->step_count && !stop) {
-        error = train_step(t, &stop);
-        if (error != 0) {
-            break;
+    bool last = t->state.step == t->step_count;
+    if (t->step_log_fd >= 0) {
+        log_step(t);
+    }
+    if (t->state.step % t->options->report_every == 0 || last) {
+        error = report_training(t);
+    }
+    if (error == 0 && (t->state.step % t->options->checkpoint_every == 0 || last || is_leaving)) {
+        error = save(t);
+    }
+    if (error == 0 && t->rank == 0) {
+        error = shoal_progress(t->shoal, t->state.step);
+        error = error == 0 ? 0 : fail_shoal(t, error);
+    }
+    return error;
+}
+
+/* A step, and what goes with it. The commit comes between: the state that others may ask for is complete by then. */
+static int step(struct trainer *t)
+{
+    int error = train_step(t);
+    if (error != 0) {
+        return error;
+    }
+    int committed = shoal_step_commit(t->shoal);
+    error = tell(t, committed == SHOAL_STOP);
+    return error != 0 ? error : committed == 0 ? 0 : fail_shoal(t, committed);
+}
+
+/* Comes into a group, and in a new one agrees with the others on what goes with the step. */
+static int begin(struct trainer *t)
+{
+    int error = shoal_step_begin(t->shoal, &t->state.step);
+    if (error != 0) {
+        return t->error[0] != '\0' && error < 0 ? error : fail_shoal(t, error);
+    }
+    if (t->generation == shoal_generation(t->shoal) && t->size != 0) {
+        return 0;
+    }
+    t->rank = shoal_rank(t->shoal);
+    t->size = shoal_size(t->shoal);
+    error = shoal_broadcast(t->shoal, &t->done, sizeof t->done, 0);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    t->generation = shoal_generation(t->shoal);
+    if (t->rank == 0) {
+        (void)printf("mlp %s (%zu parameters), %u samples, batch %u, generation %llu of %u ranks, steps %llu to %llu\n",
+                     t->model->shape, t->model->parameter_count, t->data.train.count, t->options->batch_size,
+                     (unsigned long long)t->generation, t->size, (unsigned long long)t->state.step,
+                     (unsigned long long)t->step_count);
+        (void)fflush(stdout);
+        t->printed_at_s = clock_s();
+        t->printed_step = t->state.step;
+    }
+    return 0;
+}
+
+/* Until all steps are made and tested, or Shoal asks to stop. A group that breaks breaks what was under way: it is done
+ * over in the next one. */
+static int train(struct trainer *t)
+{
+    for (;;) {
+        int error = begin(t);
+        if (error == SHOAL_STOP) { /* in no group */
+            t->stopped = true;
+            return t->size == 0 ? 0 : save(t);
         }
-        if (t->step_log_fd >= 0) {
-            log_step(t);
-        }
-        bool last = t->state.step == t->step_count;
-        if (t->state.step % t->options->report_every == 0 || last) {
-            error = report_training(t);
-        }
-        if (error == 0 && (t->state.step % t->options->checkpoint_every == 0 || last || stop)) {
-            error = save(t);
-        }
-        if (error == 0 && t->state.step % t->steps_per_epoch == 0 && !last) {
+        bool is_over = t->state.step == t->step_count;
+        bool is_due = (t->state.step > 0 && t->state.step % t->steps_per_epoch == 0) || is_over;
+        if (error == 0 && is_due && t->done.validated_step != t->state.step + 1) {
             error = validate(t);
+            t->done.validated_step = error == 0 ? t->state.step + 1 : t->done.validated_step;
         }
-        if (error == 0 && t->rank == 0) {
-            error = shoal_progress(t->shoal, t->state.step);
-            if (error != 0) {
-                (void)fail_shoal(t, error);
+        if (error == 0 && is_over && !t->done.is_tested) {
+            error = test(t);
+            t->done.is_tested = error == 0;
+        }
+        if (error == 0 && is_over) {
+            return 0;
+        }
+        error = error == 0 ? step(t) : error;
+        if (error == SHOAL_STOP) {
+            t->stopped = t->state.step < t->step_count; /* else it is as good as done */
+            if (t->stopped) {
+                return 0;
             }
+        } else if (error != 0 && error != SHOAL_AGAIN) {
+            return error;
         }
     }
-    *stopped = stop && t->state.step < t->step_count;
-    return error;
 }
 
 static int write_final_hash(struct trainer *t)
@@ -380,34 +460,28 @@ static int write_final_hash(struct trainer *t)
     return written ? 0 : fail(t, ERR_IO, "cannot write %s (SHOAL_FINAL_HASH): %s", t->options->final_hash, strerror(reason));
 }
 
-static int finish(struct trainer *t, bool stopped)
+static int finish(struct trainer *t)
 {
     int error = 0;
-    if (!stopped) {
-        error = validate(t);
-        if (error == 0) {
-            error = test(t);
-        }
-    }
-    if (error == 0 && !stopped && t->options->final_hash != NULL) {
+    if (!t->stopped && t->options->final_hash != NULL) {
         error = write_final_hash(t);
     }
-    if (error != 0 || t->rank != 0) {
+    if (error != 0 || t->rank != 0 || t->size == 0) {
         return error;
     }
     error = shoal_flush(t->shoal, LEAVE_MS);
-    if (error == ERR_REFUSED && !stopped) {
+    if (error == ERR_REFUSED && !t->stopped) {
         (void)fprintf(stderr, "the daemon refused a report or a checkpoint: %s\n", shoal_error(t->shoal));
         return 0;
     }
-    if (error == 0 && stopped && t->saved_step != t->state.step) {
+    if (error == 0 && t->stopped && t->saved_step != t->state.step) {
         return fail(t, ERR_REFUSED, "asked to stop at step %llu, but its checkpoint is not saved",
                     (unsigned long long)t->state.step);
     }
     if (error != 0) {
         return fail_shoal(t, error);
     }
-    if (stopped) {
+    if (t->stopped) {
         (void)printf("asked to stop: step %llu is saved\n", (unsigned long long)t->state.step);
     }
     return 0;
@@ -438,7 +512,7 @@ static int set_up(struct trainer *t)
         }
     }
     t->model->init(t->model, shoal_seed(t->shoal), t->state.parameters);
-    return resume(t);
+    return register_state(t);
 }
 
 static void tear_down(struct trainer *t)
@@ -459,36 +533,16 @@ static void tear_down(struct trainer *t)
 
 int trainer_run(struct shoal *shoal, const struct trainer_options *options, char error[TRAINER_ERROR_BYTES])
 {
-    struct trainer t = {
-        .shoal = shoal,
-        .options = options,
-        .rank = shoal_rank(shoal),
-        .size = shoal_size(shoal),
-        .step_log_fd = -1,
-        .error = error,
-    };
+    struct trainer t = {.shoal = shoal, .options = options, .step_log_fd = -1, .error = error};
+    error[0] = '\0';
     int result = set_up(&t);
     if (result == 0) {
-        t.saved_step = t.state.step;
+        t.saved_step = UINT64_MAX;
         t.printed_at_s = clock_s();
-        t.printed_step = t.state.step;
-        if (t.rank == 0) {
-            (void)printf("mlp %s (%zu parameters), %u samples, batch %u, %u ranks, steps %llu to %llu\n", t.model->shape,
-                         t.model->parameter_count, t.data.train.count, options->batch_size, t.size,
-                         (unsigned long long)t.state.step, (unsigned long long)t.step_count);
-            (void)fflush(stdout);
-        }
-        /* The attempt before may have ended between the checkpoint of an epoch's end and its validation. */
-        if (t.state.step > 0 && t.state.step < t.step_count && t.state.step % t.steps_per_epoch == 0) {
-            result = validate(&t);
-        }
-        bool stopped = false;
-        if (result == 0) {
-            result = train(&t, &stopped);
-        }
-        if (result == 0) {
-            result = finish(&t, stopped);
-        }
+        result = train(&t);
+    }
+    if (result == 0) {
+        result = finish(&t);
     }
     tear_down(&t);
     return result;

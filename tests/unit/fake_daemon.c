@@ -68,7 +68,8 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_read_text_copy(&value, token, sizeof token);
     uint8_t raw[16];
     d->open_count++;
-    if (value.failed || bytes_from_hex(raw, 16, token) != 0 || raw[15] >= d->size || d->refuse) {
+    uint32_t ranks = d->generation > 0 ? FAKE_RANKS_MAX : d->size; /* others may join a group that is there */
+    if (value.failed || bytes_from_hex(raw, 16, token) != 0 || raw[15] >= ranks || d->refuse) {
         reply_refusal(c->fd, id);
         return;
     }
@@ -88,7 +89,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_text(&w, "rank");
     pack_u64(&w, c->rank);
     pack_text(&w, "size");
-    pack_u64(&w, d->size);
+    pack_u64(&w, c->rank < d->size ? d->size : c->rank + 1);
     pack_text(&w, "seed");
     pack_u64(&w, d->seed);
     pack_text(&w, "hyperparameters");
@@ -100,42 +101,106 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     reply_send(c->fd, &w, -1);
 }
 
-static void serve_group(struct fake_daemon *d, struct fake_client *c, uint64_t id, const struct pack_reader *request)
+/* Of an elastic worker: {"notice": "regroup", ...}. */
+static void send_regroup(const struct fake_daemon *d, const struct fake_client *c, bool at_once)
 {
-    struct pack_reader port = pack_find(request, "port");
-    d->ports[c->rank] = (uint16_t)pack_read_u64(&port);
-    d->present[c->rank] = true;
-    d->group_count++;
-    c->group_id = id;
-    for (uint32_t i = 0; i < d->size; i++) {
-        if (!d->present[i]) {
-            return;
-        }
+    uint8_t bytes[128];
+    struct pack_writer w;
+    pack_writer_init(&w, bytes, sizeof bytes);
+    pack_map(&w, 3);
+    pack_text(&w, "notice");
+    pack_text(&w, "regroup");
+    pack_text(&w, "generation");
+    pack_u64(&w, d->generation);
+    pack_text(&w, "at_once");
+    pack_bool(&w, at_once);
+    reply_send(c->fd, &w, -1);
+}
+
+static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client *const members[FAKE_RANKS_MAX])
+{
+    uint64_t step = d->generation == 1 ? d->checkpoint_step : 0;
+    for (uint32_t i = 0; i < size; i++) {
+        step = members[i]->has_state && members[i]->step > step ? members[i]->step : step;
     }
-    for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
-        struct fake_client *other = &d->clients[k];
-        if (other->fd < 0 || other->group_id == 0) {
-            continue;
-        }
+    for (uint32_t rank = 0; rank < size; rank++) {
         uint8_t bytes[2048], key[32];
-        memset(key, 0x5a, sizeof key);
+        memset(key, 0x5a + (int)d->generation, sizeof key);
         struct pack_writer w;
-        reply_begin(&w, bytes, sizeof bytes, other->group_id, 3);
+        reply_begin(&w, bytes, sizeof bytes, members[rank]->group_id, 6);
         pack_text(&w, "generation");
-        pack_u64(&w, 1);
+        pack_u64(&w, d->generation);
+        pack_text(&w, "rank");
+        pack_u64(&w, rank);
+        pack_text(&w, "size");
+        pack_u64(&w, size);
+        pack_text(&w, "step");
+        pack_u64(&w, step);
         pack_text(&w, "key");
         pack_bin(&w, key, sizeof key);
         pack_text(&w, "members");
-        pack_array(&w, d->size);
-        for (uint32_t i = 0; i < d->size; i++) {
-            pack_array(&w, 3);
+        pack_array(&w, size);
+        for (uint32_t i = 0; i < size; i++) {
+            pack_array(&w, 4);
             pack_u64(&w, i);
             pack_text(&w, "127.0.0.1");
-            pack_u64(&w, d->ports[i]);
+            pack_u64(&w, members[i]->port);
+            pack_bool(&w, members[i]->has_state && members[i]->step == step);
         }
-        reply_send(other->fd, &w, -1);
-        other->group_id = 0;
+        reply_send(members[rank]->fd, &w, -1);
     }
+    for (uint32_t rank = 0; rank < size; rank++) {
+        members[rank]->group_id = 0;
+        members[rank]->is_in = true;
+    }
+}
+
+/* The first group is of `size` workers, a further one of all who are there: once nobody is in the last one any more. */
+static void form_group(struct fake_daemon *d)
+{
+    struct fake_client *members[FAKE_RANKS_MAX];
+    uint32_t waiting = 0;
+    bool is_left = true;
+    for (uint32_t rank = 0; rank < FAKE_RANKS_MAX; rank++) {
+        for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
+            struct fake_client *c = &d->clients[k];
+            if (c->fd >= 0 && c->opened && c->rank == rank && c->group_id != 0) {
+                members[waiting++] = c;
+                break;
+            }
+        }
+    }
+    for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
+        is_left &= d->clients[k].fd < 0 || !d->clients[k].is_in;
+    }
+    if (waiting > 0 && is_left && (d->generation > 0 || waiting == d->size)) {
+        d->generation++;
+        tell_group(d, waiting, members);
+    }
+}
+
+static bool flag(const struct pack_reader *request, const char *key)
+{
+    struct pack_reader value = pack_find(request, key);
+    return !value.failed && pack_read_bool(&value);
+}
+
+static void serve_group(struct fake_daemon *d, struct fake_client *c, uint64_t id, const struct pack_reader *request)
+{
+    struct pack_reader port = pack_find(request, "port"), step = pack_find(request, "step");
+    c->port = (uint16_t)pack_read_u64(&port);
+    c->is_elastic = flag(request, "elastic");
+    c->has_state = flag(request, "has_state");
+    c->step = c->has_state ? pack_read_u64(&step) : 0;
+    c->is_in = false;
+    d->group_count++;
+    c->group_id = id;
+    for (size_t k = 0; k < FAKE_CLIENTS_MAX && d->generation > 0; k++) { /* somebody joins, or has left */
+        if (d->clients[k].fd >= 0 && d->clients[k].is_in) {
+            send_regroup(d, &d->clients[k], c->has_state);
+        }
+    }
+    form_group(d);
 }
 
 static void send_notice(struct fake_daemon *d, const char *notice, uint64_t step)
@@ -301,7 +366,16 @@ static void accept_client(struct fake_daemon *d)
 static void read_client(struct fake_daemon *d, struct fake_client *c)
 {
     if (frame_reader_fill(&c->reader, c->fd) != 0) {
+        bool was_in = c->is_in && c->is_elastic;
         client_close(c);
+        for (size_t k = 0; k < FAKE_CLIENTS_MAX && was_in; k++) {
+            if (d->clients[k].fd >= 0 && d->clients[k].is_in && d->tells_of_losses) {
+                send_regroup(d, &d->clients[k], true);
+            }
+        }
+        if (was_in) {
+            form_group(d);
+        }
         return;
     }
     const uint8_t *bytes;
@@ -442,7 +516,7 @@ void fake_daemon_next_attempt(struct fake_daemon *d, uint32_t size)
 {
     (void)pthread_mutex_lock(&d->mutex);
     d->size = size;
-    memset(d->present, 0, sizeof d->present);
+    d->generation = 0;
     (void)pthread_mutex_unlock(&d->mutex);
 }
 

@@ -1,6 +1,7 @@
 #ifndef TESTS_UNIT_FAKE_DAEMON_H
 #define TESTS_UNIT_FAKE_DAEMON_H
-/* The daemon's end of the local socket, as a worker sees it, in a thread: identity, group, reports, checkpoints. It can
+/* The daemon's end of the local socket, as a worker sees it, in a thread: identity, group, reports, checkpoints. Elastic workers get a group of those who are
+ * left when one is lost, and of one more when one joins. It can
  * break all connections, stay away, come back, and hold answers. Whoever reads its fields holds `mutex`. */
 
 #include <pthread.h>
@@ -25,6 +26,9 @@ struct fake_client {
     uint32_t rank;
     bool opened;
     uint64_t group_id; /* the request that waits for the group, 0 none */
+    bool is_in, is_elastic, has_state; /* is_in: the group of the generation */
+    uint64_t step;     /* has_state: applied */
+    uint16_t port;
     struct frame_reader reader;
 };
 
@@ -49,6 +53,7 @@ struct fake_daemon {
     bool hold_saves;          /* read them, answer later: when this is cleared */
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
+    bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
@@ -58,8 +63,7 @@ struct fake_daemon {
     int held_fds[8]; /* of clients */
     size_t held_count;
 
-    uint16_t ports[FAKE_RANKS_MAX];
-    bool present[FAKE_RANKS_MAX];
+    uint64_t generation; /* 0: no group yet */
     struct fake_client clients[FAKE_CLIENTS_MAX];
 };
 

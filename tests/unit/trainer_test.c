@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "tests/unit/fake_daemon.h"
+#include "train/trainer_data.h"
 #include "tests/unit/idx_files.h"
 #include "train/trainer_state.h"
 
@@ -23,6 +24,7 @@
 static char directory[64];
 static char errors[4096]; /* what the ranks said on standard error */
 static char hashes[FAKE_RANKS_MAX][80];
+static char steps[1 << 16];
 static size_t step_lines;
 
 static size_t read_text(const char *name, char *out, size_t size)
@@ -56,6 +58,40 @@ static void exec_rank(const struct fake_daemon *daemon, uint32_t rank, const cha
     _exit(91);
 }
 
+static void start_ranks(const struct fake_daemon *daemon, uint32_t from, uint32_t to, pid_t *children)
+{
+    for (uint32_t rank = from; rank < to; rank++) {
+        children[rank] = fork();
+        assert_true(children[rank] >= 0);
+        if (children[rank] == 0) {
+            exec_rank(daemon, rank, directory);
+        }
+    }
+}
+
+/* What the ranks have left behind: the steps' log, errors, hashes. */
+static void read_results(struct fake_daemon *daemon)
+{
+    (void)pthread_mutex_lock(&daemon->mutex); /* from here on its fields may be read */
+    (void)pthread_mutex_unlock(&daemon->mutex);
+    static char text[1 << 16];
+    (void)read_text("errors", errors, sizeof errors);
+    (void)read_text("steps", steps, sizeof steps);
+    step_lines = 0;
+    for (const char *c = steps; *c != 0; c++) {
+        step_lines += *c == '\n';
+    }
+    (void)read_text("hashes", text, sizeof text);
+    memset(hashes, 0, sizeof hashes);
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        unsigned trial, attempt, rank;
+        char hex[80];
+        assert_int_equal(sscanf(line, "%u %u %u %79s", &trial, &attempt, &rank, hex), 4);
+        assert_true(rank < FAKE_RANKS_MAX && trial == 4 && attempt == 2);
+        strcpy(hashes[rank], hex);
+    }
+}
+
 /* Runs one worker per rank to its end; true if all ended with `status`. */
 static bool run_group_on(struct fake_daemon *daemon, const char *data, int expected)
 {
@@ -74,24 +110,7 @@ static bool run_group_on(struct fake_daemon *daemon, const char *data, int expec
         assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
         all = all && WIFEXITED(status) && WEXITSTATUS(status) == expected;
     }
-    (void)pthread_mutex_lock(&daemon->mutex); /* from here on its fields may be read */
-    (void)pthread_mutex_unlock(&daemon->mutex);
-    static char text[1 << 16];
-    (void)read_text("errors", errors, sizeof errors);
-    (void)read_text("steps", text, sizeof text);
-    step_lines = 0;
-    for (const char *c = text; *c != 0; c++) {
-        step_lines += *c == '\n';
-    }
-    (void)read_text("hashes", text, sizeof text);
-    memset(hashes, 0, sizeof hashes);
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
-        unsigned trial, attempt, rank;
-        char hex[80];
-        assert_int_equal(sscanf(line, "%u %u %u %79s", &trial, &attempt, &rank, hex), 4);
-        assert_true(rank < FAKE_RANKS_MAX && trial == 4 && attempt == 2);
-        strcpy(hashes[rank], hex);
-    }
+    read_results(daemon);
     if (!all) {
         print_error("%s", errors);
     }
@@ -246,20 +265,12 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
 
     fake_daemon_start(&daemon, 2, 5, hparams);
     pid_t children[2];
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        children[rank] = fork();
-        assert_true(children[rank] >= 0);
-        if (children[rank] == 0) {
-            exec_rank(&daemon, rank, directory);
-        }
-    }
+    start_ranks(&daemon, 0, 2, children);
     assert_true(fake_daemon_wait(&daemon, &daemon.save_count, 2));
-    assert_int_equal(kill(children[1], SIGKILL), 0);
-    for (int rank = 0; rank < 2; rank++) {
+    for (int rank = 1; rank >= 0; rank--) {
         int status;
+        assert_int_equal(kill(children[rank], SIGKILL), 0);
         assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
-        /* Rank 0 hears of it from its collective, unless it was at the end already. */
-        assert_true(rank == 1 || (WIFEXITED(status) && WEXITSTATUS(status) <= 1));
     }
     char text[4096];
     (void)read_text("errors", text, sizeof text);
@@ -272,6 +283,99 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
     for (size_t i = 1; i <= STEPS; i++) {
         assert_true(losses[i] == again[i]);
     }
+    fake_daemon_stop(&daemon);
+}
+
+/* ---- groups that change ---- */
+
+#define SAMPLES 550
+#define BATCH 37
+
+/* Every step was applied, with the batch that is its own, and its ranks shared that batch without gap or overlap. A rank that
+ * was killed may not have written down its part of a step that the others applied: it follows from theirs. */
+static void assert_each_sample_once(void)
+{
+    bool is_applied[STEPS + 1] = {false};
+    static char copy[sizeof steps];
+    strcpy(copy, steps);
+    for (char *save = NULL, *line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        unsigned rank, step, generation, size, batch_first, batch_count, first, count;
+        assert_int_equal(sscanf(line, "%*u %*s %*u %*u %u %u %u %u %u %u %u %u", &rank, &step, &generation, &size,
+                                &batch_first, &batch_count, &first, &count), 8);
+        assert_true(step >= 1 && step <= STEPS && rank < size && generation >= 1);
+        unsigned expected = (step - 1) % STEPS_PER_EPOCH * BATCH;
+        assert_int_equal(batch_first, expected);
+        assert_int_equal(batch_count, SAMPLES - expected < BATCH ? SAMPLES - expected : BATCH);
+        uint32_t share_first, share_count;
+        trainer_data_share(batch_count, rank, size, &share_first, &share_count);
+        assert_true(first == batch_first + share_first && count == share_count);
+        is_applied[step] = true;
+    }
+    for (unsigned step = 1; step <= STEPS; step++) {
+        assert_true(is_applied[step]);
+    }
+}
+
+/* `lost` is killed in the middle of training: the others go on in the same processes, from the step that it was in. */
+static void go_on_without(uint32_t size, uint32_t lost, bool is_told)
+{
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, size, 11, HPARAMS("37", "3", ", \"checkpoint_every\": 7"));
+    daemon.tells_of_losses = is_told;
+    daemon.hold_saves = true; /* the third one waits, and the others for rank 0 */
+    pid_t children[FAKE_RANKS_MAX];
+    start_ranks(&daemon, 0, size, children);
+    assert_true(fake_daemon_wait(&daemon, &daemon.held_count, 2));
+    assert_int_equal(kill(children[lost], SIGKILL), 0);
+    fake_daemon_release_saves(&daemon);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        int status;
+        assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+        assert_true(rank == lost || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    }
+    read_results(&daemon);
+    assert_string_equal(errors, "");
+    assert_equal_hashes(size - 1);
+    assert_string_equal(hashes[size - 1], "");
+    assert_int_equal(daemon.generation, 2);
+    assert_each_sample_once();
+    assert_true(step_lines <= 2 * size + STEPS * (size - 1) + 31); /* the lost one's, and a step twice on each */
+    const struct fake_report *last = &daemon.reports[daemon.report_count - 1];
+    assert_string_equal(last->group, "test");
+    assert_true(last->accuracy > 0.9);
+    fake_daemon_stop(&daemon);
+}
+
+static void test_a_lost_rank_costs_the_others_a_step(void **state)
+{
+    (void)state;
+    go_on_without(3, 1, true);
+    go_on_without(2, 0, true); /* and one alone goes on, too; rank 0 is another now */
+    go_on_without(4, 3, false); /* the broken connection says it as well */
+}
+
+static void test_a_worker_joins_and_gets_the_state(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 2, 11, HPARAMS("37", "3", ", \"checkpoint_every\": 7"));
+    daemon.hold_saves = true;
+    pid_t children[FAKE_RANKS_MAX];
+    start_ranks(&daemon, 0, 2, children);
+    assert_true(fake_daemon_wait(&daemon, &daemon.held_count, 2));
+    start_ranks(&daemon, 2, 3, children);
+    assert_true(fake_daemon_wait(&daemon, &daemon.group_count, 3)); /* it waits */
+    fake_daemon_release_saves(&daemon);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        int status;
+        assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    read_results(&daemon);
+    assert_string_equal(errors, "");
+    assert_equal_hashes(3);
+    assert_int_equal(daemon.generation, 2);
+    assert_each_sample_once();
     fake_daemon_stop(&daemon);
 }
 
@@ -358,6 +462,8 @@ int main(void)
         cmocka_unit_test(test_ranks_without_samples_keep_in_step),
         cmocka_unit_test(test_a_resumed_run_equals_an_uninterrupted_one),
         cmocka_unit_test(test_a_killed_attempt_goes_on_from_its_checkpoint),
+        cmocka_unit_test(test_a_lost_rank_costs_the_others_a_step),
+        cmocka_unit_test(test_a_worker_joins_and_gets_the_state),
         cmocka_unit_test(test_a_foreign_or_damaged_checkpoint_is_refused),
         cmocka_unit_test(test_a_bad_hyperparameter_is_one_sentence),
         cmocka_unit_test(test_damaged_data_fails_every_rank_cleanly),
