@@ -149,7 +149,8 @@ class Step:
 
     def __init__(self, line, life):
         fields = line.split()
-        self.ms, self.trial, self.attempt, self.rank, self.step = int(fields[0]), *map(int, fields[2:])
+        self.ms, self.trial, self.attempt, self.rank, self.step = int(fields[0]), *map(int, fields[2:6])
+        self.generation, self.size, self.first, self.count = *map(int, fields[6:8]), *map(int, fields[10:12])
         self.experiment = fields[1]
         self.life = life
 
@@ -166,7 +167,7 @@ def read_steps(path, experiment, rank=0):
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
         lines = file.read_text().splitlines()
-        expect(all(re.fullmatch(r"\d+ [0-9a-f]+ \d+ \d+ \d+ \d+", line) for line in lines), f"{file} has a malformed line")
+        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){10}", line) for line in lines), f"{file} has a malformed line")
         steps += [Step(line, file.suffix) for line in lines]
     return sorted((s for s in steps if s.experiment == experiment and s.rank == rank), key=lambda s: (s.ms, s.step))
 

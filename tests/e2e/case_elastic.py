@@ -1,0 +1,61 @@
+"""Groups that change: workers are lost and join while the others train on in the same processes."""
+
+import os
+import signal
+import statistics
+import time
+
+from case_survival import single
+from lab import case, expect, read_steps, show, wait_over, wait_until
+from look import workers_of
+
+PAUSE_S = 20  # nothing that is waited for here takes so long unless it is broken
+
+
+def is_program(pid):
+    return "shoal-train" in os.readlink(f"/proc/{pid}/exe")
+
+
+def elastic(log, slots, least, most, **hyperparameters):
+    return single(log, **hyperparameters) | {"resources": {"slots_per_trial": slots, "min_slots": least, "max_slots": most}}
+
+
+def steps_of_all(log, identity, ranks):
+    return [step for rank in range(ranks) for step in read_steps(log, identity, rank)]
+
+
+@case(limit_s=150, alone=True)
+def a_killed_worker_costs_its_group_a_step(lab):
+    """Three nodes, three workers, one of them killed: the same attempt goes on in the same processes, with two and soon with
+    three again, and every step is there."""
+    mesh = lab.mesh(["alder", "birch", "cedar"])
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], elastic(log, 3, 2, 3, epochs=40))
+    wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
+    before = {int(environment["SHOAL_RANK"]): pid for pid, environment in workers_of(identity) if is_program(pid)}
+    lab.note(f"workers {before}")
+    os.kill(before[1], signal.SIGKILL)
+    wait_until(lambda: any(s.generation > 1 for s in steps_of_all(log, identity, 3)), PAUSE_S, "the next generation")
+    final = wait_over(mesh, identity, 120)
+    trial = final["trials"][0]
+    expect(trial["attempt"] == 1, f"attempt {trial['attempt']} completed, not the first")
+    steps = steps_of_all(log, identity, 3)
+    generations = {s.generation: s.size for s in steps}
+    lab.note(f"generations {generations}")
+    gaps = gap_ms(steps)
+    lab.note(f"pauses between generations: {gaps} ms, median step {step_ms(steps):.1f} ms")
+
+
+def gap_ms(steps):
+    """From the last step of a generation to the first of the next."""
+    gaps = {}
+    for generation in sorted({s.generation for s in steps})[1:]:
+        last = max(s.ms for s in steps if s.generation < generation)
+        first = min(s.ms for s in steps if s.generation == generation)
+        gaps[generation] = first - last
+    return gaps
+
+
+def step_ms(steps):
+    times = sorted(s.ms for s in steps if s.rank == 0)
+    return statistics.median(b - a for a, b in zip(times, times[1:]))
