@@ -251,7 +251,7 @@ uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attem
 
 /* series.c */
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
-size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
+size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
 /* Living nodes in the order in which they should hold a trial's series and code, self included. */
 uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);

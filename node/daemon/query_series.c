@@ -11,7 +11,7 @@
 
 struct source {
     attempt_id attempt;
-    uint32_t rank;
+    uint32_t number; /* of the worker: its first rank, or that under which it joined */
     node_id owner;
     uint64_t from_seq;
 };
@@ -35,7 +35,7 @@ struct daemon_series {
     bool got_any; /* of this source */
 };
 
-static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t rank)
+static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
 {
     struct source *bigger = realloc(series->sources, (series->source_count + 1) * sizeof *bigger);
     if (bigger == NULL) {
@@ -43,8 +43,25 @@ static bool series_add(struct daemon_series *series, const struct view_attempt *
     }
     series->sources = bigger;
     bigger[series->source_count++] =
-        (struct source){.attempt = attempt->id, .rank = rank, .owner = attempt->members[rank].node};
+        (struct source){.attempt = attempt->id, .number = number, .owner = owner};
     return true;
+}
+
+/* Of one worker, or all: those that it began with, and those that have joined since. Metrics come from rank 0, which is
+ * another worker only where the group has changed. */
+static void series_add_workers(struct daemon_series *series, const struct view_attempt *attempt, uint32_t only)
+{
+    for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
+        bool is_wanted = series->kind == 'l' || number == 0 || attempt->groups != NULL;
+        if (is_wanted && (only == UINT32_MAX || number == only)) {
+            (void)series_add(series, attempt, number, attempt->first[number].node);
+        }
+    }
+    for (const struct view_worker *worker = attempt->workers; worker != NULL && attempt->assigned; worker = worker->next) {
+        if (worker->number >= attempt->first_count && (only == UINT32_MAX || worker->number == only)) {
+            (void)series_add(series, attempt, worker->number, worker->writer);
+        }
+    }
 }
 
 static void series_candidates(const struct daemon *daemon, struct daemon_series *series)
@@ -90,7 +107,7 @@ static void series_ask(struct daemon *daemon, struct daemon_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
-    size_t bytes = daemon_series_prefix(series->kind, &source->attempt, source->rank, prefix);
+    size_t bytes = daemon_series_prefix(series->kind, &source->attempt, source->number, prefix);
     series->request = ++daemon->request_id;
     if (bulk_series_fetch(daemon->bulk, series->request, prefix, bytes, source->from_seq,
                           series->candidates[series->candidate_at]) != 0) {
@@ -167,7 +184,7 @@ static void emit_log(struct daemon *daemon, struct daemon_client *client, uint64
     pack_text(&reply.writer, "attempt");
     pack_u64(&reply.writer, source->attempt.number);
     pack_text(&reply.writer, "rank");
-    pack_u64(&reply.writer, source->rank);
+    pack_u64(&reply.writer, source->number);
     pack_text(&reply.writer, "bytes");
     pack_bin(&reply.writer, item->bytes, item->count);
     local_reply_send(daemon, client, &reply, -1);
@@ -237,18 +254,12 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
         if (row == NULL || (one_trial && row->index != trial)) {
             continue;
         }
-        if (kind == 'l') {
-            const struct view_attempt *newest = view_trial_highest(row);
-            for (uint32_t r = 0; newest != NULL && newest->assigned && r < newest->member_count; r++) {
-                if (!one_rank || r == rank) {
-                    (void)series_add(series, newest, r);
-                }
-            }
+        const struct view_attempt *newest = view_trial_highest(row);
+        if (kind == 'l' && newest != NULL) {
+            series_add_workers(series, newest, one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX);
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
-            if (a->assigned) {
-                (void)series_add(series, a, 0);
-            }
+            series_add_workers(series, a, UINT32_MAX);
         }
     }
     if (kind == 'l' && series->source_count == 0) {

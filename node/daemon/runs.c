@@ -707,7 +707,7 @@ static void adopt_one(void *context, struct keep_found *found)
     }
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     uint64_t last;
-    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, 0, prefix);
+    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
         run->series_seq = last + 1;
     }

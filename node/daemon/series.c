@@ -7,12 +7,12 @@
 
 #define SERIES_REPLICAS 2
 
-size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t rank, uint8_t out[SERIES_PREFIX_BYTES_MAX])
+size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX])
 {
     struct fact_key key = fact_key_verdict(attempt);
     out[0] = (uint8_t)kind;
     memcpy(out + 1, key.bytes, key.count);
-    bytes_put_u16(out + 1 + key.count, (uint16_t)rank);
+    bytes_put_u16(out + 1 + key.count, (uint16_t)number);
     return 3u + key.count;
 }
 
@@ -133,7 +133,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
     pack_text(&writer, "attempt");
     pack_u64(&writer, run->prepare.u.worker.attempt.number);
     pack_text(&writer, "generation");
-    pack_u64(&writer, 1);
+    pack_u64(&writer, daemon->core->workers[run->prepare.u.worker.slot].generation);
     pack_text(&writer, "step");
     pack_u64(&writer, step);
     pack_text(&writer, "group");
@@ -155,6 +155,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
                     run->prepare.u.worker.attempt.trial);
         return;
     }
-    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', 0, run->series_seq++, bytes, writer.used_bytes);
+    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++, bytes,
+                         writer.used_bytes);
     status_event(daemon, run, step);
 }

@@ -59,3 +59,42 @@ def gap_ms(steps):
 def step_ms(steps):
     times = sorted(s.ms for s in steps if s.rank == 0)
     return statistics.median(b - a for a, b in zip(times, times[1:]))
+
+
+def lose_a_node(lab, how, coordinates):
+    """Four nodes, four workers; one node is lost, silently or by SIGKILL of all that runs there, the one that coordinates or
+    another: the three others go on in the same attempt."""
+    mesh, wire = lab.wired(["alder", "birch", "cedar", "dogwood"], slots="cpu:1")
+    mesh.start()
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], elastic(log, 4, 2, 4, epochs=150))
+    wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
+    name = show(mesh, identity)["coordinator_name"]
+    victim = next(node for node in mesh.nodes if (node.name == name) == coordinates)
+    viewer = next(node for node in mesh.nodes if node is not victim)
+    lost_ms = time.time_ns() // 1_000_000
+    if how == "cut":
+        wire.cut(mesh.nodes.index(victim))
+    else:
+        victim.kill_machine()
+    wait_until(lambda: any(s.generation > 1 for s in steps_of_all(log, identity, 4)), PAUSE_S, "the next generation")
+    first = min(s.ms for s in steps_of_all(log, identity, 4) if s.generation > 1)
+    sizes = {s.generation: s.size for s in steps_of_all(log, identity, 4)}
+    lab.note(f"{how}, {'coordinator' if coordinates else 'another'}: trained again after {first - lost_ms} ms, {sizes}")
+    final = wait_over(mesh, identity, 120, viewer=viewer)
+    expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+
+
+@case(limit_s=200, alone=True)
+def a_node_that_is_cut_off_leaves_its_group(lab):
+    lose_a_node(lab, "cut", coordinates=False)
+
+
+@case(limit_s=200, alone=True)
+def a_coordinator_that_is_cut_off_leaves_its_group(lab):
+    lose_a_node(lab, "cut", coordinates=True)
+
+
+@case(limit_s=200, alone=True)
+def a_killed_coordinator_leaves_its_group(lab):
+    lose_a_node(lab, "killed", coordinates=True)
