@@ -203,9 +203,6 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
     if (poll(fds, count, group->stall_timeout_ms - (int)waited_ms) <= 0) {
         return 0;
     }
-    if (group->revoke != NULL && revoke_said(group->revoke)) {
-        return revoked(group);
-    }
     for (nfds_t i = 0; i < links; i++) {
         bool closed = (fds[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
         bool receives = group->incoming.active && group->incoming.peer == peers[i];
@@ -245,6 +242,9 @@ static int carry_out(struct tcp_group *group)
         uint64_t now_ns = tcp_now_ns();
         if (still_since_ns == 0) {
             still_since_ns = now_ns;
+        }
+        if (group->revoke != NULL && revoke_said(group->revoke)) {
+            return revoked(group);
         }
         if (now_ns - still_since_ns < (uint64_t)group->spin_us * 1000) {
             (void)sched_yield();
