@@ -83,7 +83,8 @@ static float float_of(enum plan_type type, const uint8_t *element)
     uint16_t half;
     uint32_t bits;
     memcpy(&half, element, sizeof half);
-    bits = type == PLAN_BF16 ? (uint32_t)half << 16 : half == 0 ? 0 : (uint32_t)((half >> 10) + 112) << 23 | (half & 0x3ffu) << 13;
+    uint32_t f16 = half == 0 ? 0 : (uint32_t)((half >> 10) + 112) << 23 | (half & 0x3ffu) << 13;
+    bits = type == PLAN_BF16 ? (uint32_t)half << 16 : f16;
     if (type == PLAN_F32) {
         memcpy(&bits, element, sizeof bits);
     }
