@@ -244,6 +244,9 @@ static int carry_out(struct tcp_group *group)
         if (still_since_ns == 0) {
             still_since_ns = now_ns;
         }
+        if (group->revoke != NULL && revoke_said(group->revoke)) {
+            return revoked(group);
+        }
         if (now_ns - still_since_ns < (uint64_t)group->spin_us * 1000) {
             (void)sched_yield();
             continue;

@@ -132,8 +132,8 @@ static int mismatch(struct tcp_group *group, uint32_t peer, const uint8_t *heade
         return tcp_fail(group, ERR_MALFORMED, "rank %u sent bytes that are no record", peer);
     }
     return tcp_fail(group, ERR_MALFORMED,
-                    "rank %u is in operation %llu (%s of %llu %s by %s), rank %u in %llu (%s of %llu %s by %s): every rank must "
-                    "call the same collectives with the same lengths",
+                    "rank %u is in operation %llu (%s of %llu %s by %s), rank %u in %llu (%s of %llu %s by %s): every rank "
+                    "must call the same collectives with the same lengths",
                     peer, (unsigned long long)header_operation(header), plan_kind_name(kind),
                     (unsigned long long)bytes_get_u64(header + 16), plan_type_name(type), plan_algorithm_name(algorithm),
                     group->rank, (unsigned long long)group->operation, plan_kind_name(group->plan.kind),

@@ -1,6 +1,6 @@
 #ifndef NODE_DAEMON_LOCAL_WORKER_H
 #define NODE_DAEMON_LOCAL_WORKER_H
-/* What workers ask through libshoal, and what they are told: their identity, the ring's group, reports, checkpoints, notices.
+/* What workers ask through libshoal, and what they are told: their identity, the workers' group, reports, checkpoints, notices.
  * A worker's connection is known by the token of its lease; what it says counts while that lease lasts. */
 
 #include "node/daemon/local.h"

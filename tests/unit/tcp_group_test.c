@@ -1,6 +1,6 @@
-/* Groups over real sockets of this machine: one thread per rank. cmocka's assertions belong to the main thread, so the
- * threads collect results and the main thread judges them. */
-#include "train/tcp_group.h"
+/* Collectives over TCP: their results, and that nobody else can join, read or change them. What happens when ranks fail is in
+ * tcp_faults_test.c. */
+#include "tests/unit/tcp_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,93 +19,7 @@
 #include "base/err.h"
 #include "base/random.h"
 
-#define RANKS_MAX 17
 #define PIECE_BYTES 65536
-
-struct rank {
-    struct tcp_options options;
-    int listen_fd;
-    int (*body)(struct rank *rank, struct tcp_group *group);
-    uint64_t count;
-    float *values;
-    int open_result, result;
-    char open_error[TCP_ERROR_BYTES], error[TCP_ERROR_BYTES];
-    uint32_t refused;
-    uint64_t took_ms;
-};
-
-struct group {
-    uint32_t size;
-    struct tcp_member members[RANKS_MAX];
-    struct rank ranks[RANKS_MAX];
-};
-
-static uint64_t clock_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static void group_init(struct group *g, uint32_t size)
-{
-    memset(g, 0, sizeof *g);
-    g->size = size;
-    for (uint32_t i = 0; i < size; i++) {
-        struct rank *r = &g->ranks[i];
-        strcpy(g->members[i].host, "127.0.0.1");
-        assert_int_equal(tcp_group_listen("127.0.0.1", &r->listen_fd, &g->members[i].port), 0);
-        r->options = (struct tcp_options){
-            .rank = i,
-            .size = size,
-            .generation = 3,
-            .key = {1, 2, 3},
-            .group = "0011223344556677/4/1",
-            .members = g->members,
-            .open_timeout_ms = 20000,
-            .stall_timeout_ms = 20000,
-        };
-    }
-}
-
-static void *rank_thread(void *argument)
-{
-    struct rank *r = argument;
-    struct tcp_group *group = NULL;
-    r->open_result = tcp_group_open(&group, r->listen_fd, &r->options, r->open_error);
-    if (r->open_result == 0) {
-        uint64_t start_ms = clock_ms();
-        r->refused = tcp_group_refused(group);
-        r->result = r->body(r, group);
-        r->took_ms = clock_ms() - start_ms;
-        memcpy(r->error, tcp_group_error(group), sizeof r->error);
-        tcp_group_close(&group);
-    }
-    return NULL;
-}
-
-static void group_run(struct group *g)
-{
-    pthread_t threads[RANKS_MAX];
-    for (uint32_t i = 0; i < g->size; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, rank_thread, &g->ranks[i]), 0);
-    }
-    for (uint32_t i = 0; i < g->size; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    }
-}
-
-static float *filled(uint64_t count, uint64_t seed)
-{
-    float *values = malloc((count + 1) * sizeof *values);
-    assert_non_null(values);
-    struct random random;
-    random_init(&random, seed);
-    for (uint64_t i = 0; i < count; i++) {
-        values[i] = (float)(random_double(&random) - 0.5) * 10.0f;
-    }
-    return values;
-}
 
 static int body_all_reduce(struct rank *rank, struct tcp_group *group)
 {
@@ -148,6 +62,132 @@ static void test_sums_have_the_same_bits_on_every_rank(void **state)
             free(expected);
         }
     }
+}
+
+/* Small whole numbers: every type holds their sums exactly, in any order. */
+static float number_of(uint32_t rank, uint64_t i)
+{
+    return (float)((i + 3 * rank) % 7);
+}
+
+static uint16_t half_of(enum plan_type type, float number)
+{
+    static const uint16_t f16[] = {0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600};
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return type == PLAN_BF16 ? (uint16_t)(bits >> 16) : f16[(int)number];
+}
+
+static float float_of(enum plan_type type, const uint8_t *element)
+{
+    uint16_t half;
+    uint32_t bits;
+    memcpy(&half, element, sizeof half);
+    uint32_t f16 = half == 0 ? 0 : (uint32_t)((half >> 10) + 112) << 23 | (half & 0x3ffu) << 13;
+    bits = type == PLAN_BF16 ? (uint32_t)half << 16 : f16;
+    if (type == PLAN_F32) {
+        memcpy(&bits, element, sizeof bits);
+    }
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static void put(enum plan_type type, uint8_t *element, float number)
+{
+    uint16_t half = type == PLAN_F32 ? 0 : half_of(type, number);
+    memcpy(element, type == PLAN_F32 ? (const void *)&number : (const void *)&half, plan_type_bytes(type));
+}
+
+/* Whether element i of a rank is what the collective promises. */
+static bool is_right(enum plan_kind kind, enum plan_type type, uint32_t rank, uint32_t size, uint64_t count, uint64_t i,
+                     const uint8_t *element)
+{
+    float sum = 0;
+    bool adds = kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER;
+    for (uint32_t k = 0; k < size && adds; k++) {
+        sum += number_of(k, i);
+    }
+    for (uint32_t k = 0; k < size && kind == PLAN_ALL_GATHER; k++) {
+        bool of_rank = i >= plan_slice_start(count, size, k) && i < plan_slice_start(count, size, k + 1);
+        sum += of_rank ? number_of(k, i) : 0;
+    }
+    if (kind == PLAN_BROADCAST) {
+        sum = number_of(size - 1, i);
+    }
+    bool mine = i >= plan_slice_start(count, size, rank) && i < plan_slice_start(count, size, rank + 1);
+    return (kind == PLAN_REDUCE_SCATTER && !mine) || float_of(type, element) == sum;
+}
+
+/* Every plan there is, of several lengths and types, and at the end the group is left at once. */
+static int body_every_plan(struct rank *rank, struct tcp_group *group)
+{
+    static const uint64_t counts[] = {0, 1, 100, 40001};
+    uint32_t size = rank->options.size;
+    for (enum plan_kind kind = PLAN_ALL_REDUCE; kind <= PLAN_BARRIER; kind++) {
+        for (enum plan_algorithm algorithm = PLAN_RING; algorithm < PLAN_ALGORITHMS; algorithm++) {
+            for (size_t c = 0; plan_exists(kind, algorithm) && c < 4 * 3; c++) {
+                enum plan_type type = PLAN_F32 + (enum plan_type)(c / 4);
+                uint64_t count = kind == PLAN_BARRIER ? 0 : counts[c % 4];
+                uint32_t bytes = plan_type_bytes(type);
+                uint8_t *values = malloc(count * bytes + 1);
+                for (uint64_t i = 0; i < count && values != NULL; i++) {
+                    put(type, values + i * bytes, number_of(rank->options.rank, i));
+                }
+                int error = values == NULL
+                                ? ERR_MEMORY
+                                : tcp_group_run(group, kind, algorithm, type, values, count, size - 1);
+                for (uint64_t i = 0; i < count && error == 0; i++) {
+                    bool right = is_right(kind, type, rank->options.rank, size, count, i, values + i * bytes);
+                    error = right ? 0 : ERR_CORRUPT;
+                }
+                free(values);
+                if (error != 0) {
+                    return error;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static void test_every_plan_gives_what_it_promises(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 3, 4, 7, 11};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        struct group g;
+        group_init(&g, sizes[s]);
+        for (uint32_t i = 0; i < g.size; i++) {
+            g.ranks[i].body = body_every_plan;
+        }
+        group_run(&g);
+        for (uint32_t i = 0; i < g.size; i++) {
+            assert_string_equal(g.ranks[i].open_error, "");
+            assert_string_equal(g.ranks[i].error, "");
+            assert_int_equal(g.ranks[i].result, 0);
+        }
+    }
+}
+
+static int body_wrong_usage(struct rank *rank, struct tcp_group *group)
+{
+    uint8_t bytes[4] = {0};
+    bool refused = tcp_group_all_reduce(group, PLAN_BYTES, bytes, 4) == ERR_USAGE &&
+                   tcp_group_broadcast(group, bytes, 4, rank->options.size) == ERR_USAGE &&
+                   tcp_group_run(group, PLAN_ALL_REDUCE, PLAN_TREE, PLAN_F32, bytes, 1, 0) == ERR_USAGE;
+    return refused ? tcp_group_barrier(group) : ERR_CORRUPT; /* and nothing is broken by it */
+}
+
+static void test_what_makes_no_sense_is_refused_and_breaks_nothing(void **state)
+{
+    (void)state;
+    struct group g;
+    group_init(&g, 2);
+    g.ranks[0].body = g.ranks[1].body = body_wrong_usage;
+    group_run(&g);
+    assert_int_equal(g.ranks[0].result, 0);
+    assert_int_equal(g.ranks[1].result, 0);
 }
 
 static int body_mixed(struct rank *rank, struct tcp_group *group)
@@ -201,100 +241,6 @@ static void test_many_collectives_in_one_group(void **state)
             assert_string_equal(g.ranks[i].error, "");
             assert_int_equal(g.ranks[i].result, 0);
         }
-    }
-}
-
-static int body_vanish(struct rank *rank, struct tcp_group *group)
-{
-    if (rank->options.rank == 1) {
-        return 0; /* closes the group and is gone */
-    }
-    return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
-}
-
-static void test_a_peer_that_vanishes_ends_the_others_at_once(void **state)
-{
-    (void)state;
-    struct group g;
-    group_init(&g, 5);
-    for (uint32_t i = 0; i < 5; i++) {
-        g.ranks[i].body = body_vanish;
-        g.ranks[i].count = 1000000;
-        g.ranks[i].values = calloc(1000000, sizeof(float));
-        assert_non_null(g.ranks[i].values);
-    }
-    group_run(&g);
-    for (uint32_t i = 0; i < 5; i++) {
-        if (i != 1) {
-            assert_int_equal(g.ranks[i].result, ERR_CLOSED);
-            assert_true(g.ranks[i].took_ms < 10000); /* not the stall timeout of 20 s */
-            assert_non_null(strstr(g.ranks[i].error, "lost rank"));
-        }
-        free(g.ranks[i].values);
-    }
-}
-
-static pthread_barrier_t stopped_done;
-
-static int body_stopped(struct rank *rank, struct tcp_group *group)
-{
-    int error = 0;
-    if (rank->options.rank != 1) {
-        error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
-    }
-    (void)pthread_barrier_wait(&stopped_done); /* rank 1 keeps its sockets open, and says nothing, until all are done */
-    return error;
-}
-
-static void test_a_peer_that_stops_is_a_timeout(void **state)
-{
-    (void)state;
-    struct group g;
-    group_init(&g, 2);
-    assert_int_equal(pthread_barrier_init(&stopped_done, NULL, 2), 0);
-    for (uint32_t i = 0; i < 2; i++) {
-        g.ranks[i].body = body_stopped;
-        g.ranks[i].count = 100;
-        g.ranks[i].values = calloc(100, sizeof(float));
-        g.ranks[i].options.stall_timeout_ms = 300;
-    }
-    group_run(&g);
-    assert_int_equal(g.ranks[0].result, ERR_TIMEOUT);
-    assert_non_null(strstr(g.ranks[0].error, "stalled"));
-    for (uint32_t i = 0; i < 2; i++) {
-        free(g.ranks[i].values);
-    }
-    (void)pthread_barrier_destroy(&stopped_done);
-}
-
-static int body_unequal(struct rank *rank, struct tcp_group *group)
-{
-    int error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
-    return error == tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count) ? error : ERR_USAGE; /* it stays broken */
-}
-
-static void test_unequal_lengths_are_an_error_on_every_rank(void **state)
-{
-    (void)state;
-    static const uint64_t wrong[] = {0, 999, 1001, 500000};
-    for (size_t w = 0; w < 4; w++) {
-        struct group g;
-        group_init(&g, 3);
-        for (uint32_t i = 0; i < 3; i++) {
-            g.ranks[i].body = body_unequal;
-            g.ranks[i].count = i == 2 ? wrong[w] : 1000;
-            g.ranks[i].values = calloc(g.ranks[i].count + 1, sizeof(float));
-            assert_non_null(g.ranks[i].values);
-        }
-        group_run(&g);
-        bool named = false;
-        for (uint32_t i = 0; i < 3; i++) {
-            assert_true(g.ranks[i].result == ERR_MALFORMED || g.ranks[i].result == ERR_CLOSED);
-            assert_true(g.ranks[i].took_ms < 10000);
-            named = named || strstr(g.ranks[i].error, "same lengths") != NULL;
-            free(g.ranks[i].values);
-        }
-        assert_true(named);
     }
 }
 
@@ -519,10 +465,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_have_the_same_bits_on_every_rank),
+        cmocka_unit_test(test_every_plan_gives_what_it_promises),
+        cmocka_unit_test(test_what_makes_no_sense_is_refused_and_breaks_nothing),
         cmocka_unit_test(test_many_collectives_in_one_group),
-        cmocka_unit_test(test_a_peer_that_vanishes_ends_the_others_at_once),
-        cmocka_unit_test(test_a_peer_that_stops_is_a_timeout),
-        cmocka_unit_test(test_unequal_lengths_are_an_error_on_every_rank),
         cmocka_unit_test(test_another_key_or_member_list_never_connects),
         cmocka_unit_test(test_strangers_do_not_keep_the_real_peer_out),
         cmocka_unit_test(test_what_passes_is_not_readable),

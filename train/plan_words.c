@@ -1,0 +1,72 @@
+/* Plans for people: names and lines. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "train/plan.h"
+
+static const char *const kind_names[] = {"?", "all-reduce", "broadcast", "reduce-scatter", "all-gather", "barrier"};
+static const char *const algorithm_names[] = {"?", "ring", "doubling", "halving", "chain", "tree"};
+static const char *const type_names[] = {"?", "f32", "f16", "bf16", "bytes"};
+
+#define NAMES(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *name_of(const char *const *names, size_t count, unsigned number)
+{
+    return names[number < count ? number : 0];
+}
+
+static unsigned number_of(const char *const *names, size_t count, const char *name)
+{
+    for (unsigned i = 1; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+const char *plan_kind_name(enum plan_kind kind)
+{
+    return name_of(kind_names, NAMES(kind_names), kind);
+}
+
+const char *plan_algorithm_name(enum plan_algorithm algorithm)
+{
+    return name_of(algorithm_names, NAMES(algorithm_names), algorithm);
+}
+
+const char *plan_type_name(enum plan_type type)
+{
+    return name_of(type_names, NAMES(type_names), type);
+}
+
+enum plan_kind plan_kind_named(const char *name)
+{
+    return number_of(kind_names, NAMES(kind_names), name);
+}
+
+enum plan_algorithm plan_algorithm_named(const char *name)
+{
+    return number_of(algorithm_names, NAMES(algorithm_names), name);
+}
+
+enum plan_type plan_type_named(const char *name)
+{
+    return number_of(type_names, NAMES(type_names), name);
+}
+
+uint32_t plan_type_bytes(enum plan_type type)
+{
+    return type == PLAN_F32 ? 4 : type == PLAN_F16 || type == PLAN_BF16 ? 2 : 1;
+}
+
+size_t plan_line(const struct plan *plan, uint32_t step, char *out, size_t size)
+{
+    CHECK(step < plan->step_count);
+    const struct plan_step *s = &plan->steps[step];
+    CHECK(s->to != PLAN_NOBODY);
+    return format_text(out, size, "step %u rank %u sends [%llu, %llu) to %u, which %s it", step, plan->rank,
+                       (unsigned long long)s->send_offset, (unsigned long long)(s->send_offset + s->send_count), s->to,
+                       s->sent_is_added ? "adds" : "copies");
+}
