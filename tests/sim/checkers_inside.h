@@ -53,6 +53,7 @@ struct checkers {
     uint32_t results[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* bits: trials known as completed, in this life */
     struct trial trials[PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     uint32_t claims[PLAN_EXPERIMENTS_MAX];
+    uint64_t claimed[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* the highest term that the node ever claimed, in all its lives */
     uint32_t ran[PLAN_NODES_MAX];        /* bits: experiments of which it ever started a worker */
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;

@@ -97,7 +97,8 @@ static void check_claim(struct sim *sim, int node, uint32_t index, uint64_t term
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
         replaced.term = node_id_equal(claim->writer, held_by) ? claim->fact.term : replaced.term;
     }
-    if (replaced.term + 1 < term) {
+    struct election_claim own = {sim->checkers->claimed[node][index], sim->nodes[node].id};
+    if (replaced.term + 1 < term || election_claim_compare(own, replaced) > 0) {
         return; /* it replaces a higher one: its own of an earlier life, that came in this step, or one that no record bears out */
     }
     for (const struct view_claim *claim = seen != NULL ? seen->claims : NULL; claim != NULL; claim = claim->next) {
@@ -159,6 +160,8 @@ void checkers_on_claim(struct sim *sim, int node, const struct record *record)
         return;
     }
     check_claim(sim, node, (uint32_t)experiment, fact.term);
+    uint64_t *claimed = &sim->checkers->claimed[node][experiment];
+    *claimed = fact.term > *claimed ? fact.term : *claimed;
     if (sim->now_ms < CLAIMS_FROM_MS) {
         return; /* while the mesh comes up, nodes disagree for a moment about who has been up for long enough */
     }
