@@ -75,9 +75,13 @@ static struct muster muster(const struct node_core *core, const struct view_atte
     return out;
 }
 
-/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. */
-static bool is_elastic(const struct view_attempt *attempt)
+/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. A group that has
+ * one size only begins anew from its checkpoint, wherever there is room for all of it. */
+static bool is_elastic(const struct view_experiment *experiment, const struct view_attempt *attempt)
 {
+    if (experiment->config->min_slots == experiment->config->max_slots) {
+        return false;
+    }
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         if (worker == NULL || !worker->is_elastic) {
@@ -391,7 +395,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, struct core_watch *watch)
 {
-    if (!is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
+    if (!is_elastic(experiment, attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
     }
     struct muster m = muster(core, attempt);
@@ -437,7 +441,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
 uint32_t elastic_wants(const struct node_core *core, const struct core_coordination *coordination,
                        const struct view_experiment *experiment, const struct view_attempt *attempt)
 {
-    if (!is_elastic(attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id)) {
+    if (!is_elastic(experiment, attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id)) {
         return 0;
     }
     struct muster m = muster(core, attempt);
