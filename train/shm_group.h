@@ -90,8 +90,8 @@ int shm_group_all_gather(struct shm_group *group, void *values, uint64_t count, 
 int shm_group_broadcast(struct shm_group *group, void *bytes, uint64_t count, uint32_t root);
 int shm_group_barrier(struct shm_group *group);
 
-/* Ends the group on all ranks: whoever waits, and every later call, gets ERR_CLOSED. From any thread, at any time until
- * close. */
+/* Ends the group on all ranks: whoever waits, and every later call, gets ERR_CLOSED. From any thread; closing must not begin
+ * before this has returned. */
 void shm_group_revoke(struct shm_group *group);
 
 /* Changes stall_timeout_ms. */
