@@ -16,21 +16,21 @@
 #include "train/shm_memory.h"
 
 /* A collective is a row of phases, numbered through the life of the group. In a phase each rank writes what it is doing
- * into its own line of its own area, the number of the phase last, and waits until all have that number. Nobody can be in
- * phase p + 2 before everybody has left phase p, so two lines, used in turn, are never written while they are read. All
- * that a peer writes is read once, into memory of our own, and checked there before it is used.
+ * into its own line of its own area, the number of the phase last, and waits until all have that number. Nobody can be
+ * in phase p + 2 before everybody has left phase p, so two lines, used in turn, are never written while they are read.
+ * All that a peer writes is read once, into memory of our own, and checked there before it is used.
  *
  *     direct     phase | sum the own slice of all ranks' memory, store it to all of them | phase
  *     small      copy own elements to the area | phase | sum all areas' into own memory
- *     in pieces  direct, piece by piece, where memory that is not the group's is copied to the area before and back after,
- *                while the next piece is summed: three pieces are on their way, so one phase each is enough
+ *     in pieces  direct, piece by piece, where memory that is not the group's is copied to the area before and back
+ *                after, while the next piece is summed: three pieces are on their way, so one phase each is enough
  *
  * Cost for n ranks, in bytes that a rank moves: direct reads and writes one array, small reads n and writes two. Each
- * phase is a wait for all ranks, which is short while each has a processor and a change of processes for each when not. */
+ * phase is a wait for all ranks, which is short while each has a processor and a change of processes for each if not. */
 
-#define SMALL_TOTAL (32u * 1024)   /* of all ranks' together: beyond, a second phase is cheaper than reading them all */
-#define TINY_TOTAL 1024            /* copied, though it be the group's memory, to save the second phase, */
-#define TINY_TOTAL_CROWDED 8192    /* which costs more when not all ranks run at once */
+#define SMALL_TOTAL (32u * 1024) /* of all ranks' together: beyond, a second phase is cheaper than reading them all */
+#define TINY_TOTAL 1024          /* copied, though it be the group's memory, to save the second phase, */
+#define TINY_TOTAL_CROWDED 8192  /* which costs more when not all ranks run at once */
 #define STREAM_BYTES (8u * 1024 * 1024) /* a copy of so much is not read again before it has left the caches */
 
 struct operation {
@@ -40,7 +40,7 @@ struct operation {
     uint64_t count;
     size_t element_bytes;
     uint8_t *values;
-    bool small;          /* as a whole in side `side` of the area, where it goes through that */
+    bool small; /* as a whole in side `side` of the area, where it goes through that */
     unsigned side;
     bool one_phase;      /* it does, on all ranks */
     uint64_t step_count; /* elements of a slice that one step does */
@@ -93,8 +93,8 @@ static uint64_t part(const struct shm_group *group, const struct operation *o, u
     return end - *start < o->step_count ? end - *start : o->step_count;
 }
 
-/* That part in a rank's array. In the area of a rank the parts of all slices lie one after the other if all are read, and
- * else just the one; what is small lies there as a whole. */
+/* That part in a rank's array. In the area of a rank the parts of all slices lie one after the other if all are read,
+ * and else just the one; what is small lies there as a whole. */
 static uint8_t *part_of(const struct shm_group *group, const struct operation *o, uint32_t rank, uint32_t slice,
                         uint64_t step, uint64_t start)
 {
@@ -163,8 +163,8 @@ static void copy_step(struct shm_group *group, const struct operation *o, uint64
         uint32_t from = (group->rank + i) % group->size; /* not all from the same rank at once */
         uint64_t start, count = part(group, o, from, step, &start);
         if (count > 0) {
-            reduce_copy(group->variant, o->values + start * o->element_bytes, part_of(group, o, from, from, step, start),
-                        count * o->element_bytes, streaming);
+            reduce_copy(group->variant, o->values + start * o->element_bytes,
+                        part_of(group, o, from, from, step, start), count * o->element_bytes, streaming);
         }
     }
 }
@@ -290,8 +290,7 @@ static int run_typed(struct shm_group *group, enum kind kind, void *values, uint
     if (element_bytes == 0 || (uintptr_t)values % element_bytes != 0) {
         return ERR_USAGE;
     }
-    struct operation o = {
-        .kind = kind, .type = type, .count = count, .element_bytes = element_bytes, .values = values};
+    struct operation o = {.kind = kind, .type = type, .count = count, .element_bytes = element_bytes, .values = values};
     return run(group, &o);
 }
 
@@ -404,9 +403,10 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
 {
     int result = ERR_USAGE, own_area = -1;
     struct shm_group *group = NULL;
-    if (options->size < 1 || options->size > SHM_GROUP_RANKS_MAX || options->rank >= options->size || sodium_init() < 0) {
-        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "a group has 1 to %d ranks; rank %u of %u is none", SHM_GROUP_RANKS_MAX,
-                       options->rank, options->size);
+    if (options->size < 1 || options->size > SHM_GROUP_RANKS_MAX || options->rank >= options->size ||
+        sodium_init() < 0) {
+        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "a group has 1 to %d ranks; rank %u of %u is none",
+                       SHM_GROUP_RANKS_MAX, options->rank, options->size);
         goto out_close_listener;
     }
     result = ERR_MEMORY;
@@ -418,7 +418,8 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
     void *memory;
     result = shm_memory_create(sizeof(struct area), &own_area, &memory);
     if (result != 0) {
-        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "shared memory for the group could not be made: %s", err_text(result));
+        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "shared memory for the group could not be made: %s",
+                       err_text(result));
         goto out_close_group;
     }
     struct area *area = memory;

@@ -1,7 +1,7 @@
 #ifndef TRAIN_SHM_INSIDE_H
 #define TRAIN_SHM_INSIDE_H
-/* What the parts of train/shm_group.h share: the group itself (train/shm_group.c: the collectives), waiting for each other
- * (train/shm_phase.c) and the memory that ranks hand over (train/shm_segments.c). A shell. */
+/* What the parts of train/shm_group.h share: the group itself (train/shm_group.c: the collectives), waiting for each
+ * other (train/shm_phase.c) and the memory that ranks hand over (train/shm_segments.c). A shell. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,14 +9,14 @@
 
 #include "train/shm_group.h"
 
-#define SMALL_BYTES (16u * 1024)   /* of one rank's elements at most, and */
-#define PIECE_BYTES (256u * 1024)  /* small enough that the pieces of some ranks stay in a cache */
+#define SMALL_BYTES (16u * 1024)  /* of one rank's elements at most, and */
+#define PIECE_BYTES (256u * 1024) /* small enough that the pieces of some ranks stay in a cache */
 #define PIECES 3
 #define LINE_WORDS 8
 #define PROCESSORS_MAX 1024
 
-/* What a rank does: the words of a line. ARRIVED is the number of the phase, written last. OPERATION, COUNT and WHAT are
- * the same on all ranks, or somebody is wrong. */
+/* What a rank does: the words of a line. ARRIVED is the number of the phase, written last. OPERATION, COUNT and WHAT
+ * are the same on all ranks, or somebody is wrong. */
 enum word { ARRIVED, GENERATION, OPERATION, COUNT, WHAT, OFFSET, SEGMENT };
 
 enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER };
@@ -56,11 +56,11 @@ struct shm_group {
     uint64_t phase;
     int stall_timeout_ms;
     enum reduce_variant variant;
-    bool crowded;            /* more ranks than processors */
-    uint64_t words[LINE_WORDS]; /* what the own line says */
-    uint32_t segment_last;   /* newest id */
-    uint32_t segment_count;  /* own ones */
-    uint32_t messages;       /* sent to each peer */
+    bool crowded;                             /* more ranks than processors */
+    uint64_t words[LINE_WORDS];               /* what the own line says */
+    uint32_t segment_last;                    /* newest id */
+    uint32_t segment_count;                   /* own ones */
+    uint32_t messages;                        /* sent to each peer */
     uint32_t gone[SHM_GROUP_ALLOCATIONS_MAX]; /* freed segments that the others still have */
     size_t gone_count;
     uint8_t *bases[SHM_GROUP_RANKS_MAX]; /* of each rank's array in a large operation; NULL: it goes through its area */

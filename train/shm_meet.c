@@ -423,9 +423,10 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
             missing = i;
         }
     }
-    (void)snprintf(error, SHM_GROUP_ERROR_BYTES,
-                   "rank %u of %u did not meet rank %u within %d ms: check that it runs on this host, in the same network "
-                   "namespace, with the same key and member list",
-                   options->rank, options->size, missing, options->open_timeout_ms);
+    (void)snprintf(
+        error, SHM_GROUP_ERROR_BYTES,
+        "rank %u of %u did not meet rank %u within %d ms: check that it runs on this host, in the same network "
+        "namespace, with the same key and member list",
+        options->rank, options->size, missing, options->open_timeout_ms);
     return ERR_TIMEOUT;
 }

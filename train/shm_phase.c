@@ -13,9 +13,9 @@
 
 #include "base/err.h"
 
-#define SPINS 2000        /* while each rank has a processor: some 40 us */
-#define YIELD_US 200      /* when it has not: how long to offer the processor before sleeping */
-#define WATCH_MS 20       /* a sleeper looks for dead peers so often */
+#define SPINS 2000   /* while each rank has a processor: some 40 us */
+#define YIELD_US 200 /* when it has not: how long to offer the processor before sleeping */
+#define WATCH_MS 20  /* a sleeper looks for dead peers so often */
 
 #define REVOKED 1u  /* by the word of somebody outside */
 #define GIVEN_UP 2u /* plus a rank: that rank's group broke */
@@ -79,8 +79,9 @@ int shm_phase_check_revoked(struct shm_group *group)
         return 0;
     }
     if (why == REVOKED) {
-        return shm_phase_fail(group, ERR_CLOSED, "the group of rank %u was revoked: it goes on in another generation, or not at all",
-                    group->rank);
+        return shm_phase_fail(group, ERR_CLOSED,
+                              "the group of rank %u was revoked: it goes on in another generation, or not at all",
+                              group->rank);
     }
     return shm_phase_fail(group, ERR_CLOSED, "rank %u has given up the group: its own error tells why", why - GIVEN_UP);
 }
@@ -107,7 +108,8 @@ static uint32_t first_missing(const struct shm_group *group)
     return i;
 }
 
-/* A socket that hung up belongs to a process that is gone or has closed the group; which is fine if it has done its part. */
+/* A socket that hung up belongs to a process that is gone or has closed the group; which is fine if it has done its
+ * part. */
 static int check_alive(struct shm_group *group)
 {
     struct pollfd fds[SHM_GROUP_RANKS_MAX];
@@ -119,14 +121,15 @@ static int check_alive(struct shm_group *group)
     }
     for (uint32_t i = 0; i < group->size; i++) {
         if (fds[i].revents != 0 && !arrived(group, i)) {
-            return shm_phase_fail(group, ERR_CLOSED, "rank %u lost rank %u: its process has ended or left the group", group->rank, i);
+            return shm_phase_fail(group, ERR_CLOSED, "rank %u lost rank %u: its process has ended or left the group",
+                                  group->rank, i);
         }
     }
     return 0;
 }
 
-/* Sleeps until somebody opens the gate, WATCH_MS at most. Whoever arrives last sees that all are there and that there are
- * sleepers, or we see that all are there: these four accesses have one order. */
+/* Sleeps until somebody opens the gate, WATCH_MS at most. Whoever arrives last sees that all are there and that there
+ * are sleepers, or we see that all are there: these four accesses have one order. */
 static void sleep_at_gate(struct shm_group *group)
 {
     struct area *area = group->peers[0].area;
@@ -150,8 +153,9 @@ static int wait_long(struct shm_group *group)
         }
         uint64_t now_us = clock_us();
         if (now_us - began_us >= (uint64_t)group->stall_timeout_ms * 1000) {
-            return shm_phase_fail(group, ERR_TIMEOUT, "a collective stalled on rank %u: rank %u did not come within %d ms", group->rank,
-                        missing, group->stall_timeout_ms);
+            return shm_phase_fail(group, ERR_TIMEOUT,
+                                  "a collective stalled on rank %u: rank %u did not come within %d ms", group->rank,
+                                  missing, group->stall_timeout_ms);
         }
         if (now_us - watched_us >= WATCH_MS * 1000) {
             watched_us = now_us;
@@ -192,8 +196,8 @@ static int wait_all(struct shm_group *group)
 
 static const char *kind_name(uint64_t what)
 {
-    static const char *const names[] = {"no collective", "all-reduce", "reduce-scatter", "all-gather", "broadcast",
-                                        "barrier"};
+    static const char *const names[] = {"no collective", "all-reduce", "reduce-scatter",
+                                        "all-gather",    "broadcast",  "barrier"};
     uint64_t kind = what & 0xff;
     return kind <= BARRIER ? names[kind] : "no collective";
 }
@@ -209,11 +213,12 @@ static int fail_differs(struct shm_group *group, uint32_t rank, const uint64_t t
 {
     const uint64_t *ours = group->words;
     return shm_phase_fail(group, ERR_MALFORMED,
-                "rank %u is in operation %" PRIu64 " (%s of %" PRIu64 " %s, root %u), rank %u in %" PRIu64 " (%s of %" PRIu64
-                " %s, root %u): every rank must call the same collectives with the same counts",
-                rank, theirs[OPERATION], kind_name(theirs[WHAT]), theirs[COUNT], type_name(theirs[WHAT]),
-                (unsigned)(theirs[WHAT] >> 16 & 0xffff), group->rank, ours[OPERATION], kind_name(ours[WHAT]), ours[COUNT],
-                type_name(ours[WHAT]), (unsigned)(ours[WHAT] >> 16 & 0xffff));
+                          "rank %u is in operation %" PRIu64 " (%s of %" PRIu64 " %s, root %u), rank %u in %" PRIu64
+                          " (%s of %" PRIu64
+                          " %s, root %u): every rank must call the same collectives with the same counts",
+                          rank, theirs[OPERATION], kind_name(theirs[WHAT]), theirs[COUNT], type_name(theirs[WHAT]),
+                          (unsigned)(theirs[WHAT] >> 16 & 0xffff), group->rank, ours[OPERATION], kind_name(ours[WHAT]),
+                          ours[COUNT], type_name(ours[WHAT]), (unsigned)(ours[WHAT] >> 16 & 0xffff));
 }
 
 void shm_phase_line(const struct shm_group *group, uint32_t rank, uint64_t words[LINE_WORDS])
@@ -244,4 +249,3 @@ int shm_phase(struct shm_group *group)
     group->words[WHAT] += UINT64_C(1) << 32; /* the next phase of the same operation */
     return error;
 }
-

@@ -104,7 +104,8 @@ static int tell_all(struct shm_group *group, const struct message *message, int 
     for (uint32_t i = 0; i < group->size; i++) {
         int error = i == group->rank ? 0 : shm_message_send(group->peers[i].socket, message, sizeof *message, fd);
         if (error != 0) {
-            return shm_phase_fail(group, error, "rank %u could not tell rank %u of its memory: %s", group->rank, i, err_text(error));
+            return shm_phase_fail(group, error, "rank %u could not tell rank %u of its memory: %s", group->rank, i,
+                                  err_text(error));
         }
     }
     group->messages++;
@@ -155,7 +156,7 @@ static int segment_hear(struct peer *peer)
 }
 
 int shm_segment_find(struct shm_group *group, uint32_t rank, const uint64_t theirs[LINE_WORDS], size_t bytes,
-                        size_t element_bytes, uint8_t **base)
+                     size_t element_bytes, uint8_t **base)
 {
     struct peer *peer = &group->peers[rank];
     uint32_t id = (uint32_t)(theirs[SEGMENT] >> 32), messages = (uint32_t)theirs[SEGMENT];
@@ -163,8 +164,9 @@ int shm_segment_find(struct shm_group *group, uint32_t rank, const uint64_t thei
         int error = segment_hear(peer);
         if (error != 0) {
             return shm_phase_fail(group, error == ERR_MEMORY || error == ERR_CLOSED ? error : ERR_MALFORMED,
-                        "rank %u handed over memory that cannot be mapped: %s", rank,
-                        error == ERR_MALFORMED ? "it is not a sealed memfd of the length that it says" : err_text(error));
+                                  "rank %u handed over memory that cannot be mapped: %s", rank,
+                                  error == ERR_MALFORMED ? "it is not a sealed memfd of the length that it says"
+                                                         : err_text(error));
         }
     }
     *base = NULL;
@@ -179,4 +181,3 @@ int shm_segment_find(struct shm_group *group, uint32_t rank, const uint64_t thei
     *base = segment->memory + theirs[OFFSET];
     return 0;
 }
-

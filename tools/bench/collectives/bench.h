@@ -1,9 +1,9 @@
 #ifndef BENCH_COLLECTIVES_BENCH_H
 #define BENCH_COLLECTIVES_BENCH_H
-/* What the drivers of tools/bench/allreduce have in common. A driver times an all-reduce of float32 sums on all ranks of a
- * group, for each size in turn: a block is some calls back to back, its time that of the slowest rank divided by the
- * calls. The first block warms up, says how many calls fill BENCH_BLOCK_S, and is checked. Rank 0 prints
- * "BYTES MICROSECONDS" for each block that counts. */
+/* What the drivers of tools/bench/allreduce have in common. A driver times an all-reduce of float32 sums on all ranks
+ * of a group, for each size in turn: a block is some calls back to back, its time that of the slowest rank divided by
+ * the calls. The first block warms up, says how many calls fill BENCH_BLOCK_S, and is checked. Rank 0 prints "BYTES
+ * MICROSECONDS" for each block that counts. */
 
 #include <stdbool.h>
 #include <stddef.h>

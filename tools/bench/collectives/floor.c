@@ -1,7 +1,7 @@
-/* A floor under all-reduce within one host: what is left when there is nothing but the memory. Every rank's input and output
- * lie in memory that all share from the start; barrier, each rank sums its slice of all inputs and stores it to all
- * outputs, barrier. No group, no errors, no waiting but a spin (or sched_yield, with more ranks than processors). Outputs lie
- * apart from the inputs, as most interfaces have it, or in their place, which moves half as much memory.
+/* A floor under all-reduce within one host: what is left when there is nothing but the memory. Every rank's input and
+ * output lie in memory that all share from the start; barrier, each rank sums its slice of all inputs and stores it to
+ * all outputs, barrier. No group, no errors, no waiting but a spin (or sched_yield, with more ranks than processors).
+ * Outputs lie apart from the inputs, as most interfaces have it, or in their place, which moves half as much memory.
  *
  * usage: bench_floor RANKS SIZES BLOCKS apart|place (tools/bench/allreduce runs it) */
 
@@ -18,7 +18,7 @@
 #include "tools/bench/collectives/bench.h"
 
 #define RANKS_MAX 64
-#define PIECE 4096                        /* floats, summed in the first cache */
+#define PIECE 4096                      /* floats, summed in the first cache */
 #define STREAM_BYTES (8u * 1024 * 1024) /* arrays so large are stored past the caches */
 
 struct common {
@@ -72,8 +72,8 @@ __attribute__((target("avx2"))) static void stream_256(float *to, const float *f
     }
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) static void add(float *sum, const float *x,
-                                                                                       const float *y, size_t count)
+__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) static void
+add(float *sum, const float *x, const float *y, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         sum[i] = x[i] + y[i];

@@ -40,7 +40,8 @@ static double block(struct shm_group *group, uint32_t rank, uint32_t size, float
     return worst;
 }
 
-static void measure(struct shm_group *group, const struct shm_group_options *options, size_t bytes, int blocks, bool own)
+static void measure(struct shm_group *group, const struct shm_group_options *options, size_t bytes, int blocks,
+                    bool own)
 {
     size_t count = bytes / sizeof(float);
     void *memory = own ? malloc(bytes) : NULL;
@@ -84,7 +85,8 @@ int main(int count, char **words)
     for (uint32_t r = 0; r < size; r++) {
         (void)snprintf(members[r].name, sizeof members[r].name, "bench-%d-%u", getpid(), r);
     }
-    seconds = mmap(NULL, SHM_GROUP_RANKS_MAX * sizeof *seconds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seconds =
+        mmap(NULL, SHM_GROUP_RANKS_MAX * sizeof *seconds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (seconds == MAP_FAILED) {
         bench_die("no memory");
     }
