@@ -117,7 +117,9 @@ __attribute__((noinline)) static void sum_portable(enum reduce_type type, const 
 
 /* ---- vectors: one kernel, written once for each variant and type ----
  *
- * Four vectors of sums stay in registers while the sources are read one after the other, then go to all destinations.
+ * Four vectors of sums stay in registers while the sources are read one after the other, then go to all destinations. The
+ * stores are ordinary ones: in an all-reduce in place the lines have just been read, and stores past the caches were
+ * slower at every size that was tried (1 to 128 MiB: 1.2 to 3.5 times).
  * SUM_KERNEL defines name(), which does whole vectors from element 0 on and returns how many elements it did. */
 
 #define SUM_KERNEL(name, features, vector, lanes, element, load_lanes, store_lanes, add, settle)                         \

@@ -22,6 +22,7 @@
  * when there are more ranks than processors, then sleeps. An area takes about 0.8 MiB. A process that forks leaves its
  * sockets with the child: until that one ends too, or runs another program, the end of the first shows as a timeout. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,7 @@ struct shm_group_options {
     const struct shm_group_member *members; /* [size] by rank */
     int open_timeout_ms;  /* until all ranks are connected */
     int stall_timeout_ms; /* a wait for another rank that is longer fails */
+    const atomic_bool *revoked; /* true ends the opening; NULL: nobody will */
 };
 
 /* Listens on the abstract socket `name`: 1 ... SHM_GROUP_NAME_BYTES - 1 bytes that no other rank of the group has, such as
@@ -59,8 +61,8 @@ int shm_group_listen(const char *name, int *listen_fd);
 bool shm_group_probe(const char *name);
 
 /* Connects to all other ranks; takes `listen_fd` and closes it in every case (-1 with size 1). Strangers that connect
- * meanwhile are dropped: each has 2 s to prove itself, and at most 64 are heard at once. 0, ERR_USAGE, ERR_TIMEOUT, ERR_IO,
- * ERR_MEMORY; `error` then holds a sentence. */
+ * meanwhile are dropped: each has 2 s to prove itself, and at most 64 are heard at once. 0, ERR_USAGE, ERR_TIMEOUT,
+ * ERR_CLOSED (revoked), ERR_MALFORMED (a member's area is unusable), ERR_IO, ERR_MEMORY; `error` then holds a sentence. */
 int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group_options *options,
                    char error[SHM_GROUP_ERROR_BYTES]);
 
