@@ -378,6 +378,11 @@ static void meet_round(struct meeting *m, struct connector *connectors, struct p
     }
 }
 
+static bool is_revoked(const struct shm_group_options *options)
+{
+    return options->revoked != NULL && atomic_load(options->revoked);
+}
+
 int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area, int sockets[SHM_GROUP_RANKS_MAX],
              int areas[SHM_GROUP_RANKS_MAX], uint32_t *refused, char error[SHM_GROUP_ERROR_BYTES])
 {
@@ -397,7 +402,7 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
     for (uint32_t i = 0; i < options->rank; i++) {
         connector_begin(&m, &connectors[i], i, clock_ms());
     }
-    while (m.met < options->size && clock_ms() < deadline_ms) {
+    while (m.met < options->size && clock_ms() < deadline_ms && !is_revoked(options)) {
         meet_round(&m, connectors, pending, listen_fd);
     }
     for (size_t i = 0; i < PENDING_MAX; i++) {
@@ -422,6 +427,11 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
         } else if (i != options->rank && missing == SHM_GROUP_RANKS_MAX) {
             missing = i;
         }
+    }
+    if (is_revoked(options)) {
+        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "the group of rank %u was revoked before all ranks had met",
+                       options->rank);
+        return ERR_CLOSED;
     }
     (void)snprintf(
         error, SHM_GROUP_ERROR_BYTES,

@@ -633,6 +633,23 @@ static void test_revoking_wakes_who_waits_and_refuses_who_comes_later(void **sta
     }
 }
 
+static void test_revoking_ends_the_opening_too(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, NULL);
+    atomic_bool revoked = false;
+    w->options[0].revoked = &revoked;
+    struct thread argument = {w, 0}; /* rank 1 never comes */
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, thread_main, &argument), 0);
+    sleep_ms(20);
+    atomic_store(&revoked, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(w->ranks[0].open_result, ERR_CLOSED);
+    assert_non_null(strstr(w->ranks[0].open_error, "revoked"));
+    world_end(&w);
+}
+
 /* ---- meeting ---- */
 
 static int body_sum(struct world *w, struct shm_group *group, uint32_t rank)
@@ -984,6 +1001,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_leaves_ends_the_others_next_collective),
         cmocka_unit_test(test_ranks_that_call_different_collectives_are_an_error_on_all),
         cmocka_unit_test(test_revoking_wakes_who_waits_and_refuses_who_comes_later),
+        cmocka_unit_test(test_revoking_ends_the_opening_too),
         cmocka_unit_test(test_another_key_generation_or_member_list_never_meets),
         cmocka_unit_test(test_strangers_do_not_keep_the_real_ranks_out),
         cmocka_unit_test(test_names_are_found_while_somebody_listens),
