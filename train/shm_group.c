@@ -26,7 +26,8 @@
  *                after, while the next piece is summed: three pieces are on their way, so one phase each is enough
  *
  * Cost for n ranks, in bytes that a rank moves: direct reads and writes one array, small reads n and writes two. Each
- * phase is a wait for all ranks, which is short while each has a processor and a change of processes for each if not. */
+ * phase is a wait for all ranks, which is short while each has a processor and a change of processes for each if not.
+ */
 
 #define SMALL_TOTAL (32u * 1024) /* of all ranks' together: beyond, a second phase is cheaper than reading them all */
 #define TINY_TOTAL 1024          /* copied, though it be the group's memory, to save the second phase, */
@@ -355,8 +356,8 @@ static bool is_crowded(const struct shm_group *group)
     return group->size > processors;
 }
 
-static int take_areas(struct shm_group *group, const int sockets[SHM_GROUP_RANKS_MAX],
-                      const int areas[SHM_GROUP_RANKS_MAX], char error[SHM_GROUP_ERROR_BYTES])
+static int take_areas(struct shm_group *group, const struct shm_met met[SHM_GROUP_RANKS_MAX],
+                      char error[SHM_GROUP_ERROR_BYTES])
 {
     int result = 0;
     for (uint32_t i = 0; i < group->size; i++) {
@@ -364,9 +365,10 @@ static int take_areas(struct shm_group *group, const int sockets[SHM_GROUP_RANKS
             continue;
         }
         void *memory;
-        int mapped = shm_memory_map(areas[i], sizeof(struct area), &memory);
-        (void)close(areas[i]);
-        group->peers[i].socket = sockets[i];
+        int mapped = shm_memory_map(met[i].area, sizeof(struct area), &memory);
+        (void)close(met[i].area);
+        group->peers[i].socket = met[i].socket;
+        group->peers[i].process = met[i].process;
         if (mapped == 0) {
             group->peers[i].area = memory;
         } else if (result == 0) {
@@ -390,7 +392,7 @@ static struct shm_group *group_new(const struct shm_group_options *options)
     group->stall_timeout_ms = options->stall_timeout_ms;
     group->variant = reduce_cpu_best();
     for (uint32_t i = 0; i < SHM_GROUP_RANKS_MAX; i++) {
-        group->peers[i].socket = -1;
+        group->peers[i].socket = group->peers[i].process = -1;
         for (size_t s = 0; s < SHM_GROUP_ALLOCATIONS_MAX; s++) {
             group->peers[i].segments[s].fd = -1;
         }
@@ -426,10 +428,10 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
     group->peers[group->rank].area = area;
     processors_fill(area->processors);
     if (group->size > 1) {
-        int sockets[SHM_GROUP_RANKS_MAX], areas[SHM_GROUP_RANKS_MAX];
-        result = shm_meet(options, listen_fd, own_area, sockets, areas, &group->refused, error);
+        struct shm_met met[SHM_GROUP_RANKS_MAX];
+        result = shm_meet(options, listen_fd, own_area, met, &group->refused, error);
         if (result == 0) {
-            result = take_areas(group, sockets, areas, error);
+            result = take_areas(group, met, error);
         }
         if (result != 0) {
             goto out_close_group;
@@ -478,6 +480,9 @@ void shm_group_close(struct shm_group **group)
         }
         if (peer->socket >= 0) {
             (void)close(peer->socket);
+        }
+        if (peer->process >= 0) {
+            (void)close(peer->process);
         }
         if (peer->area != NULL) {
             (void)munmap(peer->area, sizeof *peer->area);

@@ -44,6 +44,7 @@ struct segment {
 
 struct peer {
     int socket;
+    int process; /* a pidfd, -1: none */
     struct area *area;
     uint32_t messages; /* taken from its socket */
     struct segment segments[SHM_GROUP_ALLOCATIONS_MAX];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,8 +111,8 @@ struct meeting {
     const struct shm_group_options *options;
     int own_area;
     uint8_t members_hash[HASH_BYTES];
-    int *sockets, *areas; /* by rank; -1 until that rank has proved itself */
-    uint32_t met;
+    struct shm_met *met; /* by rank; -1 until that rank has proved itself */
+    uint32_t met_count;
     uint32_t *refused;
 };
 
@@ -147,17 +148,28 @@ static void hash_members(struct meeting *m)
     (void)crypto_generichash_final(&state, m->members_hash, HASH_BYTES);
 }
 
-/* This rank has proved itself. When it connects again, it has not seen that: the newer connection counts. */
-static void peer_met(struct meeting *m, uint32_t rank, int fd, int area)
+static void met_end(struct shm_met *met)
 {
-    if (m->sockets[rank] >= 0) {
-        (void)close(m->sockets[rank]);
-        (void)close(m->areas[rank]);
-    } else {
-        m->met++;
+    if (met->socket >= 0) {
+        (void)close(met->socket);
+        (void)close(met->area);
     }
-    m->sockets[rank] = fd;
-    m->areas[rank] = area;
+    if (met->process >= 0) {
+        (void)close(met->process);
+    }
+    *met = (struct shm_met){-1, -1, -1};
+}
+
+/* This rank has proved itself. When it connects again, it has not seen that: the newer connection counts. Its process
+ * is watched beside its socket, because children that it forks keep that open. */
+static void peer_met(struct meeting *m, uint32_t rank, int fd, int area, int process)
+{
+    m->met_count += m->met[rank].socket < 0;
+    met_end(&m->met[rank]);
+    m->met[rank] = (struct shm_met){.socket = fd, .area = area, .process = -1};
+    if (process > 0) {
+        m->met[rank].process = (int)syscall(SYS_pidfd_open, process, 0);
+    }
 }
 
 /* ---- connecting side: to every lower rank ---- */
@@ -191,7 +203,7 @@ static void connector_begin(const struct meeting *m, struct connector *c, uint32
     randombytes_buf(hello + 24 + HASH_BYTES, NONCE_BYTES);
     keyed_hash(m, "hello", hello, HELLO_SIGNED_BYTES, hello + HELLO_SIGNED_BYTES);
     memcpy(c->transcript, hello, HELLO_SIGNED_BYTES);
-    if (c->fd < 0 || shm_message_send(c->fd, hello, sizeof hello, -1) != 0) {
+    if (c->fd < 0 || shm_message_want_sender(c->fd) != 0 || shm_message_send(c->fd, hello, sizeof hello, -1) != 0) {
         connector_retry(c, now_ms);
         return;
     }
@@ -202,7 +214,7 @@ static void connector_begin(const struct meeting *m, struct connector *c, uint32
 static int connector_reply(const struct meeting *m, struct connector *c)
 {
     uint8_t reply[REPLY_BYTES];
-    int result = shm_message_receive(c->fd, reply, sizeof reply, NULL);
+    int result = shm_message_receive(c->fd, reply, sizeof reply, NULL, NULL);
     if (result != 0) {
         return result;
     }
@@ -219,7 +231,7 @@ static int connector_reply(const struct meeting *m, struct connector *c)
 static int connector_ready(struct meeting *m, struct connector *c, uint32_t rank)
 {
     uint8_t ready[MAC_BYTES];
-    int area, result = shm_message_receive(c->fd, ready, sizeof ready, &area);
+    int area, process, result = shm_message_receive(c->fd, ready, sizeof ready, &area, &process);
     if (result != 0) {
         return result;
     }
@@ -230,7 +242,7 @@ static int connector_ready(struct meeting *m, struct connector *c, uint32_t rank
         (void)close(area);
         return ERR_AUTH;
     }
-    peer_met(m, rank, c->fd, area);
+    peer_met(m, rank, c->fd, area, process);
     c->stage = DONE;
     c->fd = -1;
     return 0;
@@ -274,7 +286,7 @@ static void pending_drop(struct meeting *m, struct pending *p)
 static int pending_hello(const struct meeting *m, struct pending *p)
 {
     uint8_t hello[HELLO_BYTES];
-    int result = shm_message_receive(p->fd, hello, sizeof hello, NULL);
+    int result = shm_message_receive(p->fd, hello, sizeof hello, NULL, NULL);
     if (result != 0) {
         return result;
     }
@@ -297,7 +309,7 @@ static int pending_hello(const struct meeting *m, struct pending *p)
 static int pending_confirm(struct meeting *m, struct pending *p)
 {
     uint8_t mac[MAC_BYTES];
-    int area, result = shm_message_receive(p->fd, mac, sizeof mac, &area);
+    int area, process, result = shm_message_receive(p->fd, mac, sizeof mac, &area, &process);
     if (result != 0) {
         return result;
     }
@@ -313,7 +325,7 @@ static int pending_confirm(struct meeting *m, struct pending *p)
         (void)close(area);
         return result;
     }
-    peer_met(m, p->sender, p->fd, area);
+    peer_met(m, p->sender, p->fd, area, process);
     p->fd = -1;
     return 0;
 }
@@ -336,6 +348,7 @@ static void pending_accept(struct meeting *m, struct pending *all, int listen_fd
     if (fd < 0) {
         return;
     }
+    (void)shm_message_want_sender(fd);
     struct pending *place = &all[0]; /* a free one, else the one that has taken longest */
     for (size_t i = 0; i < PENDING_MAX && place->fd >= 0; i++) {
         if (all[i].fd < 0 || all[i].deadline_ms < place->deadline_ms) {
@@ -383,17 +396,16 @@ static bool is_revoked(const struct shm_group_options *options)
     return options->revoked != NULL && atomic_load(options->revoked);
 }
 
-int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area, int sockets[SHM_GROUP_RANKS_MAX],
-             int areas[SHM_GROUP_RANKS_MAX], uint32_t *refused, char error[SHM_GROUP_ERROR_BYTES])
+int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area,
+             struct shm_met met[SHM_GROUP_RANKS_MAX], uint32_t *refused, char error[SHM_GROUP_ERROR_BYTES])
 {
-    struct meeting m = {
-        .options = options, .own_area = own_area, .sockets = sockets, .areas = areas, .met = 1, .refused = refused};
+    struct meeting m = {.options = options, .own_area = own_area, .met = met, .met_count = 1, .refused = refused};
     hash_members(&m);
     struct connector connectors[SHM_GROUP_RANKS_MAX];
     struct pending pending[PENDING_MAX];
     for (uint32_t i = 0; i < SHM_GROUP_RANKS_MAX; i++) {
         connectors[i] = (struct connector){.stage = IDLE, .fd = -1};
-        sockets[i] = areas[i] = -1;
+        met[i] = (struct shm_met){-1, -1, -1};
     }
     for (size_t i = 0; i < PENDING_MAX; i++) {
         pending[i] = (struct pending){.fd = -1};
@@ -402,7 +414,7 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
     for (uint32_t i = 0; i < options->rank; i++) {
         connector_begin(&m, &connectors[i], i, clock_ms());
     }
-    while (m.met < options->size && clock_ms() < deadline_ms && !is_revoked(options)) {
+    while (m.met_count < options->size && clock_ms() < deadline_ms && !is_revoked(options)) {
         meet_round(&m, connectors, pending, listen_fd);
     }
     for (size_t i = 0; i < PENDING_MAX; i++) {
@@ -415,18 +427,15 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
             (void)close(connectors[i].fd);
         }
     }
-    if (m.met == options->size) {
+    if (m.met_count == options->size) {
         return 0;
     }
     uint32_t missing = SHM_GROUP_RANKS_MAX;
     for (uint32_t i = 0; i < options->size; i++) {
-        if (sockets[i] >= 0) {
-            (void)close(sockets[i]);
-            (void)close(areas[i]);
-            sockets[i] = areas[i] = -1;
-        } else if (i != options->rank && missing == SHM_GROUP_RANKS_MAX) {
+        if (i != options->rank && met[i].socket < 0 && missing == SHM_GROUP_RANKS_MAX) {
             missing = i;
         }
+        met_end(&met[i]);
     }
     if (is_revoked(options)) {
         (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "the group of rank %u was revoked before all ranks had met",

@@ -77,7 +77,7 @@ int shm_memory_map(int fd, size_t bytes, void **out)
 
 union control {
     struct cmsghdr header;
-    uint8_t bytes[CMSG_SPACE(sizeof(int))];
+    uint8_t bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 int shm_message_send(int socket, const void *message, size_t bytes, int fd)
@@ -88,7 +88,7 @@ int shm_message_send(int socket, const void *message, size_t bytes, int fd)
     if (fd >= 0) {
         memset(&control, 0, sizeof control);
         packet.msg_control = &control;
-        packet.msg_controllen = sizeof control;
+        packet.msg_controllen = CMSG_SPACE(sizeof fd);
         struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
@@ -102,12 +102,25 @@ int shm_message_send(int socket, const void *message, size_t bytes, int fd)
     return sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS) ? ERR_FULL : ERR_CLOSED;
 }
 
-/* Takes the descriptors out of a message: the only one, or -1. */
-static int take_descriptors(struct msghdr *packet, size_t *count)
+int shm_message_want_sender(int socket)
 {
-    int only = -1;
+    int on = 1;
+    return setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 ? 0 : ERR_IO;
+}
+
+/* What came beside the bytes: the first descriptor, or -1; all others are closed. */
+static int take_beside(struct msghdr *packet, size_t *count, int *sender)
+{
+    int first = -1;
     *count = 0;
+    *sender = 0;
     for (struct cmsghdr *h = CMSG_FIRSTHDR(packet); h != NULL; h = CMSG_NXTHDR(packet, h)) {
+        struct ucred credentials;
+        if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS &&
+            h->cmsg_len == CMSG_LEN(sizeof credentials)) {
+            memcpy(&credentials, CMSG_DATA(h), sizeof credentials);
+            *sender = credentials.pid;
+        }
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
             continue;
         }
@@ -115,16 +128,16 @@ static int take_descriptors(struct msghdr *packet, size_t *count)
             int fd;
             memcpy(&fd, CMSG_DATA(h) + at, sizeof fd);
             if (++*count == 1) {
-                only = fd;
+                first = fd;
             } else {
                 (void)close(fd);
             }
         }
     }
-    return only;
+    return first;
 }
 
-int shm_message_receive(int socket, void *message, size_t bytes, int *fd)
+int shm_message_receive(int socket, void *message, size_t bytes, int *fd, int *sender)
 {
     struct iovec part = {.iov_base = message, .iov_len = bytes};
     union control control;
@@ -136,7 +149,7 @@ int shm_message_receive(int socket, void *message, size_t bytes, int *fd)
         return errno == EAGAIN || errno == EINTR ? ERR_AGAIN : ERR_CLOSED;
     }
     size_t count;
-    int taken = take_descriptors(&packet, &count);
+    int process, taken = take_beside(&packet, &count, &process);
     bool good = (size_t)n == bytes && (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && count <= (fd != NULL);
     if (!good) {
         if (taken >= 0) {
@@ -146,6 +159,9 @@ int shm_message_receive(int socket, void *message, size_t bytes, int *fd)
     }
     if (fd != NULL) {
         *fd = taken;
+    }
+    if (sender != NULL) {
+        *sender = process;
     }
     return 0;
 }

@@ -16,8 +16,13 @@ int shm_memory_map(int fd, size_t bytes, void **out);
  * ERR_FULL (the receiver has not read enough), ERR_CLOSED. */
 int shm_message_send(int socket, const void *message, size_t bytes, int fd);
 
-/* Receives one message of exactly `bytes`. *fd: the descriptor with it, which the caller closes, or -1; NULL: there must be
- * none. Never waits. 0, ERR_AGAIN (none there), ERR_CLOSED, ERR_MALFORMED (another length, or too many descriptors). */
-int shm_message_receive(int socket, void *message, size_t bytes, int *fd);
+/* Makes the kernel say with each message that this socket receives who has sent it. */
+int shm_message_want_sender(int socket);
+
+/* Receives one message of exactly `bytes`. *fd: the descriptor with it, which the caller closes, or -1; NULL: there
+ * must be none. *sender: the process that sent it, 0 if the kernel does not say or it cannot be seen from here; NULL:
+ * not wanted. Never waits. 0, ERR_AGAIN (none there), ERR_CLOSED, ERR_MALFORMED (another length, or too many
+ * descriptors). */
+int shm_message_receive(int socket, void *message, size_t bytes, int *fd, int *sender);
 
 #endif

@@ -108,19 +108,20 @@ static uint32_t first_missing(const struct shm_group *group)
     return i;
 }
 
-/* A socket that hung up belongs to a process that is gone or has closed the group; which is fine if it has done its
- * part. */
+/* A socket hangs up and a pidfd is readable when the process is gone, or has closed the group; which is fine if it has
+ * done its part. */
 static int check_alive(struct shm_group *group)
 {
-    struct pollfd fds[SHM_GROUP_RANKS_MAX];
+    struct pollfd fds[2 * SHM_GROUP_RANKS_MAX];
     for (uint32_t i = 0; i < group->size; i++) {
-        fds[i] = (struct pollfd){.fd = group->peers[i].socket};
+        fds[2 * i] = (struct pollfd){.fd = group->peers[i].socket};
+        fds[2 * i + 1] = (struct pollfd){.fd = group->peers[i].process, .events = POLLIN};
     }
-    if (poll(fds, group->size, 0) <= 0) {
+    if (poll(fds, 2 * group->size, 0) <= 0) {
         return 0;
     }
     for (uint32_t i = 0; i < group->size; i++) {
-        if (fds[i].revents != 0 && !arrived(group, i)) {
+        if ((fds[2 * i].revents != 0 || fds[2 * i + 1].revents != 0) && !arrived(group, i)) {
             return shm_phase_fail(group, ERR_CLOSED, "rank %u lost rank %u: its process has ended or left the group",
                                   group->rank, i);
         }

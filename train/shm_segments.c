@@ -131,7 +131,7 @@ int shm_segments_tell(struct shm_group *group, struct segment *used)
 static int segment_hear(struct peer *peer)
 {
     struct message message;
-    int fd = -1, error = shm_message_receive(peer->socket, &message, sizeof message, &fd);
+    int fd = -1, error = shm_message_receive(peer->socket, &message, sizeof message, &fd, NULL);
     if (error != 0) {
         return error;
     }

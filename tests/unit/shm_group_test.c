@@ -479,6 +479,36 @@ static void test_a_killed_rank_ends_the_others(void **state)
     }
 }
 
+static int body_forks(struct world *w, struct shm_group *group, uint32_t rank)
+{
+    if (rank == 1) {
+        pid_t child = fork(); /* such as one that loads data: it has the sockets too, and outlives its parent */
+        if (child == 0) {
+            while (atomic_load(&w->go) == 0) {
+                sleep_ms(1);
+            }
+            _exit(0);
+        }
+    }
+    return body_until_error(w, group, rank);
+}
+
+static void test_a_killed_rank_is_noticed_while_its_children_live(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, body_forks);
+    world_fork(w);
+    while (atomic_load(&w->ranks[1].progress) < 3) {
+        sleep_ms(1);
+    }
+    assert_int_equal(kill(w->processes[1], SIGKILL), 0);
+    world_wait(w);
+    assert_int_equal(w->ranks[0].result, ERR_CLOSED);
+    assert_non_null(strstr(w->ranks[0].error, "lost rank 1"));
+    atomic_store(&w->go, 1);
+    world_end(&w);
+}
+
 static int body_stopped(struct world *w, struct shm_group *group, uint32_t rank)
 {
     (void)w;
@@ -790,6 +820,13 @@ static int plain_memfd(size_t bytes, bool sealed)
     return fd;
 }
 
+static void met_end(struct shm_met *met)
+{
+    (void)close(met->socket);
+    (void)close(met->area);
+    (void)close(met->process);
+}
+
 static pthread_t start_rank_0(struct world *w, struct thread *argument)
 {
     pthread_t thread;
@@ -806,29 +843,27 @@ static void test_an_area_that_could_shrink_is_refused(void **state)
         struct thread argument;
         pthread_t thread = start_rank_0(w, &argument);
         int area = what == 0 ? plain_memfd(1024 * 1024, false) : what == 1 ? plain_memfd(4096, true) : open("/dev/zero", O_RDWR);
-        int sockets[SHM_GROUP_RANKS_MAX], areas[SHM_GROUP_RANKS_MAX];
+        struct shm_met met[SHM_GROUP_RANKS_MAX];
         uint32_t refused = 0;
         char error[SHM_GROUP_ERROR_BYTES];
-        assert_int_equal(shm_meet(&w->options[1], -1, area, sockets, areas, &refused, error), 0);
+        assert_int_equal(shm_meet(&w->options[1], -1, area, met, &refused, error), 0);
         if (what == 0) { /* of the right length, so that nothing but the seal is wrong */
             struct stat status;
-            assert_int_equal(fstat(areas[0], &status), 0);
+            assert_int_equal(fstat(met[0].area, &status), 0);
             assert_int_equal(pthread_join(thread, NULL), 0);
             assert_int_equal(w->ranks[0].open_result, ERR_MALFORMED);
             (void)close(area);
-            (void)close(sockets[0]);
-            (void)close(areas[0]);
+            met_end(&met[0]);
             w->ranks[0] = (struct rank){0};
             thread = start_rank_0(w, &argument);
             area = plain_memfd((size_t)status.st_size, false);
-            assert_int_equal(shm_meet(&w->options[1], -1, area, sockets, areas, &refused, error), 0);
+            assert_int_equal(shm_meet(&w->options[1], -1, area, met, &refused, error), 0);
         }
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(w->ranks[0].open_result, ERR_MALFORMED);
         assert_non_null(strstr(w->ranks[0].open_error, "area of rank 1"));
         (void)close(area);
-        (void)close(sockets[0]);
-        (void)close(areas[0]);
+        met_end(&met[0]);
         world_end(&w);
     }
 }
@@ -886,18 +921,17 @@ static void run_hostile(const struct hostile *h)
     struct world *w = world_new(2, body_meets_hostile);
     struct thread argument;
     pthread_t thread = start_rank_0(w, &argument);
-    int sockets[SHM_GROUP_RANKS_MAX], areas[SHM_GROUP_RANKS_MAX];
+    struct shm_met met[SHM_GROUP_RANKS_MAX];
     uint32_t refused = 0;
     char error[SHM_GROUP_ERROR_BYTES];
     /* As long as a real one: the length is learnt from a first meeting that fails. */
     int area = plain_memfd(1, true);
-    assert_int_equal(shm_meet(&w->options[1], -1, area, sockets, areas, &refused, error), 0);
+    assert_int_equal(shm_meet(&w->options[1], -1, area, met, &refused, error), 0);
     struct stat status;
-    assert_int_equal(fstat(areas[0], &status), 0);
+    assert_int_equal(fstat(met[0].area, &status), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)close(area);
-    (void)close(sockets[0]);
-    (void)close(areas[0]);
+    met_end(&met[0]);
     w->ranks[0] = (struct rank){0};
 
     thread = start_rank_0(w, &argument);
@@ -905,9 +939,9 @@ static void run_hostile(const struct hostile *h)
     struct line *lines = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, area, 0);
     assert_true(lines != MAP_FAILED);
     int file = h->file_bytes > 0 ? plain_memfd(h->file_bytes, h->sealed) : -1;
-    assert_int_equal(shm_meet(&w->options[1], -1, area, sockets, areas, &refused, error), 0);
+    assert_int_equal(shm_meet(&w->options[1], -1, area, met, &refused, error), 0);
     if (h->message_bytes > 0) {
-        assert_int_equal(shm_message_send(sockets[0], &h->message, h->message_bytes, file), 0);
+        assert_int_equal(shm_message_send(met[0].socket, &h->message, h->message_bytes, file), 0);
     }
     struct line *line = &lines[1]; /* of phase 1 */
     line->generation = 3;
@@ -927,8 +961,7 @@ static void run_hostile(const struct hostile *h)
         (void)close(file);
     }
     (void)close(area);
-    (void)close(sockets[0]);
-    (void)close(areas[0]);
+    met_end(&met[0]);
     world_end(&w);
 }
 
@@ -946,10 +979,10 @@ static void test_messages_have_one_length_and_one_descriptor_at_most(void **stat
     int ends[2], fd;
     uint8_t bytes[64] = {0};
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd), ERR_AGAIN);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd, NULL), ERR_AGAIN);
     for (size_t length = 1; length <= 64; length++) {
         assert_int_equal(shm_message_send(ends[0], bytes, length, length % 2 == 0 ? ends[0] : -1), 0);
-        int result = shm_message_receive(ends[1], bytes, 16, &fd);
+        int result = shm_message_receive(ends[1], bytes, 16, &fd, NULL);
         assert_int_equal(result, length == 16 ? 0 : ERR_MALFORMED);
         if (result == 0) {
             assert_true(fd >= 0);
@@ -957,7 +990,17 @@ static void test_messages_have_one_length_and_one_descriptor_at_most(void **stat
         }
     }
     assert_int_equal(shm_message_send(ends[0], bytes, 16, ends[0]), 0);
-    assert_int_equal(shm_message_receive(ends[1], bytes, 16, NULL), ERR_MALFORMED);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, NULL, NULL), ERR_MALFORMED);
+
+    int sender = -1;
+    assert_int_equal(shm_message_send(ends[0], bytes, 16, -1), 0);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, NULL, &sender), 0);
+    assert_int_equal(sender, 0); /* nobody has asked for it */
+    assert_int_equal(shm_message_want_sender(ends[1]), 0);
+    assert_int_equal(shm_message_send(ends[0], bytes, 16, ends[0]), 0);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd, &sender), 0);
+    assert_int_equal(sender, getpid());
+    (void)close(fd);
 
     /* Several at once: none of them stays open. */
     int before = dup(0);
@@ -976,13 +1019,13 @@ static void test_messages_have_one_length_and_one_descriptor_at_most(void **stat
         memcpy(CMSG_DATA(header) + i * sizeof(int), &ends[0], sizeof(int));
     }
     assert_int_equal(sendmsg(ends[0], &packet, 0), 16);
-    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd), ERR_MALFORMED);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd, NULL), ERR_MALFORMED);
     int after = dup(0);
     (void)close(after);
     assert_int_equal(after, before);
 
     (void)close(ends[0]);
-    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd), ERR_CLOSED);
+    assert_int_equal(shm_message_receive(ends[1], bytes, 16, &fd, NULL), ERR_CLOSED);
     assert_int_equal(shm_message_send(ends[1], bytes, 16, -1), ERR_CLOSED);
     (void)close(ends[1]);
 }
@@ -997,6 +1040,7 @@ int main(void)
         cmocka_unit_test(test_memory_is_handed_over_and_let_go_again_and_again),
         cmocka_unit_test(test_wrong_arguments_leave_the_group_as_it_is),
         cmocka_unit_test(test_a_killed_rank_ends_the_others),
+        cmocka_unit_test(test_a_killed_rank_is_noticed_while_its_children_live),
         cmocka_unit_test(test_a_rank_that_stops_is_a_timeout),
         cmocka_unit_test(test_a_rank_that_leaves_ends_the_others_next_collective),
         cmocka_unit_test(test_ranks_that_call_different_collectives_are_an_error_on_all),
