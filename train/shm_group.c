@@ -32,7 +32,7 @@
 #define SMALL_TOTAL (32u * 1024) /* of all ranks' together: beyond, a second phase is cheaper than reading them all */
 #define TINY_TOTAL 1024          /* copied, though it be the group's memory, to save the second phase, */
 #define TINY_TOTAL_CROWDED 8192  /* which costs more when not all ranks run at once */
-#define STREAM_BYTES (8u * 1024 * 1024) /* a copy of so much is not read again before it has left the caches */
+#define STREAM_BYTES (4u * 1024 * 1024) /* a copy of so much is not read again before it has left the caches */
 
 struct operation {
     enum kind kind;
@@ -123,13 +123,18 @@ static void stage_in(struct shm_group *group, const struct operation *o, uint64_
     }
 }
 
+static bool streams(const struct operation *o)
+{
+    return o->count * o->element_bytes >= STREAM_BYTES;
+}
+
 static void stage_out(struct shm_group *group, const struct operation *o, uint64_t step)
 {
     for (uint32_t slice = 0; slice < group->size; slice++) {
         uint64_t start, count = part(group, o, slice, step, &start);
         if (count > 0) {
-            memcpy(o->values + start * o->element_bytes, part_of(group, o, group->rank, slice, step, start),
-                   count * o->element_bytes);
+            reduce_copy(group->variant, o->values + start * o->element_bytes,
+                        part_of(group, o, group->rank, slice, step, start), count * o->element_bytes, streams(o));
         }
     }
 }
@@ -159,13 +164,12 @@ static void copy_step(struct shm_group *group, const struct operation *o, uint64
     if (o->kind == BROADCAST && group->rank == o->root) {
         return;
     }
-    bool streaming = o->count * o->element_bytes >= STREAM_BYTES;
     for (uint32_t i = 1; i < group->size; i++) {
         uint32_t from = (group->rank + i) % group->size; /* not all from the same rank at once */
         uint64_t start, count = part(group, o, from, step, &start);
         if (count > 0) {
             reduce_copy(group->variant, o->values + start * o->element_bytes,
-                        part_of(group, o, from, from, step, start), count * o->element_bytes, streaming);
+                        part_of(group, o, from, from, step, start), count * o->element_bytes, streams(o));
         }
     }
 }
