@@ -55,6 +55,7 @@ struct shm_group {
     uint64_t generation;
     uint64_t operation; /* of the collective that runs or ran last */
     uint64_t phase;
+    uint64_t yield_from; /* the phase in which offering the processor is tried again */
     int stall_timeout_ms;
     enum reduce_variant variant;
     bool crowded;                             /* more ranks than processors */

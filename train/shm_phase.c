@@ -15,6 +15,7 @@
 
 #define SPINS 2000   /* while each rank has a processor: some 40 us */
 #define YIELD_US 200 /* when it has not: how long to offer the processor before sleeping */
+#define SLEEP_PHASES 256 /* when that took so long: others use the processors too, and who has slept comes before them */
 #define WATCH_MS 20  /* a sleeper looks for dead peers so often */
 
 #define REVOKED 1u  /* by the word of somebody outside */
@@ -165,8 +166,11 @@ static int wait_long(struct shm_group *group)
                 return error;
             }
         }
-        if (group->crowded && now_us - began_us < YIELD_US) {
+        if (group->crowded && group->phase >= group->yield_from && now_us - began_us < YIELD_US) {
             (void)sched_yield();
+            if (clock_us() - now_us >= YIELD_US) {
+                group->yield_from = group->phase + SLEEP_PHASES;
+            }
         } else {
             sleep_at_gate(group);
         }
