@@ -150,16 +150,31 @@ int lease_renew(struct lease *lease, uint64_t now_ms, const attempt_id *attempt)
     return result;
 }
 
-void lease_release(struct lease *lease, const attempt_id *attempt, struct lease_changes *out)
+static void slot_end(struct lease *lease, uint32_t slot, struct lease_changes *out)
+{
+    if (lease->slots[slot].state == LEASE_RESERVED) {
+        slot_free(lease, slot, out);
+    } else if (lease->slots[slot].state == LEASE_LEASED) {
+        slot_end_lease(lease, slot, out);
+    }
+}
+
+void lease_release(struct lease *lease, const attempt_id *attempt, uint32_t from_rank, struct lease_changes *out)
 {
     out->count = 0;
     for (uint32_t i = 0; i < lease->count; i++) {
         const struct lease_slot *at = &lease->slots[i];
-        if (at->state == LEASE_RESERVED && attempt_id_equal(&at->attempt, attempt)) {
-            slot_free(lease, i, out);
-        } else if (at->state == LEASE_LEASED && attempt_id_equal(&at->attempt, attempt)) {
-            slot_end_lease(lease, i, out);
+        if ((at->state != LEASE_LEASED || at->rank >= from_rank) && attempt_id_equal(&at->attempt, attempt)) {
+            slot_end(lease, i, out);
         }
+    }
+}
+
+void lease_end(struct lease *lease, uint32_t slot, struct lease_changes *out)
+{
+    out->count = 0;
+    if (slot < lease->count) {
+        slot_end(lease, slot, out);
     }
 }
 

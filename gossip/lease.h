@@ -86,8 +86,12 @@ int lease_confirm(struct lease *lease, uint64_t now_ms, uint32_t slot, const att
  * has ended by now is not brought back. */
 int lease_renew(struct lease *lease, uint64_t now_ms, const attempt_id *attempt);
 
-/* Ends reservations (-> FREE) and leases (-> RELEASING) of the attempt. */
-void lease_release(struct lease *lease, const attempt_id *attempt, struct lease_changes *out);
+/* Ends reservations (-> FREE) of the attempt, and its leases (-> RELEASING) of this rank and of those behind it: who gives
+ * up what it wanted to add to a group leaves those alone who have been in it. */
+void lease_release(struct lease *lease, const attempt_id *attempt, uint32_t from_rank, struct lease_changes *out);
+
+/* Ends the reservation or the lease of one slot; nothing in other states. */
+void lease_end(struct lease *lease, uint32_t slot, struct lease_changes *out);
 
 /* The worker of `slot` is surely gone (its lock file is free, nobody on its GPU): -> FREE, or WITHHELD if it is held, from
  * LEASED or RELEASING; nothing in other states. */

@@ -29,7 +29,7 @@ enum message_kind {
     MESSAGE_CONFIRM,          /* u.lease with rank and group_key; coordinator to owner */
     MESSAGE_CONFIRM_ANSWER,   /* u.lease with code */
     MESSAGE_RENEW,            /* u.lease */
-    MESSAGE_RELEASE,          /* u.lease: give back a reservation */
+    MESSAGE_RELEASE,          /* u.lease: give back reservations, and leases from this rank on */
     MESSAGE_STALE,            /* u.lease: the owner obeys a higher claim (u.lease.claim) of that experiment */
     MESSAGE_TWIN,             /* u.twin: from one daemon to another that has the same key, or about one */
     MESSAGE_GROUP,            /* u.lease with generation and group_key: the key of a group; coordinator to owner */

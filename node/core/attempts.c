@@ -167,7 +167,7 @@ static void avoid_losers(struct node_core *core, const struct view_attempt *atte
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST) {
-            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot);
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot, CORE_SLOT_BACKOFF_MS);
         }
     }
 }
@@ -218,7 +218,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
     } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
-    } else if (elastic_follow(core, coordination, experiment, trial, attempt, watch)) {
+    } else if (elastic_follow(core, coordination, experiment, trial, attempt, &sight, watch)) {
         return view_attempt_verdict(attempt) == NULL;
     } else if (sight.away > 0) {
         attempts_put_verdict(core, attempt, FACT_LOST,

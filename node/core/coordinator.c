@@ -149,6 +149,27 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
     }
 }
 
+/* Whoever changed a group has claimed the experiment, though the record of that may not have come yet, or may be lost. */
+static void observe_groups(struct node_core *core, struct core_coordination *coordination,
+                           const struct view_experiment *experiment)
+{
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            struct election_claim claim = a->group_claim, highest = coordination->election.highest;
+            if (a->groups == NULL || a->verdicts != NULL || election_claim_compare(claim, highest) <= 0) {
+                continue;
+            }
+            struct lamport_top others = view_claim_top(experiment, &claim.node);
+            lamport_see(&others, node_id_equal(highest.node, claim.node) ? 0 : highest.term);
+            if (lamport_follows(others.first, claim.term)) {
+                MARK(group_ahead_of_claims);
+                observe(core, coordination, claim, false);
+            }
+        }
+    }
+}
+
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -176,6 +197,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
         MARK(fence_ahead_of_claims);
         observe(core, coordination, fence, false);
     }
+    observe_groups(core, coordination, experiment);
     doubt(core, coordination, experiment);
     if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
         return;
@@ -369,6 +391,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
         if (coordination != NULL && !coordination->settled) {
             coordination->settled = true;
             gangs_drop(core, coordination);
+            elastic_drop(core, coordination);
         }
         return;
     }
@@ -400,6 +423,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
         return;
     }
     gangs_drop(core, coordination);
+    elastic_drop(core, coordination);
     coordination->pass++; /* of all watches */
     attempts_forget(core, coordination);
     struct core_coordination **link = &core->coordinations;
@@ -427,6 +451,7 @@ void core_coordinator_out(struct node_core *core)
             gangs_unlink(c, gang);
             arena_give(&core->arena, gang, sizeof *gang);
         }
+        elastic_drop(core, c);
         c->claiming = false;
         election_init(&c->election);
     }

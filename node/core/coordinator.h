@@ -59,11 +59,14 @@ void attempts_renew(struct node_core *core, const struct core_coordination *coor
  * was judged. */
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
-                    const struct view_attempt *attempt, struct core_watch *watch);
+                    const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch);
 
 /* How many more members it could have. */
-uint32_t elastic_wants(const struct node_core *core, const struct core_coordination *coordination,
+uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment, const struct view_attempt *attempt);
+
+/* Behind all that were ever given in this attempt. */
+uint32_t elastic_next_number(const struct view_attempt *attempt);
 
 /* The members of a gang that joins an attempt get their numbers and are named in its record. */
 bool elastic_record_joiners(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang);
@@ -82,7 +85,7 @@ void gangs_drop(struct node_core *core, struct core_coordination *coordination);
 
 /* ---- placing.c ---- */
 
-void placing_back_off(struct node_core *core, node_id node, uint32_t slot); /* not asked again for a while */
+void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms); /* not asked again for so long */
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment); /* true if it did */
 

@@ -121,6 +121,13 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
            !is_unsure(core, attempt->members[rank].node, worker);
 }
 
+/* A claim above ours has changed the group: what we would write of it does not count. */
+static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
+{
+    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
+           attempt->generation == UINT32_MAX;
+}
+
 /* ---- the record ---------------------------------------------------------------------------------------------------- */
 
 static struct fact_generation as_it_is(const struct core_coordination *coordination, const struct view_attempt *attempt)
@@ -148,7 +155,7 @@ static struct core_pending *put(struct node_core *core, const struct view_attemp
     return core_put(core, FACT_GENERATION, fact_key_verdict(&attempt->id), &writer);
 }
 
-static uint32_t next_number(const struct view_attempt *attempt)
+uint32_t elastic_next_number(const struct view_attempt *attempt)
 {
     uint32_t next = attempt->first_count;
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
@@ -167,11 +174,11 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
     if (attempt == NULL || !attempt->assigned ||
         attempt->joiner_count + attempt->member_count + gang->member_count > FACT_MEMBERS_MAX ||
-        next_number(attempt) + gang->member_count > UINT16_MAX) {
+        elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
     struct fact_generation fact = as_it_is(coordination, attempt);
-    gang->first_number = next_number(attempt);
+    gang->first_number = elastic_next_number(attempt);
     for (uint32_t i = 0; i < gang->member_count; i++) {
         fact.joiners[fact.joiner_count++] =
             (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
@@ -278,7 +285,9 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     for (uint32_t i = 0; i < fact.member_count; i++) {
         uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        fact.members[i].has_state = worker->has_state && worker->applied_step == fact.start_step;
+        fact.members[i].has_state =
+            worker->has_state && (worker->applied_step == fact.start_step ||
+                                  BUG(behind_hands_on, "who has not applied the start step hands no state on"));
     }
     if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
         fact.start_step -= fact.start_step > 0;
@@ -324,16 +333,22 @@ static void drop_lost_joiners(struct node_core *core, const struct core_coordina
 {
     struct fact_generation fact = as_it_is(coordination, attempt);
     fact.joiner_count = 0;
+    uint64_t wait_ms = (uint64_t)CORE_LOST_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
+    wait_ms = wait_ms < CORE_NEVER_RAN_WAIT_MS ? wait_ms : CORE_NEVER_RAN_WAIT_MS;
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         if (!joiner_is_lost(core, coordination, watch, attempt, rank)) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
         } else {
-            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot);
+            /* Longer than nobody is asked: if there is another slot, that is tried next. */
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot, 2 * wait_ms);
         }
     }
+    uint32_t lost = attempt->joiner_count - fact.joiner_count;
     watch->joined_ms = fact.joiner_count == 0 ? 0 : watch->joined_ms == 0 ? core->now_ms : watch->joined_ms;
-    if (fact.joiner_count != attempt->joiner_count) {
+    if (lost > 0) {
         MARK(joiner_lost);
+        watch->join_ms = core->now_ms + wait_ms;
+        watch->join_losses += lost;
         (void)put(core, attempt, &fact);
     }
 }
@@ -345,16 +360,6 @@ static uint32_t ready_joiners(const struct node_core *core, const struct view_at
         ready += joiner_is_ready(core, attempt, rank);
     }
     return ready;
-}
-
-/* How often the program failed by itself in the groups of this attempt. */
-static uint32_t failures_in(const struct view_attempt *attempt)
-{
-    uint32_t failures = 0;
-    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        failures += worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
-    }
-    return failures;
 }
 
 static void watch_key(struct node_core *core, struct core_coordination *coordination, const struct view_attempt *attempt,
@@ -372,37 +377,47 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
-/* Somebody can begin: it has the state, or the checkpoint that the attempt began with, or there is none. */
+/* Somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where the group is, or
+ * there is none. */
 static bool has_source(const struct node_core *core, const struct view_attempt *attempt)
 {
-    bool has_one = attempt->group_step == 0;
+    bool has_one = attempt->group_step == 0, is_at_start = attempt->group_step == attempt->start_step;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         bool is_here = !has_ended(worker) && !is_dead(core, attempt->members[rank].node);
-        has_one |= is_here && (worker->has_state || attempt->members[rank].number < attempt->first_count);
+        has_one |= is_here && (worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count));
     }
     return has_one;
 }
 
-/* Failures of the program that max_restarts still allows. */
-static uint32_t failures_left(const struct view_experiment *experiment, const struct view_trial *trial)
+/* The program failed by itself more often than max_restarts allows, in whichever groups. */
+static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
+                            const struct view_attempt *attempt)
 {
-    uint32_t before = view_trial_failures(trial), most = experiment->config->max_restarts;
-    return before < most ? most - before : 0;
+    return view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
-                    const struct view_attempt *attempt, struct core_watch *watch)
+                    const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
 {
     if (!is_elastic(experiment, attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
+    }
+    if (is_overruled(coordination, attempt)) {
+        MARK(group_overruled);
+        watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
+        if (core->now_ms - watch->broken_ms >= CORE_REGROUP_MS) {
+            attempts_put_verdict(core, attempt, FACT_LOST, "a node that does not coordinate it has changed its group");
+        }
+        return true;
     }
     struct muster m = muster(core, attempt);
     drop_lost_joiners(core, coordination, watch, attempt);
     watch_key(core, coordination, attempt, &m);
     bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
     uint32_t ready = ready_joiners(core, attempt);
+    watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
         watch->broken_ms = 0;
         if (ready > 0 && ready == attempt->joiner_count && m.done + m.unsure + m.coming == 0) {
@@ -412,14 +427,19 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
-    if (m.here == 0 || !may_go_on(attempt, &m) || failures_in(attempt) > failures_left(experiment, trial)) {
-        return false; /* its attempt is over, or another side of a partition has it: attempts.c knows */
-    }
-    if (m.unsure > 0) {
+    bool is_elsewhere = !may_go_on(attempt, &m) && m.dead + m.unsure > 0 && view_trial_highest(trial) == attempt;
+    if (is_elsewhere && sight->away + sight->overdue == 0) {
+        MARK(group_may_go_on_elsewhere);
+        watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         return true;
     }
+    if (m.here == 0 || !may_go_on(attempt, &m) || fails_too_often(experiment, trial, attempt)) {
+        return false; /* its attempt is over: attempts.c knows why */
+    }
     bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
-    if (m.left < m.here && !BUG(stale_word_taken, "a group is made of what its members say after the last one")) {
+    if (m.unsure > 0) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so */
+    } else if (m.left < m.here && !BUG(stale_word_taken, "a group is made of what its members say after the last one")) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
             ask_to_leave(core, coordination, attempt);
         }
@@ -438,10 +458,15 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     return true;
 }
 
-uint32_t elastic_wants(const struct node_core *core, const struct core_coordination *coordination,
+uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment, const struct view_attempt *attempt)
 {
-    if (!is_elastic(experiment, attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id)) {
+    if (!is_elastic(experiment, attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id) ||
+        is_overruled(coordination, attempt)) {
+        return 0;
+    }
+    const struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+    if (watch == NULL || core->now_ms < watch->join_ms) {
         return 0;
     }
     struct muster m = muster(core, attempt);

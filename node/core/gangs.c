@@ -211,7 +211,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     if (message->u.lease.code != 0) {
-        placing_back_off(core, asked->node, asked->slot);
+        placing_back_off(core, asked->node, asked->slot, CORE_SLOT_BACKOFF_MS);
         gang_abort(core, coordination, gang, "a slot was refused");
         return;
     }
@@ -237,7 +237,7 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
         return;
     }
     if (message->u.lease.code != 0) {
-        placing_back_off(core, from, message->u.lease.slot);
+        placing_back_off(core, from, message->u.lease.slot, CORE_SLOT_BACKOFF_MS);
         gang_abort(core, coordination, gang, "a slot was not confirmed");
         return;
     }

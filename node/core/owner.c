@@ -66,8 +66,8 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
     const struct records_entry *before =
         records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
     struct fact_worker said;
-    if (before != NULL && fact_worker_read(&before->record, &said) == 0 && said.state == FACT_WORKER_ENDED &&
-        !BUG(end_said_twice, "how a worker ended is said once")) {
+    bool has_said = before != NULL && fact_worker_read(&before->record, &said) == 0;
+    if (has_said && said.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
         MARK(end_said_before);
         return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
     }
@@ -75,7 +75,8 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
                                .master_port = worker->master_port,
                                .data_port = worker->data_port,
                                .generation = worker->generation,
-                               .is_elastic = worker->is_elastic,
+                               /* One that did not survive its daemon, too: the others may go on. */
+                               .is_elastic = worker->is_elastic || (has_said && said.is_elastic),
                                .waits = worker->waits,
                                .has_state = worker->has_state,
                                .applied_step = worker->applied_step,
@@ -162,28 +163,20 @@ static void perform_changes(struct node_core *core, const struct lease_changes *
     }
 }
 
-/* Ends the lease of one slot's attempt here, for this reason. */
+/* Ends the lease of one slot for this reason. Others of its attempt here may go on without it. */
 static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
 {
-    struct core_worker *worker = &core->workers[slot];
-    worker->end_reason = reason;
-    attempt_id attempt = worker->attempt;
-    for (uint32_t i = 0; i < core->lease.count; i++) {
-        if (core->workers[i].phase != CORE_WORKER_NONE && attempt_id_equal(&core->workers[i].attempt, &attempt)) {
-            core->workers[i].end_reason = reason;
-        }
-    }
+    core->workers[slot].end_reason = reason;
     struct lease_changes changes = {0};
-    lease_release(&core->lease, &attempt, &changes);
+    lease_end(&core->lease, slot, &changes);
     perform_changes(core, &changes);
 }
 
 /* Reservations are volatile: there is nothing to say. */
 static void reservation_return(struct node_core *core, uint32_t slot)
 {
-    const attempt_id reserved = core->lease.slots[slot].attempt;
     struct lease_changes changes = {0};
-    lease_release(&core->lease, &reserved, &changes);
+    lease_end(&core->lease, slot, &changes);
     perform_changes(core, &changes);
 }
 
@@ -366,7 +359,7 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
         take_group_key(core, message);
         break;
     default: /* MESSAGE_RELEASE */
-        lease_release(&core->lease, attempt, &changes);
+        lease_release(&core->lease, attempt, message->u.lease.rank, &changes);
         perform_changes(core, &changes);
         break;
     }
@@ -508,12 +501,13 @@ static void follow_group(struct node_core *core, uint32_t slot, const struct vie
 {
     struct core_worker *worker = &core->workers[slot];
     if (worker->waits) {
-        bool has_key = worker->key_generation == attempt->generation &&
-                       (attempt->generation == 1 ||
-                        election_claim_compare(worker->key_claim, attempt->group_claim) == 0);
+        bool has_key = (worker->key_generation == attempt->generation &&
+                        (attempt->generation == 1 ||
+                         election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
+                       BUG(key_of_another, "a worker enters a group under the key of that very generation");
         bool is_due = rank < attempt->member_count && worker->generation < attempt->generation;
         bool is_over = worker->is_elastic && (attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
-        if (is_due && is_over && !BUG(late_comer_enters, "who has not come into a group that breaks stays out of it")) {
+        if (is_due && is_over) {
             MARK(group_passed_over);
             worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
@@ -576,6 +570,13 @@ static bool group_is_stopping(const struct node_core *core, const struct view_at
     return false;
 }
 
+/* Its owner wants the slot, or the node is to be empty at once. */
+static bool is_taken_back(const struct node_core *core, uint32_t slot)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
+}
+
 static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -599,6 +600,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     }
     if (view_experiment_paused(experiment)) {
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
+        return;
+    }
+    if (rank >= attempt->member_count && is_taken_back(core, slot)) {
+        MARK(joiner_sent_away);
+        worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
         return;
     }
     if (group_is_stopping(core, attempt)) {
@@ -700,15 +706,20 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
         status(core, event);
     } else { /* NODE_EVENT_WORKER_LISTENS */
+        /* It can have been in no group that nobody has told it of. */
+        const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+        uint32_t known = attempt != NULL ? attempt->generation : 0;
+        uint32_t newest = known > worker->generation ? known : worker->generation;
+        uint32_t was_in = event->u.worker.generation < newest ? event->u.worker.generation : newest;
         bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
-                       worker->generation != event->u.worker.generation ||
+                       worker->generation != was_in ||
                        worker->applied_step != event->u.worker.step || worker->has_state != event->u.worker.has_state;
         worker->waits = true;
         worker->data_port = event->u.worker.port;
         worker->is_elastic = event->u.worker.is_elastic;
         worker->has_state = event->u.worker.has_state;
         worker->applied_step = event->u.worker.has_state ? event->u.worker.step : 0;
-        worker->generation = event->u.worker.generation;
+        worker->generation = was_in;
         if (is_news && worker->phase == CORE_WORKER_RUNNING) {
             put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }

@@ -18,13 +18,13 @@ enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 #define CHOICES_MAX 256
 
-void placing_back_off(struct node_core *core, node_id node, uint32_t slot)
+void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
 {
     struct core_backoff *oldest = &core->backoffs[0];
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
         oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
     }
-    *oldest = (struct core_backoff){node, slot, core->now_ms + CORE_SLOT_BACKOFF_MS};
+    *oldest = (struct core_backoff){node, slot, core->now_ms + ms};
 }
 
 static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot)
@@ -452,6 +452,7 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
         memset(gang, 0, sizeof *gang);
         gang->attempt = attempt->id;
         gang->is_joining = true;
+        gang->first_number = elastic_next_number(attempt); /* of which it may give up those from here on */
         gang->claim = coordination->election.highest;
         gang->member_count = place.member_count;
         memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);

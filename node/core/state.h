@@ -236,6 +236,8 @@ struct core_watch {
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
     uint64_t joined_ms; /* 0: nobody is on the way to its group */
+    uint64_t join_ms;   /* nobody is asked to join before, since of those who were */
+    uint32_t join_losses; /* ... so many in a row did not come so far as to wait for their group */
     uint64_t broken_ms; /* 0: its group is as it should be */
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */
 };

@@ -296,7 +296,13 @@ const struct view_verdict *view_attempt_verdict(const struct view_attempt *attem
 /* The attempt whose result is shown (the lowest completed one), or NULL. */
 struct view_attempt *view_trial_completed(const struct view_trial *trial);
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
-uint32_t view_trial_failures(const struct view_trial *trial); /* attempts that ended FAILED */
+/* How often its program failed by itself: attempts that ended FAILED, and workers that failed before in attempts that have
+ * ended, whose groups went on without them. */
+uint32_t view_trial_failures(const struct view_trial *trial);
+
+/* Elastic workers of the attempt that failed. Who never listened is left out: it failed where it was to join, and cost
+ * nobody anything. */
+uint32_t view_attempt_failures(const struct view_attempt *attempt);
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
 
 /* The node that alone ran all ranks of the attempt, or none: of a group that spans nodes nobody can tell which of them it

@@ -114,6 +114,33 @@ struct view_attempt *view_trial_highest(const struct view_trial *trial)
     return highest;
 }
 
+static bool is_member(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_place *member = &attempt->members[rank];
+        if (member->number == worker->number && node_id_equal(member->node, worker->writer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In the groups before its last one as well, or in those only. */
+static uint32_t count_failures(const struct view_attempt *attempt, bool with_members)
+{
+    uint32_t failures = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        failures += worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED && worker->is_elastic &&
+                    (with_members || !is_member(attempt, worker));
+    }
+    return failures;
+}
+
+uint32_t view_attempt_failures(const struct view_attempt *attempt)
+{
+    return count_failures(attempt, true);
+}
+
 uint32_t view_trial_failures(const struct view_trial *trial)
 {
     uint32_t failures = 0;
@@ -123,6 +150,7 @@ uint32_t view_trial_failures(const struct view_trial *trial)
                     !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
         failures += verdict != NULL && verdict->reason == FACT_LOST &&
                     BUG(losses_counted, "only the program's own failures count against max_restarts");
+        failures += verdict != NULL ? count_failures(attempt, false) : 0;
     }
     return failures;
 }

@@ -43,6 +43,27 @@ static void say_experiment(struct maker *maker, const struct person people[2])
     }
 }
 
+/* The second group of an elastic attempt, with one member that has the state, one without, and somebody on the way. */
+static void say_generation(struct maker *maker, const struct person people[2])
+{
+    attempt_id id = make_attempt_id(0, 0, 1, 5, people[1].id);
+    struct fact_worker worker = {.state = FACT_WORKER_RUNNING, .host = "b.host", .data_port = 4001, .generation = 1,
+                                 .is_elastic = true, .waits = true, .has_state = true, .applied_step = 69, .step = 69};
+    struct fact_generation fact;
+    memset(&fact, 0, sizeof fact);
+    fact.generation = 2;
+    fact.term = 6;
+    fact.start_step = 69;
+    fact.is_leaving = true;
+    fact.member_count = 2;
+    fact.members[0] = (struct fact_place){people[0].id, 0, 0, true};
+    fact.members[1] = (struct fact_place){people[1].id, 0, 1, false};
+    fact.joiner_count = 1;
+    fact.joiners[0] = (struct fact_place){people[1].id, 1, 2, false};
+    say(maker, people[1].id, FACT_WORKER, fact_key_worker(&id, 1), &worker);
+    say(maker, people[1].id, FACT_GENERATION, fact_key_verdict(&id), &fact);
+}
+
 static void say_attempt(struct maker *maker, const struct person people[2], uint32_t trial, enum fact_reason reason)
 {
     attempt_id id = make_attempt_id(0, trial, 1, 5, people[1].id);
@@ -71,9 +92,19 @@ static void say_full(struct maker *maker, const struct person people[2])
     attempt_id id = make_attempt_id(0, 2, 1, 5, people[1].id);
     struct fact_node node = make_node(&people[1], FACT_SLOTS_MAX);
     struct fact_attempt attempt = {.member_count = FACT_MEMBERS_MAX};
+    struct fact_generation generation;
     struct fact_manifest manifest = {.blob = {{8}}, .bytes = 1, .holder_count = FACT_HOLDERS_MAX};
     for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
         attempt.members[i] = (struct fact_assignment){people[1].id, i};
+    }
+    memset(&generation, 0, sizeof generation);
+    generation.generation = UINT32_MAX;
+    generation.term = 5;
+    generation.start_step = UINT64_MAX;
+    generation.member_count = generation.joiner_count = FACT_MEMBERS_MAX;
+    for (uint32_t i = 0; i < FACT_MEMBERS_MAX; i++) {
+        generation.members[i] = (struct fact_place){people[0].id, i, 65000 + i, true};
+        generation.joiners[i] = (struct fact_place){people[1].id, i, 65100 + i, false};
     }
     for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
         manifest.holders[i] = people[1].id;
@@ -84,6 +115,7 @@ static void say_full(struct maker *maker, const struct person people[2])
     say(maker, people[1].id, FACT_NODE, fact_key_empty(), &node);
     say(maker, people[1].id, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
     say(maker, people[1].id, FACT_MANIFEST, fact_key_manifest(&id, 5), &manifest);
+    say(maker, people[1].id, FACT_GENERATION, fact_key_verdict(&id), &generation);
 }
 
 uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
@@ -94,6 +126,7 @@ uint32_t seed_records_make(struct made out[SEED_RECORDS_MAX])
     say_experiment(&maker, people);
     say_attempt(&maker, people, 0, FACT_COMPLETED);
     say_attempt(&maker, people, 1, FACT_FAILED);
+    say_generation(&maker, people);
     say_full(&maker, people);
     return maker.count;
 }

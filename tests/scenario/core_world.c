@@ -295,7 +295,8 @@ static void send_message(struct world *world, uint32_t number, const struct node
         snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
         say(world, number, '>', line);
     }
-    if (!world->nodes[to].is_up || is_apart(world, number, to)) {
+    bool is_lost = world->loses_keys && message->kind == MESSAGE_GROUP;
+    if (!world->nodes[to].is_up || is_apart(world, number, to) || is_lost) {
         return;
     }
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
@@ -384,10 +385,45 @@ static void worker_event(struct world *world, uint32_t number, uint32_t slot, en
     post(world, world->now_ms + (is_late ? world->prepare_ms : 0), number, node->boots, &event);
 }
 
+void world_listens(struct world *world, uint32_t number, uint32_t slot, uint32_t generation, bool has_state, uint64_t step)
+{
+    struct world_node *node = &world->nodes[number];
+    struct node_event event = {.kind = NODE_EVENT_WORKER_LISTENS};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = node->workers[slot].attempt;
+    event.u.worker.port = 7000 + slot;
+    event.u.worker.is_elastic = true;
+    event.u.worker.generation = generation;
+    event.u.worker.has_state = has_state;
+    event.u.worker.step = step;
+    post(world, world->now_ms, number, node->boots, &event);
+}
+
+static void waits(struct world *world, uint32_t number, uint32_t slot)
+{
+    const struct world_worker *worker = &world->nodes[number].workers[slot];
+    world_listens(world, number, slot, worker->generation, worker->has_state, worker->applied);
+}
+
+void world_leave_group(struct world *world, uint32_t number, uint32_t slot)
+{
+    struct world_worker *worker = &world->nodes[number].workers[slot];
+    CHECK(worker->runs && worker->group_size > 0);
+    worker->group_size = 0;
+    waits(world, number, slot);
+}
+
 static void worker_exit(struct world *world, uint32_t number, uint32_t slot, int32_t code, bool killed, const char *text)
 {
     worker_event(world, number, slot, NODE_EVENT_WORKER_EXITED, code, killed, text);
     world->nodes[number].workers[slot].runs = false;
+    world->nodes[number].workers[slot].group_size = 0;
+}
+
+void world_end_worker(struct world *world, uint32_t number, uint32_t slot, int32_t code)
+{
+    CHECK(world->nodes[number].workers[slot].runs);
+    worker_exit(world, number, slot, code, false, "killed");
 }
 
 static void worker_save(struct world *world, uint32_t number, uint32_t slot)
@@ -426,9 +462,73 @@ static void spawn(struct world *world, uint32_t number, const struct node_effect
     if (world->program == WORLD_FAILS_AT_ONCE || node->fails_programs ||
         (trial < 64 && (world->failing_trials >> trial & 1) != 0)) {
         worker_exit(world, number, effect->u.worker.slot, 3, false, "no such file: data.idx");
+    } else if (world->is_elastic) {
+        worker->applied = worker->step;
+        if (!world->is_mute) {
+            waits(world, number, effect->u.worker.slot);
+        }
     } else {
         worker_event(world, number, effect->u.worker.slot, NODE_EVENT_WORKER_LISTENS, 0, false, NULL);
     }
+}
+
+/* "a> enter generation 2 rank 0 of 2 from step 30 states 10" */
+static void enter_group(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_worker *worker = &world->nodes[number].workers[effect->u.worker.slot];
+    uint32_t size = effect->u.worker.size;
+    char states[FACT_MEMBERS_MAX + 1] = "", line[160];
+    struct pack_reader reader;
+    pack_reader_init(&reader, effect->bytes, effect->byte_count);
+    CHECK(pack_read_array(&reader) == size && effect->u.worker.rank < size);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        CHECK(pack_read_array(&reader) == 4 && pack_read_u64(&reader) == rank);
+        pack_skip(&reader);
+        pack_skip(&reader);
+        states[rank] = pack_read_bool(&reader) ? '1' : '0';
+        states[rank + 1] = '\0';
+    }
+    CHECK(!reader.failed);
+    snprintf(line, sizeof line, "enter generation %u rank %u of %u from step %llu states %s", effect->u.worker.generation,
+             effect->u.worker.rank, size, (unsigned long long)effect->u.worker.step, states);
+    say(world, number, '>', line);
+    if (worker->group_size > 0 || effect->u.worker.generation <= worker->generation) {
+        return; /* it did not ask */
+    }
+    worker->generation = effect->u.worker.generation;
+    worker->group_size = size;
+    worker->rank = effect->u.worker.rank;
+    worker->has_state = true;
+    worker->step = worker->applied = effect->u.worker.step;
+    memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
+}
+
+static void leave_group(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    const struct world_worker *worker = &world->nodes[number].workers[effect->u.worker.slot];
+    char line[64];
+    snprintf(line, sizeof line, "leave generation %u%s", effect->u.worker.generation,
+             effect->u.worker.at_once ? " at once" : "");
+    say(world, number, '>', line);
+    if (worker->runs && worker->group_size > 0 && worker->generation == effect->u.worker.generation) {
+        world_leave_group(world, number, effect->u.worker.slot);
+    }
+}
+
+/* All who belong to its group are in it, under one key, and reach each other. */
+static bool group_is_whole(const struct world *world, uint32_t number, const struct world_worker *worker)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        for (uint32_t slot = 0; slot < world->nodes[i].slot_count; slot++) {
+            const struct world_worker *other = &world->nodes[i].workers[slot];
+            count += other->runs && other->group_size > 0 && other->generation == worker->generation &&
+                     attempt_id_equal(&other->attempt, &worker->attempt) &&
+                     memcmp(other->group_key, worker->group_key, sizeof other->group_key) == 0 &&
+                     (i == number || !is_apart(world, number, i));
+        }
+    }
+    return worker->group_size > 0 && count == worker->group_size;
 }
 
 static void worker_effect(struct world *world, uint32_t number, const struct node_effect *effect)
@@ -461,13 +561,18 @@ static void worker_effect(struct world *world, uint32_t number, const struct nod
     case NODE_EFFECT_SPAWN:
         spawn(world, number, effect);
         break;
+    case NODE_EFFECT_GROUP:
+        if (world->is_elastic && worker->runs) {
+            enter_group(world, number, effect);
+        }
+        break;
     case NODE_EFFECT_KILL:
         if (worker->runs) {
             worker_exit(world, number, slot, -15, true, NULL);
         }
         break;
     case NODE_EFFECT_STOP_WORKER:
-        if (worker->runs && worker->rank == 0) {
+        if (worker->runs && worker->rank == 0 && (worker->has_state || !world->is_elastic)) {
             worker_save(world, number, slot);
         }
         if (worker->runs) {
@@ -483,7 +588,11 @@ static void worker_works(struct world *world, uint32_t number, uint32_t slot)
 {
     struct world_worker *worker = &world->nodes[number].workers[slot];
     worker->status_ms += 1000;
+    if (world->is_elastic && !group_is_whole(world, number, worker)) {
+        return;
+    }
     worker->step += 10;
+    worker->applied = worker->step;
     worker_event(world, number, slot, NODE_EVENT_WORKER_STATUS, 0, false, NULL);
     if (world->program == WORLD_RUNS_2S && worker->step >= 20) {
         worker_exit(world, number, slot, 0, false, NULL);
@@ -552,7 +661,7 @@ static void perform(struct world *world, uint32_t number, const struct node_effe
         connect_peer(world, number, effect);
         break;
     case NODE_EFFECT_LEAVE_GROUP:
-        say(world, number, '>', effect->u.worker.at_once ? "leave group at once" : "leave group");
+        leave_group(world, number, effect);
         break;
     case NODE_EFFECT_NEW_KEY: {
         say(world, number, '>', "new key");
@@ -816,6 +925,11 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     }
     struct node_event event = {.kind = NODE_EVENT_START};
     world_step(world, number, &event);
+    for (uint32_t slot = 0; slot < node->slot_count && world->is_elastic; slot++) {
+        if (node->workers[slot].runs && node->workers[slot].group_size == 0) {
+            waits(world, number, slot); /* on a new connection it asks again */
+        }
+    }
 }
 
 void world_crash(struct world *world, uint32_t number)
@@ -823,6 +937,15 @@ void world_crash(struct world *world, uint32_t number)
     CHECK(world->nodes[number].is_up);
     world->nodes[number].is_up = false;
     say(world, number, '<', "crash");
+}
+
+void world_die(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+    node->is_up = false;
+    node->is_cut = true;
+    memset(node->workers, 0, sizeof node->workers);
+    say(world, number, '<', "dies");
 }
 
 void world_sleep(struct world *world, uint32_t number, uint64_t ms)

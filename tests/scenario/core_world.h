@@ -36,6 +36,11 @@ struct world_worker {
     uint64_t step;
     uint64_t spawned_ms;
     uint64_t status_ms; /* next report */
+    /* Of an elastic program. */
+    uint32_t generation; /* that it is in, or was in last; 0: none yet */
+    uint32_t group_size; /* of that; 0: it is in none, and waits */
+    bool has_state;
+    uint64_t applied; /* steps: those that it has made in its groups, or what a story sets */
 };
 
 struct world_node {
@@ -88,6 +93,10 @@ struct world {
     uint64_t push_ms; /* how long a copy takes */
     uint64_t prepare_ms; /* how long it takes until the code is there, rank 0's excepted */
     enum world_program program;
+    bool is_elastic; /* the program: it waits for a group, counts on from its step while all of it are in it, and leaves it when
+                        told */
+    bool loses_keys; /* of groups that change, on their way to the owners */
+    bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];
@@ -134,6 +143,18 @@ void world_deliver(struct world *world, uint32_t from, uint32_t to, const struct
 
 /* The daemon dies; its workers live on under their keeps. What was on its way from its disk and to it is gone. */
 void world_crash(struct world *world, uint32_t node);
+
+/* The machine is gone: its host is silent, and its workers with it. World_restart brings it back, once is_cut is cleared. */
+void world_die(struct world *world, uint32_t node);
+
+/* The process of a worker ends by itself with this status, or by a signal (below 0). */
+void world_end_worker(struct world *world, uint32_t node, uint32_t slot, int32_t code);
+
+/* An elastic worker leaves its group by itself, since a collective failed. */
+void world_leave_group(struct world *world, uint32_t node, uint32_t slot);
+
+/* An elastic worker says that it waits, whatever is true of that. */
+void world_listens(struct world *world, uint32_t node, uint32_t slot, uint32_t generation, bool has_state, uint64_t step);
 
 /* The machine is suspended for so long, its disk and its workers with it; what others send to it
  * meanwhile is lost. */

@@ -198,7 +198,7 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
     }
     struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
     trial->failed_on |= 1u << node;
-    if (!attempt_id_equal(&trial->failed_last, &process->attempt)) {
+    if (process->is_elastic || !attempt_id_equal(&trial->failed_last, &process->attempt)) { /* else one echoes the other */
         trial->failed_last = process->attempt;
         trial->failure_count++;
     }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/groups.h"
 #include "tests/sim/world.h"
 
 /* Every strike has draws of its own, so that the others stay as they are when one is left out. In plans of version 1 all
@@ -167,6 +168,7 @@ static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms
         sim_preload(sim, node);
     }
     checkers_on_other_disk(sim, node);
+    groups_forget(sim);
 }
 
 static void leave(struct sim *sim, int node)

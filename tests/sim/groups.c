@@ -29,6 +29,11 @@ static struct elastic_group *take(struct sim *sim, const struct worker_process *
             memcmp(group->key, effect->u.worker.group_key, sizeof group->key) == 0) {
             return group;
         }
+        if (group->is_used && attempt_id_equal(&group->attempt, &process->attempt) &&
+            memcmp(group->key, effect->u.worker.group_key, sizeof group->key) == 0) {
+            sim_fail(sim, 12, "generations %u and %u of trial %u have one key", group->generation,
+                     effect->u.worker.generation, process->attempt.trial);
+        }
         bool is_older = oldest == NULL || (oldest->is_used && (!group->is_used || group->serial < oldest->serial));
         oldest = (!group->is_used || group->entered == 0) && is_older ? group : oldest;
     }
@@ -220,6 +225,20 @@ void groups_left(struct sim *sim, const struct sim_event *event)
     process->elastic_serial = 0;
     process->waits = true;
     workers_wait(sim, node, slot);
+}
+
+void groups_forget(struct sim *sim)
+{
+    for (uint32_t i = 0; i < GROUPS_MAX; i++) {
+        struct elastic_group *group = &sim->groups.all[i];
+        bool is_empty = true;
+        for (uint32_t rank = 0; group->is_used && rank < group->size; rank++) {
+            is_empty &= groups_member(sim, group, rank) == NULL;
+        }
+        if (is_empty) {
+            group->is_used = false;
+        }
+    }
 }
 
 static void complete(struct sim *sim, struct elastic_group *group)

@@ -50,6 +50,9 @@ void groups_leave(struct sim *sim, int node, uint32_t slot, const struct node_ef
 void groups_step(struct sim *sim, struct sim_event *event);
 void groups_left(struct sim *sim, const struct sim_event *event);
 
+/* A disk forgets: names of attempts may be given again (DESIGN 13.7). Groups in which nobody lives are no longer told of. */
+void groups_forget(struct sim *sim);
+
 /* The process has died, or was asked to stop: the others notice, if they can. */
 void groups_lost(struct sim *sim, int node, uint32_t slot);
 

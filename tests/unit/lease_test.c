@@ -61,7 +61,7 @@ static void bring_to(struct fixture *f, enum lease_state state)
         assert_int_equal(lease_confirm(&f->lease, 1000, 0, &a, 3, token(1), &f->out), 0);
     }
     if (state >= LEASE_RELEASING) {
-        lease_release(&f->lease, &a, &f->out);
+        lease_release(&f->lease, &a, 0, &f->out);
     }
     assert_int_equal(f->lease.slots[0].state, state);
 }
@@ -86,7 +86,7 @@ static void test_life_of_a_lease(void **state)
     assert_int_equal(lease_renew(&f->lease, 10000, &a), 0);
     assert_int_equal(lease_next_ms(&f->lease), 10000 + LEASE_MS);
 
-    lease_release(&f->lease, &a, &f->out);
+    lease_release(&f->lease, &a, 0, &f->out);
     assert_change(&f->out, 2, LEASE_LEASED, LEASE_RELEASING);
     assert_true(lease_token_equal(f->out.items[0].before.token, token(1)));
     assert_true(attempt_id_equal(&f->lease.slots[2].attempt, &a));
@@ -97,6 +97,39 @@ static void test_life_of_a_lease(void **state)
     lease_gone(&f->lease, 2, &f->out);
     assert_change(&f->out, 2, LEASE_RELEASING, LEASE_FREE);
     assert_int_equal(f->lease.slots[2].attempt.number, 0);
+}
+
+/* One that has its slot, and one slot more that is wanted for the same attempt. */
+static void test_who_gives_up_joining_leaves_the_others_of_its_attempt_alone(void **state)
+{
+    struct fixture *f = *state;
+    attempt_id a = attempt(1, 0, 1);
+    bring_to(f, LEASE_LEASED); /* as rank 3 */
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    lease_release(&f->lease, &a, 4, &f->out);
+    assert_change(&f->out, 1, LEASE_RESERVED, LEASE_FREE);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    assert_int_equal(lease_confirm(&f->lease, 1000, 1, &a, 4, token(2), &f->out), 0);
+    lease_release(&f->lease, &a, 4, &f->out);
+    assert_change(&f->out, 1, LEASE_LEASED, LEASE_RELEASING);
+    assert_int_equal(lease_find_token(&f->lease, token(1)), 0);
+}
+
+static void test_the_end_of_one_slot_leaves_the_others_of_its_attempt_alone(void **state)
+{
+    struct fixture *f = *state;
+    attempt_id a = attempt(1, 0, 1);
+    bring_to(f, LEASE_LEASED);
+    assert_int_equal(lease_reserve(&f->lease, 1000, 1, &a, 42, 7, &f->out), 0);
+    lease_end(&f->lease, 1, &f->out);
+    assert_change(&f->out, 1, LEASE_RESERVED, LEASE_FREE);
+    lease_end(&f->lease, 1, &f->out);
+    assert_int_equal(f->out.count, 0);
+    lease_end(&f->lease, LEASE_SLOTS_MAX, &f->out);
+    assert_int_equal(f->out.count, 0);
+    assert_int_equal(lease_find_token(&f->lease, token(1)), 0);
+    lease_end(&f->lease, 0, &f->out);
+    assert_change(&f->out, 0, LEASE_LEASED, LEASE_RELEASING);
 }
 
 static void test_time_ends_reservations_and_leases(void **state)
@@ -202,10 +235,10 @@ static void test_table_of_moves(void **state)
         assert_int_equal(lease_renew(&f->lease, 1001, &same), rows[s].renew);
         assert_int_equal(lease_renew(&f->lease, 1001, &other), ERR_NOT_FOUND);
         f->lease = start;
-        lease_release(&f->lease, &other, &f->out);
+        lease_release(&f->lease, &other, 0, &f->out);
         assert_int_equal(f->out.count, 0);
         assert_memory_equal(&f->lease, &start, sizeof start);
-        lease_release(&f->lease, &same, &f->out);
+        lease_release(&f->lease, &same, 0, &f->out);
         assert_int_equal(f->lease.slots[0].state, rows[s].after_release);
         assert_int_equal(f->out.count, s != rows[s].after_release);
         f->lease = start;
@@ -377,7 +410,7 @@ static void test_release_ends_all_slots_of_the_attempt(void **state)
     assert_int_equal(lease_reserve(&f->lease, 1, 2, &newer, 1, 1, &f->out), 0);
     assert_int_equal(lease_reserve(&f->lease, 1, 3, &a, 1, 1, &f->out), 0);
     assert_int_equal(lease_confirm(&f->lease, 1, 3, &a, 0, token(1), &f->out), 0);
-    lease_release(&f->lease, &a, &f->out);
+    lease_release(&f->lease, &a, 0, &f->out);
     assert_int_equal(f->out.count, 2);
     assert_int_equal(f->out.items[0].slot, 1);
     assert_int_equal(f->out.items[0].to, LEASE_FREE);
@@ -507,7 +540,7 @@ static void test_random_calls_keep_the_invariants(void **state)
                 (void)lease_renew(&f->lease, now_ms, &a);
                 break;
             case 5:
-                lease_release(&f->lease, &a, &f->out);
+                lease_release(&f->lease, &a, 0, &f->out);
                 break;
             case 6:
                 lease_gone(&f->lease, slot, &f->out);
@@ -556,6 +589,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_life_of_a_lease, setup),
+        cmocka_unit_test_setup(test_who_gives_up_joining_leaves_the_others_of_its_attempt_alone, setup),
+        cmocka_unit_test_setup(test_the_end_of_one_slot_leaves_the_others_of_its_attempt_alone, setup),
         cmocka_unit_test_setup(test_time_ends_reservations_and_leases, setup),
         cmocka_unit_test_setup(test_over_is_over_before_the_tick, setup),
         cmocka_unit_test_setup(test_shift_moves_all_ends, setup),

@@ -81,7 +81,7 @@ static void say(struct mesh *mesh, uint32_t writer, enum fact_kind kind, struct 
 
 /* ---- random sets of records ---- */
 
-#define SET_MAX 400
+#define SET_MAX 500
 
 struct set {
     uint32_t count;
@@ -177,6 +177,28 @@ static void add_experiments(struct set *set, struct random *random, const struct
     }
 }
 
+/* Several coordinators change the group, some of them twice, now and then under one term. */
+static void add_generations(struct set *set, struct random *random, const struct person *people, attempt_id id)
+{
+    for (uint32_t count = below(random, 4); count > 0; count--) {
+        struct fact_generation fact;
+        memset(&fact, 0, sizeof fact);
+        fact.generation = 1 + below(random, 3);
+        fact.term = 1 + below(random, 2);
+        fact.start_step = below(random, 50);
+        fact.is_leaving = below(random, 2) == 0;
+        fact.member_count = 1 + below(random, 3);
+        fact.joiner_count = below(random, 3);
+        for (uint32_t i = 0; i < fact.member_count; i++) {
+            fact.members[i] = (struct fact_place){people[below(random, PEOPLE)].id, i, i + below(random, 2) * 5, true};
+        }
+        for (uint32_t i = 0; i < fact.joiner_count; i++) {
+            fact.joiners[i] = (struct fact_place){people[below(random, PEOPLE)].id, i, 20 + i, false};
+        }
+        add(set, people[below(random, 3)].id, FACT_GENERATION, fact_key_verdict(&id), &fact);
+    }
+}
+
 static void add_attempt(struct set *set, struct random *random, const struct person *people, attempt_id id)
 {
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
@@ -186,12 +208,14 @@ static void add_attempt(struct set *set, struct random *random, const struct per
     if (below(random, 5) > 0) {
         add(set, id.coordinator, FACT_ATTEMPT, fact_key_attempt(&id), &attempt);
     }
+    add_generations(set, random, people, id);
     for (uint32_t twice = 0; twice < 2; twice++) {
-        uint32_t rank = below(random, 2);
-        node_id owner = below(random, 4) > 0 ? attempt.members[rank].node : people[below(random, PEOPLE)].id;
+        uint32_t rank = below(random, 3);
+        node_id owner = below(random, 4) > 0 && rank < 2 ? attempt.members[rank].node : people[below(random, PEOPLE)].id;
         struct fact_worker worker = {.state = (enum fact_worker_state)below(random, 3), .generation = 1,
                                      .step = below(random, 50), .reason = (enum fact_reason)below(random, FACT_REASONS),
                                      .exit_code = (int32_t)below(random, 3), .metrics = metrics};
+        worker.is_elastic = below(random, 2) == 0;
         worker.metrics_bytes = make_metrics(metrics, (double)below(random, 100) / 128);
         worker.tail[0] = (char)('a' + below(random, 3));
         add(set, owner, FACT_WORKER, fact_key_worker(&id, rank), &worker);
@@ -231,6 +255,30 @@ static void make_set(struct set *set, uint64_t seed)
     }
 }
 
+/* What coordinators and owners go by, whether it is shown or not. */
+static void pack_groups(const struct view_experiment *experiment, struct pack_writer *writer)
+{
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        pack_u64(writer, trial != NULL ? view_trial_failures(trial) : 0);
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            pack_u64(writer, a->generation);
+            pack_u64(writer, a->group_claim.term);
+            pack_bin(writer, a->group_claim.node.bytes, sizeof a->group_claim.node.bytes);
+            pack_bool(writer, a->is_leaving);
+            pack_u64(writer, a->group_step);
+            pack_u64(writer, a->member_count);
+            for (uint32_t rank = 0; rank < a->member_count + a->joiner_count; rank++) {
+                const struct fact_place *place = &a->members[rank];
+                pack_bin(writer, place->node.bytes, sizeof place->node.bytes);
+                pack_u64(writer, place->slot);
+                pack_u64(writer, place->number);
+                pack_bool(writer, place->has_state);
+            }
+        }
+    }
+}
+
 static uint32_t render_all(const struct mesh *mesh, uint8_t *out, uint32_t size)
 {
     struct pack_writer writer;
@@ -244,6 +292,7 @@ static uint32_t render_all(const struct mesh *mesh, uint8_t *out, uint32_t size)
     from = 0;
     assert_false(render_ls(mesh->core, &from, &writer));
     for (uint32_t i = 0; i < view->experiment_count; i++) {
+        pack_groups(view->experiments[i], &writer);
         if (!view->experiments[i]->known) {
             continue;
         }
