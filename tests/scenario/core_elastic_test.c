@@ -311,7 +311,10 @@ static void two_workers_that_did_not_survive_their_daemons_are_replaced(void **s
 static void below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again(void **state)
 {
     (void)state;
-    struct world *world = group_of(2, 2);
+    struct world *world = elastic_world(2, 1);
+    struct config config = elastic(1, 2, 2, 3);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 2);
     uint32_t victim = follower(world, 0), other = (uint32_t)world_coordinator(world);
     world_die(world, victim);
     world_run(world, CORE_REGROUP_MS - 5000);
