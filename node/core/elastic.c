@@ -22,7 +22,8 @@ struct muster {
     uint32_t here;    /* the rest; of these, */
     uint32_t left;    /* ... who have left this group */
     uint32_t coming;  /* ... who have not come into it yet */
-    bool has_first;   /* rank 0 is not among the dead and unsure */
+    bool has_first;   /* of all that have not ended the lowest rank is here */
+    bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
 };
 
 static bool is_dead(const struct node_core *core, node_id node)
@@ -55,33 +56,35 @@ static struct muster muster(const struct node_core *core, const struct view_atte
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         node_id node = attempt->members[rank].node;
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        bool is_away = false;
+        bool is_first = out.dead + out.unsure + out.here == 0;
+        out.is_behind |= worker != NULL && worker->generation > attempt->generation;
         if (has_ended(worker)) {
             out.done += worker->reason == FACT_COMPLETED;
             out.gone += worker->reason != FACT_COMPLETED;
         } else if (is_dead(core, node)) {
             out.dead++;
-            is_away = true;
         } else if (is_unsure(core, node, worker)) {
             out.unsure++;
-            is_away = true;
         } else {
             out.here++;
+            out.has_first |= is_first;
             out.left += worker != NULL && worker->waits && worker->generation == attempt->generation;
             out.coming += worker == NULL || worker->generation < attempt->generation;
         }
-        out.has_first |= rank == 0 && !is_away;
     }
     return out;
 }
 
-/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. A group that has
- * one size only begins anew from its checkpoint, wherever there is room for all of it. */
-static bool is_elastic(const struct view_experiment *experiment, const struct view_attempt *attempt)
+/* A group that has one size only begins anew from its checkpoint when somebody is lost, wherever there is room for all of
+ * it. */
+static bool has_one_size(const struct view_experiment *experiment)
 {
-    if (experiment->config->min_slots == experiment->config->max_slots) {
-        return false;
-    }
+    return experiment->config->min_slots == experiment->config->max_slots;
+}
+
+/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. */
+static bool is_elastic(const struct view_attempt *attempt)
+{
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         if (worker == NULL || !worker->is_elastic) {
@@ -91,12 +94,13 @@ static bool is_elastic(const struct view_experiment *experiment, const struct vi
     return attempt->assigned;
 }
 
-/* Of a group that a partition has cut through only one side goes on: that with more than half of it, those counted whose
- * owners have said that they ended; at half that of the lowest rank. */
-static bool may_go_on(const struct view_attempt *attempt, const struct muster *m)
+/* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
+ * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
+ * heard of it counts more than there are, and waits.) */
+static bool may_go_on(const struct muster *m)
 {
-    uint32_t ours = m->here + m->done + m->gone;
-    return ours * 2 > attempt->member_count || (ours * 2 == attempt->member_count && m->has_first) ||
+    uint32_t all = m->here + m->dead + m->unsure;
+    return (!m->is_behind && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
@@ -328,15 +332,17 @@ static void ask_to_leave(struct node_core *core, const struct core_coordination 
     }
 }
 
+/* Of a group of which nobody is here any more nobody can be joined either: their slots are for those who can begin anew. */
 static void drop_lost_joiners(struct node_core *core, const struct core_coordination *coordination,
-                              struct core_watch *watch, const struct view_attempt *attempt)
+                              struct core_watch *watch, const struct view_attempt *attempt, const struct muster *m)
 {
+    bool is_nobody_here = m->here + m->unsure + m->done == 0 && m->dead > 0;
     struct fact_generation fact = as_it_is(coordination, attempt);
     fact.joiner_count = 0;
     uint64_t wait_ms = (uint64_t)CORE_LOST_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
     wait_ms = wait_ms < CORE_NEVER_RAN_WAIT_MS ? wait_ms : CORE_NEVER_RAN_WAIT_MS;
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
-        if (!joiner_is_lost(core, coordination, watch, attempt, rank)) {
+        if (!is_nobody_here && !joiner_is_lost(core, coordination, watch, attempt, rank)) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
         } else {
             /* Longer than nobody is asked: if there is another slot, that is tried next. */
@@ -401,7 +407,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
 {
-    if (!is_elastic(experiment, attempt) || !core_has_room(core, 256, 1u << 16)) {
+    if (!is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
     }
     if (is_overruled(coordination, attempt)) {
@@ -413,7 +419,10 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return true;
     }
     struct muster m = muster(core, attempt);
-    drop_lost_joiners(core, coordination, watch, attempt);
+    if (has_one_size(experiment) && m.gone + m.dead > 0) {
+        return false;
+    }
+    drop_lost_joiners(core, coordination, watch, attempt, &m);
     watch_key(core, coordination, attempt, &m);
     bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
     uint32_t ready = ready_joiners(core, attempt);
@@ -427,13 +436,13 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
-    bool is_elsewhere = !may_go_on(attempt, &m) && m.dead + m.unsure > 0 && view_trial_highest(trial) == attempt;
+    bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
     if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         return true;
     }
-    if (m.here == 0 || !may_go_on(attempt, &m) || fails_too_often(experiment, trial, attempt)) {
+    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
     bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
@@ -461,8 +470,8 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
 uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment, const struct view_attempt *attempt)
 {
-    if (!is_elastic(experiment, attempt) || attempt->verdicts != NULL || gangs_has(coordination, &attempt->id) ||
-        is_overruled(coordination, attempt)) {
+    if (!is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
+        gangs_has(coordination, &attempt->id) || is_overruled(coordination, attempt)) {
         return 0;
     }
     const struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
@@ -472,6 +481,6 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
     struct muster m = muster(core, attempt);
     const struct config *config = experiment->config;
     uint32_t have = m.here + m.unsure + m.done + attempt->joiner_count;
-    uint32_t target = m.done > 0 ? 0 : config->max_slots;
+    uint32_t target = m.done > 0 || m.here == 0 ? 0 : config->max_slots;
     return have < target ? target - have : 0;
 }
