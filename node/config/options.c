@@ -38,9 +38,10 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
     NUMBER("searcher.max_trials", max_trials, 1, SEARCH_TRIALS_MAX, "required for random", "The number of trials of random."),
     NUMBER("resources.slots_per_trial", slots_per_trial, 1, CONFIG_SLOTS_MAX, "1", "Workers that train one trial together."),
     NUMBER("resources.min_slots", min_slots, 1, CONFIG_SLOTS_MAX, "slots_per_trial",
-           "The fewest that a trial may go on with; at most slots_per_trial."),
+           "The fewest that a trial may go on with; at most slots_per_trial. Where it is below max_slots, an elastic program's group goes "
+           "on without the workers that it loses."),
     NUMBER("resources.max_slots", max_slots, 1, CONFIG_SLOTS_MAX, "slots_per_trial",
-           "The most that a trial may grow to; at least slots_per_trial."),
+           "The most that a trial may grow to, while no other waits; at least slots_per_trial."),
     NUMBER("resources.priority", priority, 1, 99, "42", "Lower goes first in the queue."),
     WORD("resources.slot_kind", slot_kind, slot_words, "any", "The kind of slot that a trial needs."),
     NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, "2", "Copies of each checkpoint, on different nodes; 8 at most."),
