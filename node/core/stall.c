@@ -55,6 +55,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->idle_ms, gap_ms);
     move(&watch->ended_ms, gap_ms);
     move(&watch->joined_ms, gap_ms);
+    move(&watch->join_ms, gap_ms);
     move(&watch->broken_ms, gap_ms);
 }
 
