@@ -223,7 +223,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     } else if (sight.away > 0) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              any_is_out(core, attempt) ? "a node was evicted" : "a node died");
-    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count - ended) {
+    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count + attempt->joiner_count - ended) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              "a node has not answered for a long time, and others wait for it");
     } else if (sight.lost > 0) {

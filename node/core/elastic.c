@@ -411,7 +411,6 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return false;
     }
     if (is_overruled(coordination, attempt)) {
-        MARK(group_overruled);
         watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
         if (core->now_ms - watch->broken_ms >= CORE_REGROUP_MS) {
             attempts_put_verdict(core, attempt, FACT_LOST, "a node that does not coordinate it has changed its group");

@@ -627,6 +627,31 @@ static void a_group_of_which_no_piece_is_large_enough_waits_and_goes_on_after_th
     world_free(world);
 }
 
+/* Seeds 600623 and 602723: who was to join holds its slot, and nothing else can be begun there. */
+static void a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    struct config config = elastic(1, 1, 1, 2);
+    world->is_mute = true;
+    world->prepare_ms = 4000;
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 0");
+    uint32_t first = running(world, 0) > 0 ? 0 : 1;
+    world_listens(world, first, 0, 0, false, 0);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 1");
+    world_listens(world, 1 - first, 0, 0, false, 0);
+    cut(world, 1);
+    world->is_mute = false;
+    world_run(world, CORE_PATIENCE_MS - 30000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_run(world, 90000);
+    assert_int_equal(world_count(world, "persist verdict lost"), 1);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 1);
+    assert_int_equal(running(world, first), 1);
+    world_free(world);
+}
+
 /* ---- users and owners, while a generation is on its way ------------------------------------------------------------------- */
 
 /* Somebody was lost, and the others have left their group. */
@@ -859,6 +884,7 @@ int main(void)
         cmocka_unit_test(the_larger_side_of_a_group_goes_on_and_the_other_waits_until_the_heal),
         cmocka_unit_test(of_a_group_cut_in_halves_the_side_of_its_lowest_rank_goes_on),
         cmocka_unit_test(a_group_of_which_no_piece_is_large_enough_waits_and_goes_on_after_the_heal),
+        cmocka_unit_test(a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut),
         cmocka_unit_test(a_pause_between_generations_stops_all_and_a_resume_begins_again),
         cmocka_unit_test(a_cancel_between_generations_ends_all),
         cmocka_unit_test(a_deletion_between_generations_ends_all_and_leaves_nothing_behind),

@@ -18,10 +18,40 @@ static struct elastic_group *find(struct sim *sim, uint32_t serial)
     return NULL;
 }
 
+struct worker_process *groups_member(struct sim *sim, const struct elastic_group *group, uint32_t rank)
+{
+    if (!group->ranks[rank].is_in) {
+        return NULL;
+    }
+    struct worker_process *process = &sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot];
+    bool is_it = process->is_alive && process->serial == group->ranks[rank].serial && process->elastic_serial == group->serial;
+    return is_it ? process : NULL;
+}
+
+void groups_forget(struct sim *sim)
+{
+    sim->groups.forgotten = sim->groups.serial;
+}
+
+static void forget_empty(struct sim *sim)
+{
+    for (uint32_t i = 0; i < GROUPS_MAX; i++) {
+        struct elastic_group *group = &sim->groups.all[i];
+        bool is_empty = group->is_used && group->serial <= sim->groups.forgotten;
+        for (uint32_t rank = 0; is_empty && rank < group->size; rank++) {
+            is_empty = groups_member(sim, group, rank) == NULL;
+        }
+        if (is_empty) {
+            group->is_used = false;
+        }
+    }
+}
+
 /* Of the same name and key; made where there is none. One that nobody is in any more makes room. */
 static struct elastic_group *take(struct sim *sim, const struct worker_process *process, const struct node_effect *effect)
 {
     struct elastic_group *oldest = NULL;
+    forget_empty(sim);
     for (uint32_t i = 0; i < GROUPS_MAX; i++) {
         struct elastic_group *group = &sim->groups.all[i];
         if (group->is_used && group->generation == effect->u.worker.generation &&
@@ -63,16 +93,6 @@ static struct elastic_group *take(struct sim *sim, const struct worker_process *
     struct sim_event *event = sim_push(sim, sim->now_ms + 20, SIM_GROUP_STEP, 0);
     event->serial = oldest->serial;
     return oldest;
-}
-
-struct worker_process *groups_member(struct sim *sim, const struct elastic_group *group, uint32_t rank)
-{
-    if (!group->ranks[rank].is_in) {
-        return NULL;
-    }
-    struct worker_process *process = &sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot];
-    bool is_it = process->is_alive && process->serial == group->ranks[rank].serial && process->elastic_serial == group->serial;
-    return is_it ? process : NULL;
 }
 
 static void push_leave(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms)
@@ -225,20 +245,6 @@ void groups_left(struct sim *sim, const struct sim_event *event)
     process->elastic_serial = 0;
     process->waits = true;
     workers_wait(sim, node, slot);
-}
-
-void groups_forget(struct sim *sim)
-{
-    for (uint32_t i = 0; i < GROUPS_MAX; i++) {
-        struct elastic_group *group = &sim->groups.all[i];
-        bool is_empty = true;
-        for (uint32_t rank = 0; group->is_used && rank < group->size; rank++) {
-            is_empty &= groups_member(sim, group, rank) == NULL;
-        }
-        if (is_empty) {
-            group->is_used = false;
-        }
-    }
 }
 
 static void complete(struct sim *sim, struct elastic_group *group)
