@@ -24,6 +24,7 @@ struct muster {
     uint32_t coming;  /* ... who have not come into it yet */
     bool has_first;   /* of all that have not ended the lowest rank is here */
     bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
+    bool is_unheard;  /* of those dead and unsure somebody may not have heard of this generation */
 };
 
 static bool is_dead(const struct node_core *core, node_id node)
@@ -63,8 +64,10 @@ static struct muster muster(const struct node_core *core, const struct view_atte
             out.gone += worker->reason != FACT_COMPLETED;
         } else if (is_dead(core, node)) {
             out.dead++;
+            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else if (is_unsure(core, node, worker)) {
             out.unsure++;
+            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else {
             out.here++;
             out.has_first |= is_first;
@@ -96,11 +99,15 @@ static bool is_elastic(const struct view_attempt *attempt)
 
 /* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
  * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
- * heard of it counts more than there are, and waits.) */
+ * heard of it counts more than there are, and waits.)
+ *
+ * A member that is away and may not have heard of this generation is still one of the generation before, and may be part of
+ * that one's larger side together with those who were left behind then. So nobody goes on from a generation that not all
+ * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
     uint32_t all = m->here + m->dead + m->unsure;
-    return (!m->is_behind && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
+    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
