@@ -5,7 +5,7 @@
  *   core.c         init, the one step, records that are taken in
  *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
  *   members.c      membership, roster, links, exchange of records
- *   owner.c        the slots of this node: reservations, leases, workers
+ *   owner.c        the slots of this node: reservations, leases, workers, and with owner_group.c their groups (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
