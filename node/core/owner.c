@@ -442,6 +442,29 @@ static bool is_taken_back(const struct node_core *core, uint32_t slot)
     return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
 }
 
+/* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
+ * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
+static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
+{
+    struct core_worker *worker = &core->workers[slot];
+    uint64_t grace_ms = (uint64_t)experiment->config->preemption_timeout_s * 1000;
+    if (!is_taken_back(core, slot)) {
+        worker->wanted_ms = 0;
+        return false;
+    }
+    worker->wanted_ms = worker->wanted_ms == 0 ? core->now_ms : worker->wanted_ms;
+    if (core->now_ms - worker->wanted_ms < grace_ms) {
+        return false;
+    }
+    MARK(slot_taken_from_its_group);
+    if (worker->waits) {
+        ask_to_stop(core, slot, CORE_KILL_GRACE_MS, "preempt");
+    } else {
+        worker_end(core, slot, FACT_LOST);
+    }
+    return true;
+}
+
 static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -459,8 +482,8 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return; /* its record is on its way */
     }
     uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
-    if (rank == UINT32_MAX) {
-        worker_end(core, slot, FACT_LOST); /* it never was in the group, or is no more */
+    if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
+        worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
         return;
     }
     if (view_experiment_paused(experiment)) {
@@ -472,8 +495,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
         return;
     }
-    if (owner_group_is_stopping(core, attempt)) {
+    if (owner_group_is_stopping(core, experiment, attempt)) {
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
+        return;
+    }
+    if (slot_is_given_back(core, slot, experiment)) {
         return;
     }
     struct fact_worker master;
@@ -598,6 +624,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->end_reason = FACT_LOST;
     worker->data_port = event->u.adopt.data_port;
     worker->lease_on_disk = true;
+    worker->is_told = true; /* or it says that it waits still */
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);

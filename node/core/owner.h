@@ -26,8 +26,6 @@ bool owner_group_joins(const struct view_attempt *attempt, uint32_t rank);
 /* A worker that runs: from one group of its attempt to the next. */
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank);
 
-/* True while all workers of the group are to save and leave. */
-bool owner_group_is_stopping(const struct node_core *core, const struct view_attempt *attempt);
 
 /* NODE_EVENT_WORKER_LISTENS of a worker that has a process. */
 void owner_group_listens(struct node_core *core, const struct node_event *event);

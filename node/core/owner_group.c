@@ -27,7 +27,16 @@ bool owner_group_joins(const struct view_attempt *attempt, uint32_t rank)
     return attempt->generation > 1 || rank >= attempt->member_count;
 }
 
-/* Tells the worker its group once every rank listens. */
+static bool is_on_disk(const struct node_core *core, const struct core_worker *worker)
+{
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    return entry != NULL && entry->on_disk;
+}
+
+/* Tells the worker its group once every rank listens. One that can change its group hears of it when it is on the disk that
+ * it has: a daemon that died then would take it to wait still, with what it had applied before. */
 static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -50,8 +59,16 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
         pack_bool(&writer, attempt->members[i].has_state);
     }
     CHECK(!writer.failed);
-    worker->waits = false;
-    worker->generation = attempt->generation;
+    if (worker->waits || worker->generation < attempt->generation) {
+        worker->waits = worker->is_told = false;
+        worker->generation = attempt->generation;
+        owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+    }
+    if (worker->is_elastic && !is_on_disk(core, worker) &&
+        !BUG(told_before_disk, "a worker hears of its group when it is on the disk that it does")) {
+        return;
+    }
+    worker->is_told = true;
     owner_worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
@@ -60,7 +77,6 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
     effect->byte_count = (uint32_t)writer.used_bytes;
-    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
 }
 
 /* No collective of this group will ever end: somebody is gone, or has left it. */
@@ -86,16 +102,17 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->workers[slot];
-    if (worker->waits) {
+    if (worker->waits || (worker->generation > 0 && !worker->is_told)) {
         bool has_key = (worker->key_generation == attempt->generation &&
                         (attempt->generation == 1 ||
                          election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
                        BUG(key_of_another, "a worker enters a group under the key of that very generation");
-        bool is_due = rank < attempt->member_count && worker->generation < attempt->generation;
+        bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !worker->waits);
         bool is_over = worker->is_elastic && (attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
         if (is_due && is_over) {
             MARK(group_passed_over);
             worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
+            worker->waits = true;
             owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         } else if (is_due && has_key) {
             tell_group(core, slot, attempt);
@@ -116,27 +133,22 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
     effect->u.worker.at_once = at_once;
 }
 
-/* A group stops as a whole: when the owner of one rank's slot takes it back, its node is to be empty at once, or it has
- * been asked to stop there and has gone already. All owners see it in the records, whoever coordinates. */
-bool owner_group_is_stopping(const struct node_core *core, const struct view_attempt *attempt)
+/* A group stops as a whole if one rank was asked to stop in the midst of it and has gone already, since what one rank hears
+ * all hear (train/shoal.h); or if slots are wanted back and too few members are left without them, or not all of them can
+ * do that. All owners see it in the records, whoever coordinates. */
+bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt)
 {
+    bool is_elastic = view_attempt_is_elastic(attempt), is_wanted_back = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct fact_place *member = &attempt->members[rank];
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
-            if (worker->reason == FACT_STOPPED) {
-                return true;
-            }
-            continue; /* what becomes of its slot afterwards is not this group's matter */
-        }
-        const struct view_member *node = view_find_member(&core->view, member->node);
-        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
-        if ((slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
-            (node != NULL && view_member_drain(node).at_once)) {
+        bool is_stopped = worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_STOPPED;
+        if (is_stopped && !(is_elastic && worker->waits)) {
             return true;
         }
+        is_wanted_back |= view_attempt_is_wanted_back(&core->view, attempt, rank);
     }
-    return false;
+    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt);
 }
 
 void owner_group_listens(struct node_core *core, const struct node_event *event)
@@ -151,7 +163,7 @@ void owner_group_listens(struct node_core *core, const struct node_event *event)
     bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
                    worker->generation != was_in || worker->applied_step != event->u.worker.step ||
                    worker->has_state != event->u.worker.has_state;
-    worker->waits = true;
+    worker->waits = worker->is_told = true;
     worker->data_port = event->u.worker.port;
     worker->is_elastic = event->u.worker.is_elastic;
     worker->has_state = event->u.worker.has_state;
