@@ -403,11 +403,13 @@ static bool has_source(const struct node_core *core, const struct view_attempt *
     return has_one;
 }
 
-/* The program failed by itself more often than max_restarts allows, in whichever groups. */
+/* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
+ * is heard late of another group ends none that does well. */
 static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
-                            const struct view_attempt *attempt)
+                            const struct view_attempt *attempt, const struct attempt_sight *sight)
 {
-    return view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+    return sight->failed > 0 &&
+           view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
@@ -448,7 +450,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         return true;
     }
-    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt)) {
+    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
     bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;

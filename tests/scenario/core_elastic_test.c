@@ -356,6 +356,30 @@ static void the_programs_own_failures_are_counted_across_generations(void **stat
     world_free(world);
 }
 
+/* Seed 736278 of plan 4. A member fails beyond a cut, and is given up for dead. */
+static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = 0;
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 3);
+    world_run(world, 3500);
+    uint32_t victim = follower(world, 0);
+    world->nodes[victim].side = 1;
+    world_end_worker(world, victim, 0, 3);
+    assert_group(world, 40000, 2, 2);
+    world->nodes[victim].side = 0;
+    assert_group(world, 60000, 3, 3); /* its slot is used again, for which the group is made anew */
+    assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), 1);
+    assert_one_attempt(world, 3, 1);
+    assert_trains(world);
+    world_end_worker(world, follower(world, 0), 0, 3);
+    assert_line(world, 20000, "persist verdict failed");
+    world_free(world);
+}
+
 /* ---- who joins ------------------------------------------------------------------------------------------------------------ */
 
 /* Two nodes with a slot each train, a third one is not there yet. */
@@ -872,6 +896,7 @@ int main(void)
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
+        cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_grows_when_a_node_comes),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing),
