@@ -18,7 +18,8 @@ struct muster {
     uint32_t done;    /* ended, with all steps made */
     uint32_t gone;    /* ended otherwise, */
     uint32_t dead;    /* ... or their node is dead or out */
-    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
+    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet; of these, */
+    uint32_t unsaid;  /* ... whose restarted node has nothing leased to them: on an old disk it knows of no worker to end */
     uint32_t here;    /* the rest; of these, */
     uint32_t left;    /* ... who have left this group */
     uint32_t coming;  /* ... who have not come into it yet */
@@ -46,6 +47,21 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 
+/* Its owner says so. */
+static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
+    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+}
+
+static bool is_unsaid(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    return swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node) &&
+           !is_leased(core, attempt, rank);
+}
+
 static bool has_ended(const struct view_worker *worker)
 {
     return worker != NULL && worker->state == FACT_WORKER_ENDED;
@@ -67,6 +83,7 @@ static struct muster muster(const struct node_core *core, const struct view_atte
             out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else if (is_unsure(core, node, worker)) {
             out.unsure++;
+            out.unsaid += is_unsaid(core, attempt, rank);
             out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else {
             out.here++;
@@ -115,12 +132,9 @@ static bool joiner_is_lost(const struct node_core *core, const struct core_coord
                            const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
-    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
-    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
-    bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
     uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
     return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
-           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased) ||
+           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
            (since_ms >= CORE_JOIN_MS && (worker == NULL || !worker->waits));
 }
 
@@ -445,7 +459,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
-    if (is_elsewhere && sight->away + sight->overdue == 0) {
+    bool is_idle = m.unsaid > 0 && m.unsaid == m.dead + m.unsure && watch->idle_ms != 0 &&
+                   core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
+    if (is_elsewhere && !is_idle && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         return true;
