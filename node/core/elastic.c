@@ -19,7 +19,8 @@ struct muster {
     uint32_t done;    /* ended, with all steps made */
     uint32_t gone;    /* ended otherwise, */
     uint32_t dead;    /* ... or their node is dead or out */
-    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
+    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet; of these, */
+    uint32_t unsaid;  /* ... whose restarted node has nothing leased to them: on an old disk it knows of no worker to end */
     uint32_t here;    /* the rest; of these, */
     uint32_t left;    /* ... who have left this group, */
     uint32_t unwanted; /* ... of whom the slot is wanted back, */
@@ -48,6 +49,21 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 
+/* Its owner says so. */
+static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
+    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+}
+
+static bool is_unsaid(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    return swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node) &&
+           !is_leased(core, attempt, rank);
+}
+
 static bool has_ended(const struct view_worker *worker)
 {
     return worker != NULL && worker->state == FACT_WORKER_ENDED;
@@ -74,6 +90,7 @@ static struct muster muster(const struct node_core *core, const struct view_atte
             out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else if (is_unsure(core, node, worker)) {
             out.unsure++;
+            out.unsaid += is_unsaid(core, attempt, rank);
             out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
         } else {
             out.here++;
@@ -111,12 +128,9 @@ static bool joiner_is_lost(const struct node_core *core, const struct core_coord
                            const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
-    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
-    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
-    bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
     uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
     return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
-           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased) ||
+           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
            (since_ms >= CORE_JOIN_MS && (worker == NULL || !worker->waits));
 }
 
@@ -418,11 +432,13 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
-/* The program failed by itself more often than max_restarts allows, in whichever groups. */
+/* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
+ * is heard late of another group ends none that does well. */
 static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
-                            const struct view_attempt *attempt)
+                            const struct view_attempt *attempt, const struct attempt_sight *sight)
 {
-    return view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+    return sight->failed > 0 &&
+           view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
 /* How long a step takes, by what is reported while the group is as it should be. */
@@ -501,13 +517,15 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return m.here > 0 && since_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
-    if (is_elsewhere && sight->away + sight->overdue == 0) {
+    bool is_idle = m.unsaid > 0 && m.unsaid == m.dead + m.unsure && watch->idle_ms != 0 &&
+                   core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
+    if (is_elsewhere && !is_idle && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         watch->unsure_ms = watch->gathered_ms = 0;
         return true;
     }
-    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt)) {
+    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
     bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");

@@ -308,7 +308,7 @@ const struct view_verdict *view_attempt_verdict(const struct view_attempt *attem
 struct view_attempt *view_trial_completed(const struct view_trial *trial);
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
 /* How often its program failed by itself: attempts that ended FAILED, and workers that failed before in attempts that have
- * ended, whose groups went on without them. */
+ * ended, whose groups went on without them; nothing twice. */
 uint32_t view_trial_failures(const struct view_trial *trial);
 
 /* Elastic workers of the attempt that failed. Who never listened is left out: it failed where it was to join, and cost

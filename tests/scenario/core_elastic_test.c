@@ -378,6 +378,35 @@ static void below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again(v
     world_free(world);
 }
 
+/* Seeds 900359 and 902961 of plan 4: nobody will ever say how its worker ended. */
+static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    struct made *old[2];
+    uint32_t old_count[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        old_count[i] = world->nodes[i].record_count;
+        old[i] = malloc(old_count[i] * sizeof *old[i]);
+        memcpy(old[i], world->nodes[i].records, old_count[i] * sizeof *old[i]);
+    }
+    begins(world, 2, 2, 3);
+    world_run(world, 2500);
+    uint32_t victim = follower(world, 0);
+    world_crash(world, victim);
+    world->nodes[victim].record_count = old_count[victim];
+    memcpy(world->nodes[victim].records, old[victim], old_count[victim] * sizeof *old[victim]);
+    world_end_worker(world, 1 - victim, 0, -9);
+    world_restart(world, victim, false);
+    assert_line(world, 40000, "persist verdict lost");
+    assert_line(world, 40000, "> spawn trial 0 attempt 2 rank 1");
+    assert_group(world, 5000, 1, 2);
+    assert_trains(world);
+    free(old[0]);
+    free(old[1]);
+    world_free(world);
+}
+
 static void the_programs_own_failures_are_counted_across_generations(void **state)
 {
     (void)state;
@@ -400,6 +429,30 @@ static void the_programs_own_failures_are_counted_across_generations(void **stat
     world_run(world, 30000);
     assert_int_equal(view_trial_state(world_experiment(world, 0), 0), VIEW_TRIAL_FAILED);
     assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 0);
+    world_free(world);
+}
+
+/* Seed 736278 of plan 4. A member fails beyond a cut, and is given up for dead. */
+static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = 0;
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 3);
+    world_run(world, 3500);
+    uint32_t victim = follower(world, 0);
+    world->nodes[victim].side = 1;
+    world_end_worker(world, victim, 0, 3);
+    assert_group(world, 40000, 2, 2);
+    world->nodes[victim].side = 0;
+    assert_group(world, 60000, 3, 3); /* its slot is used again, for which the group is made anew */
+    assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), 1);
+    assert_one_attempt(world, 3, 1);
+    assert_trains(world);
+    world_end_worker(world, follower(world, 0), 0, 3);
+    assert_line(world, 20000, "persist verdict failed");
     world_free(world);
 }
 
@@ -1096,7 +1149,9 @@ int main(void)
         cmocka_unit_test(two_daemons_that_restart_at_once_cost_nothing),
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
+        cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
+        cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_grows_when_a_node_comes),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),
