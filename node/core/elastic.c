@@ -119,8 +119,14 @@ static bool has_one_size(const struct view_experiment *experiment)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    uint32_t all = m->here + m->dead + m->unsure;
-    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
+    bool counts_ended = BUG(ended_counted, "who has ended counts for no side of a group that is cut");
+    uint32_t ended = counts_ended ? m->done + m->gone : 0;
+    uint32_t here = m->here + ended, all = here + m->dead + m->unsure;
+    bool is_half = here * 2 == all;
+    bool is_heard = !m->is_behind && (!m->is_unheard || BUG(unheard_passed_over, "nobody goes on from a generation that somebody "
+                                                                                 "who is away may not have come into"));
+    return (is_heard && (here * 2 > all || (is_half && m->has_first))) ||
+           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
@@ -145,7 +151,8 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 /* A claim above ours has changed the group: what we would write of it does not count. */
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
-    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
+    return (election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 &&
+            !BUG(overruled_regroups, "who is overruled by a higher claim changes no group")) ||
            attempt->generation == UINT32_MAX;
 }
 
@@ -179,6 +186,9 @@ static struct core_pending *put(struct node_core *core, const struct view_attemp
 uint32_t elastic_next_number(const struct view_attempt *attempt)
 {
     uint32_t next = attempt->first_count;
+    if (BUG(number_given_twice, "a number names one worker of an attempt for good")) {
+        return attempt->member_count;
+    }
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
         next = worker->number >= next ? worker->number + 1 : next;
     }
@@ -290,6 +300,7 @@ static bool takes_part(const struct node_core *core, const struct view_attempt *
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
     return !has_ended(worker) && !is_dead(core, attempt->members[rank].node) &&
+           !is_unsure(core, attempt->members[rank].node, worker) &&
            (has_left(attempt, worker) || BUG(stale_word_taken, "a group is made of what its members say after the last one")) &&
            !(without_unwanted && view_attempt_is_wanted_back(&core->view, attempt, rank));
 }
@@ -467,15 +478,6 @@ static uint64_t leave_ms(const struct core_watch *watch)
     return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
 }
 
-static bool wait_or_give_up(struct node_core *core, const struct view_attempt *attempt, uint64_t since_ms, bool may_give_up)
-{
-    if (may_give_up && core->now_ms - since_ms >= CORE_REGROUP_MS) {
-        MARK(group_gives_up);
-        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
-    }
-    return true;
-}
-
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
@@ -513,6 +515,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
+    if (BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+        return false;
+    }
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
         return m.here > 0 && since_ms < attempts_stop_ms(experiment);
     }
@@ -530,9 +535,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
     watch->unsure_ms = m.unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
-    if (m.unsure > 0) {
-        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so */
-        return wait_or_give_up(core, attempt, watch->unsure_ms, true);
+    if (m.unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        return true;
     }
     if (!has_all_left && since_ms < leave_ms(watch)) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
@@ -555,7 +560,10 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         begin_generation(core, coordination, experiment, attempt, who);
     } else {
         bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
-        return wait_or_give_up(core, attempt, watch->gathered_ms, !is_on_its_way);
+        if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+            MARK(group_gives_up);
+            attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+        }
     }
     return true;
 }
