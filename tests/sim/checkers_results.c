@@ -135,7 +135,7 @@ void checkers_finished(struct sim *sim, int node, uint32_t e)
         return;
     }
     bool is_runnable = code != NULL && (code->holders & sim->plan.core) != 0 && seen != NULL && seen->known;
-    if (!is_runnable || waits_for_majority(sim, plan)) {
+    if (!is_runnable || waits_for_majority(sim, plan) || !plan_fits(&sim->plan, plan)) {
         return; /* lost with those who alone had it: 3 says how many there had to be */
     }
     if (sim->checkers->was_live[e]) {

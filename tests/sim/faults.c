@@ -386,7 +386,7 @@ void faults_heal(struct sim *sim)
     for (int i = 0; i < (int)sim->plan.node_count; i++) {
         bool is_new = (sim->plan.core >> i & 1) != 0 && !node_id_is_none(sim->nodes[i].was);
         if (is_new && is_stranger(sim, i)) {
-            sim->plan.core &= ~(1u << i); /* of those who are never seen again it is one */
+            plan_leave_out(&sim->plan, i); /* of those who are never seen again it is one */
         }
     }
     struct random *random = &sim->random[STREAM_FAULTS];

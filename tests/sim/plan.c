@@ -228,17 +228,39 @@ static uint32_t slots_of(const struct plan *plan, uint32_t nodes)
     return slots;
 }
 
+bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment)
+{
+    return slots_of(plan, plan->core) >= experiment->min_slots;
+}
+
 /* How long all the work takes on the core, should nothing be done before: what bounds the time to wait. */
 static uint64_t work_ms(const struct plan *plan, uint32_t slots)
 {
     uint64_t sum_ms = 0;
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         const struct plan_experiment *e = &plan->experiments[i];
-        uint32_t at_once = slots / e->slots;
+        uint32_t at_once = slots / e->slots > 0 ? slots / e->slots : 1; /* a smaller group */
+        if (!plan_fits(plan, e)) {
+            continue;
+        }
         uint64_t rounds = (e->trials + at_once - 1) / at_once;
         sum_ms += rounds * ((uint64_t)e->steps * e->step_ms + 8000);
     }
     return sum_ms;
+}
+
+static void allow_time(struct plan *plan, uint64_t whole_ms)
+{
+    uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
+    needed_ms += plan->needs_patience ? 660000 : 0;
+    plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
+}
+
+void plan_leave_out(struct plan *plan, int node)
+{
+    plan->core &= ~(1u << node);
+    plan->core_refuses |= 1u << node;
+    allow_time(plan, plan->end_ms);
 }
 
 static void draw_core(struct plan *plan, struct random *random)
@@ -310,9 +332,7 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     }
     uint64_t whole_ms = minutes * 60000;
     plan->heal_ms = whole_ms * 6 / 10;
-    uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
-    needed_ms += plan->needs_patience ? 660000 : 0;
-    plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
+    allow_time(plan, whole_ms);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         struct plan_experiment *experiment = &plan->experiments[i];
         if (sim_chance(random, 150)) {

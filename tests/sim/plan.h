@@ -105,6 +105,12 @@ struct plan {
 /* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);
 
+/* Of the core this node is none any more, and its machine refuses connections: the rest must finish what fits it. */
+void plan_leave_out(struct plan *plan, int node);
+
+/* The core has slots for a trial of this experiment. */
+bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment);
+
 /* Which faults may have made two coordinators run one trial, though nothing was lost. */
 bool plan_isolates(const struct plan *plan);
 
