@@ -374,7 +374,7 @@ static int collective_result(struct shoal *s, int error)
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
+    return s->workers == NULL ? 0 : collective_result(s, tcp_group_all_reduce(s->workers, ELEMENT_F32, values, count));
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)

@@ -291,7 +291,7 @@ static int compare(struct shoal *s)
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);
     memcpy(&hashes[s->rank], hash, sizeof hashes[0]);
-    int error = tcp_group_all_gather(s->workers, PLAN_BYTES, hashes, sizeof hashes[0] * s->size);
+    int error = tcp_group_all_gather(s->workers, ELEMENT_BYTES, hashes, sizeof hashes[0] * s->size);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
         return shoal_elastic_failed(s, error);
