@@ -366,15 +366,17 @@ static void pending_accept(struct meeting *m, struct pending *all, int listen_fd
 static void meet_round(struct meeting *m, struct connector *connectors, struct pending *pending, int listen_fd)
 {
     uint32_t own = m->options->rank;
-    struct pollfd fds[SHM_GROUP_RANKS_MAX + PENDING_MAX + 1];
+    struct pollfd fds[SHM_GROUP_RANKS_MAX + PENDING_MAX + 1 + REVOKE_FDS], *listen_poll = fds + own + PENDING_MAX;
     for (uint32_t i = 0; i < own; i++) {
         fds[i] = (struct pollfd){.fd = connectors[i].fd, .events = POLLIN};
     }
     for (size_t i = 0; i < PENDING_MAX; i++) {
         fds[own + i] = (struct pollfd){.fd = pending[i].fd, .events = POLLIN};
     }
-    fds[own + PENDING_MAX] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
-    (void)poll(fds, own + PENDING_MAX + 1, RETRY_MS);
+    listen_poll[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
+    revoke_poll(m->options->revoke, listen_poll + 1);
+    (void)poll(fds, own + PENDING_MAX + 1 + REVOKE_FDS, RETRY_MS);
+    (void)revoke_heard(m->options->revoke, listen_poll + 1);
     uint64_t now_ms = clock_ms();
     for (uint32_t i = 0; i < own; i++) {
         if (connectors[i].stage != DONE) {
@@ -386,14 +388,14 @@ static void meet_round(struct meeting *m, struct connector *connectors, struct p
             pending_step(m, &pending[i], fds[own + i].revents != 0, now_ms);
         }
     }
-    if (fds[own + PENDING_MAX].revents != 0) {
+    if (listen_poll[0].revents != 0) {
         pending_accept(m, pending, listen_fd, now_ms);
     }
 }
 
 static bool is_revoked(const struct shm_group_options *options)
 {
-    return options->revoked != NULL && atomic_load(options->revoked);
+    return options->revoke != NULL && revoke_said(options->revoke);
 }
 
 int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area,
@@ -438,7 +440,7 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
         met_end(&met[i]);
     }
     if (is_revoked(options)) {
-        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "the group of rank %u was revoked before all ranks had met",
+        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "rank %u was told that its group is over while it formed",
                        options->rank);
         return ERR_CLOSED;
     }

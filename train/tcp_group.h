@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "train/element.h"
 #include "train/plan.h"
 #include "train/revoke.h"
 
@@ -52,8 +53,8 @@ struct tcp_options {
     int stall_timeout_ms; /* a collective in which no byte moved for so long fails */
     int spin_us;          /* how long a collective tries before it sleeps; 0: not at all; below 0: by tcp_spin_us */
     struct revoke *revoke; /* ends open and every collective at once; may be NULL; outlives the group */
-    /* Adds to[i] += from[i] for `count` elements, always to the same bits; NULL: elements_add. */
-    void (*add)(enum plan_type type, void *to, const void *from, size_t count);
+    /* Adds to[i] += from[i] for `count` elements, always to the same bits; NULL: as train/reduce.h does. */
+    void (*add)(enum element_type type, void *to, const void *from, size_t count);
 };
 
 /* Listens on host (numeric) with a port of the system's choice. 0, ERR_USAGE (not an address), ERR_IO. */
@@ -74,15 +75,15 @@ int tcp_group_open(struct tcp_group **out, int listen_fd, const struct tcp_optio
  * all_reduce: the sum over the ranks, with the same bits on every rank. reduce_scatter: rank r has the sum of slice r, the
  * rest is undefined. all_gather: rank r's slice r reaches all. broadcast: the root's array reaches all. The slices are those
  * of plan_slice_start. */
-int tcp_group_all_reduce(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
-int tcp_group_reduce_scatter(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
-int tcp_group_all_gather(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
+int tcp_group_all_reduce(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
+int tcp_group_reduce_scatter(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
+int tcp_group_all_gather(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
 int tcp_group_broadcast(struct tcp_group *group, void *bytes, uint64_t count, uint32_t root);
 int tcp_group_barrier(struct tcp_group *group);
 
 /* The same for any plan: by the algorithm (0: the cheapest) instead of the cheapest. ERR_USAGE if there is none. `root` counts
  * for a broadcast only. */
-int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum plan_type type,
+int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum element_type type,
                   void *values, uint64_t count, uint32_t root);
 
 /* Changes stall_timeout_ms. */
