@@ -165,14 +165,16 @@ static int register_state(struct trainer *t)
 
 static void log_step(struct trainer *t)
 {
-    struct timespec now;
+    struct timespec now, steady;
     (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)clock_gettime(CLOCK_MONOTONIC, &steady);
     char line[256];
-    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u\n",
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
                           (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
                           (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->batch_first,
-                          t->batch_count, t->share_first, t->share_count);
+                          t->batch_count, t->share_first, t->share_count,
+                          (unsigned long long)steady.tv_sec * 1000000 + (unsigned long long)steady.tv_nsec / 1000);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
