@@ -185,8 +185,7 @@ bool attempts_never_ran(const struct node_core *core, const struct view_attempt 
     return true;
 }
 
-/* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
-static uint64_t stop_ms(const struct view_experiment *experiment)
+uint64_t attempts_stop_ms(const struct view_experiment *experiment)
 {
     return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
 }
@@ -248,7 +247,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "asked to stop");
     } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count &&
-               core->now_ms - watch->stopped_ms >= stop_ms(experiment) && sight.unsure == 0) {
+               core->now_ms - watch->stopped_ms >= attempts_stop_ms(experiment) && sight.unsure == 0) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
     } else if (is_idle) {
         MARK(idle_attempt_judged);

@@ -7,6 +7,7 @@
  * successor has the record and not the key: if somebody never came into that group, it makes the next one.
  *
  *      in group g --somebody is gone--> all others wait --record--> generation g + 1 without it
+ *                 --its slot is wanted back--> the record says that g is to be left --> all wait --record--> g + 1 without it
  *                 --slots are free----> they are leased, their workers start and wait as joiners
  *                 --joiners wait------> the record says that g is to be left --> all wait --record--> g + 1 with them */
 
@@ -21,7 +22,8 @@ struct muster {
     uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet; of these, */
     uint32_t unsaid;  /* ... whose restarted node has nothing leased to them: on an old disk it knows of no worker to end */
     uint32_t here;    /* the rest; of these, */
-    uint32_t left;    /* ... who have left this group */
+    uint32_t left;    /* ... who have left this group, */
+    uint32_t unwanted; /* ... of whom the slot is wanted back, */
     uint32_t coming;  /* ... who have not come into it yet */
     bool has_first;   /* of all that have not ended the lowest rank is here */
     bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
@@ -67,6 +69,11 @@ static bool has_ended(const struct view_worker *worker)
     return worker != NULL && worker->state == FACT_WORKER_ENDED;
 }
 
+static bool has_left(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return worker != NULL && worker->waits && worker->generation == attempt->generation;
+}
+
 static struct muster muster(const struct node_core *core, const struct view_attempt *attempt)
 {
     struct muster out = {0};
@@ -88,7 +95,8 @@ static struct muster muster(const struct node_core *core, const struct view_atte
         } else {
             out.here++;
             out.has_first |= is_first;
-            out.left += worker != NULL && worker->waits && worker->generation == attempt->generation;
+            out.left += has_left(attempt, worker);
+            out.unwanted += view_attempt_is_wanted_back(&core->view, attempt, rank);
             out.coming += worker == NULL || worker->generation < attempt->generation;
         }
     }
@@ -100,18 +108,6 @@ static struct muster muster(const struct node_core *core, const struct view_atte
 static bool has_one_size(const struct view_experiment *experiment)
 {
     return experiment->config->min_slots == experiment->config->max_slots;
-}
-
-/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. */
-static bool is_elastic(const struct view_attempt *attempt)
-{
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker == NULL || !worker->is_elastic) {
-            return false;
-        }
-    }
-    return attempt->assigned;
 }
 
 /* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
@@ -281,8 +277,40 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
+/* Of the members of the group that was. */
+struct cast {
+    bool without_unwanted; /* whose slots are wanted back are left out */
+    uint32_t count;
+    bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
+                        the group is, or there is none */
+};
+
+static bool takes_part(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
+                       bool without_unwanted)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    return !has_ended(worker) && !is_dead(core, attempt->members[rank].node) &&
+           (has_left(attempt, worker) || BUG(stale_word_taken, "a group is made of what its members say after the last one")) &&
+           !(without_unwanted && view_attempt_is_wanted_back(&core->view, attempt, rank));
+}
+
+static struct cast cast(const struct node_core *core, const struct view_attempt *attempt, bool without_unwanted)
+{
+    struct cast out = {.without_unwanted = without_unwanted, .has_source = attempt->group_step == 0};
+    bool is_at_start = attempt->group_step == attempt->start_step;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (takes_part(core, attempt, rank, without_unwanted)) {
+            out.count++;
+            out.has_source |= view_attempt_worker(attempt, rank)->has_state ||
+                              (is_at_start && attempt->members[rank].number < attempt->first_count);
+        }
+    }
+    return out;
+}
+
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
-                             const struct view_experiment *experiment, const struct view_attempt *attempt)
+                             const struct view_experiment *experiment, const struct view_attempt *attempt,
+                             const struct cast *cast)
 {
     struct fact_generation fact = {.generation = attempt->generation + 1,
                                    .term = coordination->election.highest.term,
@@ -290,7 +318,7 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     bool has_state = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (has_ended(worker) || is_dead(core, attempt->members[rank].node)) {
+        if (!takes_part(core, attempt, rank, cast->without_unwanted)) {
             continue;
         }
         if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
@@ -404,19 +432,6 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
-/* Somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where the group is, or
- * there is none. */
-static bool has_source(const struct node_core *core, const struct view_attempt *attempt)
-{
-    bool has_one = attempt->group_step == 0, is_at_start = attempt->group_step == attempt->start_step;
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        bool is_here = !has_ended(worker) && !is_dead(core, attempt->members[rank].node);
-        has_one |= is_here && (worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count));
-    }
-    return has_one;
-}
-
 /* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
  * is heard late of another group ends none that does well. */
 static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
@@ -426,11 +441,46 @@ static bool fails_too_often(const struct view_experiment *experiment, const stru
            view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
+/* How long a step takes, by what is reported while the group is as it should be. */
+static void measure(const struct node_core *core, struct core_watch *watch, const struct view_attempt *attempt)
+{
+    uint64_t step = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        step = worker->generation == attempt->generation && worker->step > step ? worker->step : step;
+    }
+    bool is_new = watch->step_generation != attempt->generation;
+    if (!is_new && step > watch->step && watch->stepped_ms != 0) {
+        uint64_t took_ms = (core->now_ms - watch->stepped_ms) / (step - watch->step);
+        watch->step_ms_max = took_ms > watch->step_ms_max ? took_ms : watch->step_ms_max;
+    }
+    if (is_new || step > watch->step) {
+        watch->stepped_ms = is_new ? 0 : core->now_ms; /* the first one counts from when it was seen */
+        watch->step = step;
+        watch->step_generation = attempt->generation;
+    }
+}
+
+/* A program hears that its group is broken in its next collective: after the step that it computes, however long. */
+static uint64_t leave_ms(const struct core_watch *watch)
+{
+    uint64_t known_ms = CORE_LEAVE_STEPS * watch->step_ms_max;
+    return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
+}
+
+static bool wait_or_give_up(struct node_core *core, const struct view_attempt *attempt, uint64_t since_ms, bool may_give_up)
+{
+    if (may_give_up && core->now_ms - since_ms >= CORE_REGROUP_MS) {
+        MARK(group_gives_up);
+        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    }
+    return true;
+}
+
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
 {
-    if (!is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
+    if (!view_attempt_is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
     }
     if (is_overruled(coordination, attempt)) {
@@ -447,54 +497,73 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     drop_lost_joiners(core, coordination, watch, attempt, &m);
     watch_key(core, coordination, attempt, &m);
     bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
+    bool is_stopping =
+        view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
     uint32_t ready = ready_joiners(core, attempt);
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
-        watch->broken_ms = 0;
-        if (ready > 0 && ready == attempt->joiner_count && m.done + m.unsure + m.coming == 0) {
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
+        measure(core, watch, attempt);
+        bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt));
+        if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }
         return false;
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
+    if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
+        return m.here > 0 && since_ms < attempts_stop_ms(experiment);
+    }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
     bool is_idle = m.unsaid > 0 && m.unsaid == m.dead + m.unsure && watch->idle_ms != 0 &&
                    core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
     if (is_elsewhere && !is_idle && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
+        watch->unsure_ms = watch->gathered_ms = 0;
         return true;
     }
     if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
-    bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
+    bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
+    watch->unsure_ms = m.unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
     if (m.unsure > 0) {
         MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so */
-    } else if (m.left < m.here && !BUG(stale_word_taken, "a group is made of what its members say after the last one")) {
+        return wait_or_give_up(core, attempt, watch->unsure_ms, true);
+    }
+    if (!has_all_left && since_ms < leave_ms(watch)) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
             ask_to_leave(core, coordination, attempt);
         }
-    } else if (!has_source(core, attempt)) {
-        MARK(group_without_state);
-        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
-        return true;
-    } else if (is_enough || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, experiment, attempt);
         return true;
     }
-    if (since_ms >= CORE_REGROUP_MS) {
-        MARK(group_gives_up);
-        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    if (!has_all_left) {
+        MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
+    }
+    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
+    uint32_t least = m.done > 0 ? 1 : experiment->config->min_slots;
+    struct cast others = cast(core, attempt, true), all = cast(core, attempt, false);
+    const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
+    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
+    if (!who->has_source) {
+        MARK(group_without_state);
+        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        begin_generation(core, coordination, experiment, attempt, who);
+    } else {
+        bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
+        return wait_or_give_up(core, attempt, watch->gathered_ms, !is_on_its_way);
     }
     return true;
 }
 
 uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
-                       const struct view_experiment *experiment, const struct view_attempt *attempt)
+                       const struct view_experiment *experiment, const struct view_attempt *attempt, uint32_t size)
 {
-    if (!is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
+    if (!view_attempt_is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
         gangs_has(coordination, &attempt->id) || is_overruled(coordination, attempt)) {
         return 0;
     }
@@ -503,8 +572,9 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
         return 0;
     }
     struct muster m = muster(core, attempt);
-    const struct config *config = experiment->config;
-    uint32_t have = m.here + m.unsure + m.done + attempt->joiner_count;
-    uint32_t target = m.done > 0 || m.here == 0 ? 0 : config->max_slots;
-    return have < target ? target - have : 0;
+    if (m.done > 0 || m.here == 0 || !may_go_on(&m) || owner_group_is_stopping(core, experiment, attempt)) {
+        return 0;
+    }
+    uint32_t have = m.here - m.unwanted + m.unsure + attempt->joiner_count;
+    return have < size ? size - have : 0;
 }

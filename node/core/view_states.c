@@ -81,6 +81,44 @@ uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uin
     return UINT32_MAX;
 }
 
+static bool has_ended(const struct view_worker *worker)
+{
+    return worker != NULL && worker->state == FACT_WORKER_ENDED;
+}
+
+bool view_attempt_is_elastic(const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker == NULL || !worker->is_elastic) {
+            return false;
+        }
+    }
+    return attempt->assigned;
+}
+
+bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct fact_place *place = &attempt->members[rank];
+    const struct view_member *node = view_find_member(view, place->node);
+    const struct view_slot *slot = node != NULL ? view_member_slot(node, place->slot) : NULL;
+    if (has_ended(view_attempt_worker(attempt, rank))) {
+        return false; /* what becomes of its slot afterwards is not this group's matter */
+    }
+    return (slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
+           (node != NULL && view_member_drain(node).at_once);
+}
+
+bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt)
+{
+    uint32_t stay = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        stay += !has_ended(view_attempt_worker(attempt, rank)) && !view_attempt_is_wanted_back(view, attempt, rank);
+    }
+    return experiment->known && view_attempt_is_elastic(attempt) && stay >= experiment->config->min_slots;
+}
+
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
 {
     const struct view_verdict *lowest = NULL;
