@@ -54,8 +54,9 @@ static const char help[] =
     "\n"
     "Environment: SHOAL_SEED (alone: the seed, default 0), SHOAL_STEP_LOG (a file that gets one line per\n"
     "step and rank: wall-clock ms, experiment, trial, attempt, rank, step, generation, ranks, and of the\n"
-    "epoch's order the first sample and the samples of the group and of the rank), SHOAL_FINAL_HASH (a file\n"
-    "that gets one line per rank at the end: trial, attempt, rank, BLAKE2b of the parameters).\n"
+    "epoch's order the first sample and the samples of the group and of the rank, and microseconds of the\n"
+    "monotonic clock), SHOAL_FINAL_HASH (a file that gets one line per rank at the end: trial, attempt,\n"
+    "rank, BLAKE2b of the parameters).\n"
     "\n"
     "Exit status: 0 trained, or saved a checkpoint after being asked to stop; 1 failed; 2 usage.\n";
 

@@ -1,4 +1,4 @@
-/* libshoal. Two halves that do not wait for each other: the group of the workers (train/tcp_group.h), and the
+/* libshoal. Two halves that do not wait for each other: the group of the workers (train/group.h), and the
  * connection to the daemon, which may go away and come back (train/shoal_link.h). */
 
 #include "train/shoal.h"
@@ -117,8 +117,8 @@ static int form_group(struct shoal *s)
         (void)close(listen_fd);
         return error;
     }
-    char text[TCP_ERROR_BYTES];
-    error = tcp_group_open(&s->workers, listen_fd, &options, text);
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);
     return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
 }
@@ -155,7 +155,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 
 static void destroy(struct shoal *s)
 {
-    tcp_group_close(&s->workers);
+    group_close(&s->workers);
     shoal_elastic_close(s);
     shoal_link_drop_answer(s);
     if (s->fd >= 0) {
@@ -368,13 +368,13 @@ static int collective_result(struct shoal *s, int error)
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
     return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
+    return s->workers == NULL ? 0 : collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, values, count));
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -382,18 +382,18 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_broadcast(s->workers, bytes, count, root));
+    return s->workers == NULL ? 0 : collective_result(s, group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_barrier(s->workers));
+    return s->workers == NULL ? 0 : collective_result(s, group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
     if (s->workers != NULL && timeout_ms > 0) {
-        tcp_group_set_timeout(s->workers, timeout_ms);
+        group_set_timeout(s->workers, timeout_ms);
     }
 }
 

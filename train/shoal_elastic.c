@@ -58,7 +58,7 @@ static void heed(void *context)
 
 static void leave(struct shoal *s)
 {
-    tcp_group_close(&s->workers);
+    group_close(&s->workers);
     revoke_close(&s->revoke);
     s->elastic.in_group = s->elastic.leave_wanted = false;
 }
@@ -139,11 +139,11 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (s->workers == NULL || s->size == 1) {
         return 0;
     }
-    int error = tcp_group_broadcast(s->workers, bytes, count, root);
+    int error = group_broadcast(s->workers, bytes, count, root);
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
     return shoal_elastic_failed(s, error);
 }
 
@@ -234,8 +234,8 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
-    char text[TCP_ERROR_BYTES];
-    error = tcp_group_open(&s->workers, listen_fd, &options, text);
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", text);
@@ -291,9 +291,9 @@ static int compare(struct shoal *s)
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);
     memcpy(&hashes[s->rank], hash, sizeof hashes[0]);
-    int error = tcp_group_all_gather(s->workers, PLAN_BYTES, hashes, sizeof hashes[0] * s->size);
+    int error = group_all_gather(s->workers, ELEMENT_BYTES, hashes, sizeof hashes[0] * s->size);
     if (error != 0) {
-        (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+        (void)shoal_fail(s, error, "%s", group_error(s->workers));
         return shoal_elastic_failed(s, error);
     }
     uint32_t most = 0, own = 0;

@@ -10,7 +10,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
-#include "train/tcp_group.h"
+#include "train/group.h"
 #include "train/shoal.h"
 
 #define SHOAL_TOKEN_DIGITS 32
@@ -79,7 +79,7 @@ struct shoal {
     int filling; /* the buffer between begin and commit, or -1 */
     void *scratch; /* outside Shoal */
 
-    struct tcp_group *workers; /* NULL outside Shoal, and in no group */
+    struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
     struct shoal_elastic elastic;
     char experiment[64];

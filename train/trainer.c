@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "train/models/vector.h"
 #include "train/trainer_data.h"
 #include "train/trainer_state.h"
 
@@ -96,15 +97,16 @@ static int take_memory(struct trainer *t)
     }
     size_t count = t->model->parameter_count;
     t->state.parameter_count = count;
-    t->state.parameters = malloc(count * sizeof(float));
-    t->state.velocities = calloc(count, sizeof(float));
-    t->reduced = malloc((count + 1) * sizeof(float));
-    t->inputs = malloc((size_t)batch * t->data.features * sizeof(float));
+    t->state.parameters = vector_new(count);
+    t->state.velocities = vector_new(count);
+    t->reduced = vector_new(count + 1);
+    t->inputs = vector_new((size_t)batch * t->data.features);
     t->labels = malloc(batch);
     if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
         t->labels == NULL) {
         return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
     }
+    memset(t->state.velocities, 0, count * sizeof(float));
     return 0;
 }
 
@@ -163,14 +165,16 @@ static int register_state(struct trainer *t)
 
 static void log_step(struct trainer *t)
 {
-    struct timespec now;
+    struct timespec now, steady;
     (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)clock_gettime(CLOCK_MONOTONIC, &steady);
     char line[256];
-    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u\n",
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
                           (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
                           (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->batch_first,
-                          t->batch_count, t->share_first, t->share_count);
+                          t->batch_count, t->share_first, t->share_count,
+                          (unsigned long long)steady.tv_sec * 1000000 + (unsigned long long)steady.tv_nsec / 1000);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
@@ -205,12 +209,7 @@ static int train_step(struct trainer *t)
     float rate = (float)(t->options->learning_rate * (1.0 - t->options->learning_rate_decay * done));
     float momentum = (float)t->options->momentum;
     float scale = 1.0f / (float)batch_count;
-    float *restrict parameters = t->state.parameters, *restrict velocities = t->state.velocities;
-    const float *restrict gradients = t->reduced;
-    for (size_t i = 0; i < parameter_count; i++) {
-        velocities[i] = momentum * velocities[i] + gradients[i] * scale;
-        parameters[i] -= rate * velocities[i];
-    }
+    vector_sgd(t->data.variant, t->state.parameters, t->state.velocities, t->reduced, parameter_count, scale, momentum, rate);
     t->counters.loss_sum += (double)t->reduced[parameter_count] / batch_count;
     t->counters.loss_count++;
     t->state.step++;

@@ -22,7 +22,7 @@ static double worst_of(double own_s, int rank, int ranks)
 {
     float all[PLAN_RANKS_MAX] = {0};
     all[rank] = (float)own_s;
-    check(tcp_group_all_gather(group, PLAN_F32, all, (uint64_t)ranks));
+    check(tcp_group_all_gather(group, ELEMENT_F32, all, (uint64_t)ranks));
     double worst = 0;
     for (int i = 0; i < ranks; i++) {
         worst = all[i] > worst ? all[i] : worst;
@@ -38,7 +38,7 @@ static void measure(const char *name, enum plan_algorithm algorithm, int rank, i
         ar_die("no memory is left");
     }
     ar_fill(values, count, rank);
-    check(tcp_group_run(group, PLAN_ALL_REDUCE, algorithm, PLAN_F32, values, count, 0));
+    check(tcp_group_run(group, PLAN_ALL_REDUCE, algorithm, ELEMENT_F32, values, count, 0));
     if (ar_wrong(values, count, ranks)) {
         ar_die("wrong sum");
     }
@@ -49,7 +49,7 @@ static void measure(const char *name, enum plan_algorithm algorithm, int rank, i
         check(tcp_group_barrier(group));
         double begin_s = ar_now_s();
         for (int i = 0; i < calls; i++) {
-            check(tcp_group_run(group, PLAN_ALL_REDUCE, algorithm, PLAN_F32, values, count, 0));
+            check(tcp_group_run(group, PLAN_ALL_REDUCE, algorithm, ELEMENT_F32, values, count, 0));
         }
         double worst_s = worst_of((ar_now_s() - begin_s) / calls, rank, ranks);
         if (block < 0) {

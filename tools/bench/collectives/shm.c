@@ -28,7 +28,7 @@ static double block(struct shm_group *group, uint32_t rank, uint32_t size, float
     must(group, shm_group_barrier(group));
     double start = bench_seconds();
     for (uint32_t i = 0; i < calls; i++) {
-        must(group, shm_group_all_reduce(group, values, count, REDUCE_F32));
+        must(group, shm_group_all_reduce(group, ELEMENT_F32, values, count));
     }
     seconds[rank] = (bench_seconds() - start) / calls;
     must(group, shm_group_barrier(group));
@@ -50,7 +50,7 @@ static void measure(struct shm_group *group, const struct shm_group_options *opt
     }
     float *values = memory;
     bench_fill(values, count, options->rank);
-    must(group, shm_group_all_reduce(group, values, count, REDUCE_F32));
+    must(group, shm_group_all_reduce(group, ELEMENT_F32, values, count));
     if (!bench_sum_holds(values, count, options->size)) {
         bench_die("the sum is wrong");
     }
