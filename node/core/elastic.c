@@ -529,7 +529,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
-                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt));
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
         if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }
