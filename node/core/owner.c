@@ -258,10 +258,6 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     if (order < 0 && BUG(lower_term, "an owner refuses a term below the highest that it obeyed")) {
         return true;
     }
-    if (order < 0 && message->kind == MESSAGE_GROUP &&
-        BUG(group_key_of_lower_term, "an owner takes no key of a group from below the highest term that it obeyed")) {
-        return true;
-    }
     if (order < 0) {
         MARK(stale_term_refused);
         core->counters.stale_refused++;
