@@ -417,6 +417,15 @@ static uint32_t ready_joiners(const struct node_core *core, const struct view_at
     return ready;
 }
 
+/* A newer version that takes the record's place while the disk refuses it says of the group what that said. */
+static bool is_on_disk(const struct node_core *core, const attempt_id *attempt)
+{
+    struct fact_key key = fact_key_verdict(attempt);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
+    return entry != NULL && entry->on_disk;
+}
+
 static void watch_key(struct node_core *core, struct core_coordination *coordination, const struct view_attempt *attempt,
                       const struct muster *m)
 {
@@ -424,6 +433,7 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     if (regroup == NULL) {
         return;
     }
+    regroup->on_disk |= regroup->generation == attempt->generation && is_on_disk(core, &attempt->id);
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
     if (is_over) {
         drop_regroup(core, coordination, regroup);
