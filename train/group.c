@@ -39,17 +39,17 @@ struct introduction {
 _Static_assert(sizeof(struct introduction) == 64, "travels as it lies in memory");
 
 /* All zeros where the kernel does not tell. */
-static struct host_name host_named(const char *given)
+static struct host_name host_named(const char *given, const char *address)
 {
-    char text[128] = "";
+    char text[256] = "";
     int fd = given == NULL ? open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC) : -1;
     struct stat space;
     if (fd >= 0) {
         ssize_t n = read(fd, text, 64);
         int used = n > 0 ? (int)n : 0;
         if (used > 0 && stat("/proc/self/ns/net", &space) == 0) {
-            (void)snprintf(text + used, sizeof text - (size_t)used, "/%llu/%llu", (unsigned long long)space.st_dev,
-                           (unsigned long long)space.st_ino);
+            (void)snprintf(text + used, sizeof text - (size_t)used, "/%llu/%llu/%s", (unsigned long long)space.st_dev,
+                           (unsigned long long)space.st_ino, address);
         } else {
             text[0] = 0;
         }
@@ -64,14 +64,14 @@ static struct host_name host_named(const char *given)
 }
 
 /* A name that nobody can know before it is told. The listener, or -1. */
-static int introduce(const char *host, struct introduction *own)
+static int introduce(const char *host, const char *address, struct introduction *own)
 {
     uint8_t random[16];
     int listen_fd = -1;
     randombytes_buf(random, sizeof random);
     (void)sodium_bin2hex(own->name, sizeof own->name, random, sizeof random);
     if (shm_group_listen(own->name, &listen_fd) == 0) {
-        own->host = host_named(host);
+        own->host = host_named(host, address);
     }
     return listen_fd;
 }
@@ -107,7 +107,7 @@ static bool share(struct group *group, int shm_listen_fd, const struct tcp_optio
 static int find_hosts(struct group *group, const struct tcp_options *options, const char *host)
 {
     struct introduction all[PLAN_RANKS_MAX] = {0};
-    int shm_listen_fd = introduce(host, &all[group->rank]);
+    int shm_listen_fd = introduce(host, options->members[group->rank].host, &all[group->rank]);
     int error = tcp_group_all_gather(group->links, ELEMENT_BYTES, all, sizeof all[0] * group->size);
     struct host_name names[PLAN_RANKS_MAX];
     for (uint32_t i = 0; i < group->size; i++) {
