@@ -34,6 +34,11 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
     return tcp_group_all_reduce(group->links, type, values, count);
 }
 
+int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    return tcp_group_reduce_scatter(group->links, type, values, count);
+}
+
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count)
 {
     return tcp_group_all_gather(group->links, type, values, count);
