@@ -3,14 +3,8 @@
 /* The transport of collectives within one host: memory that all ranks map. A shell.
  *
  * Each rank listens on an abstract Unix socket and is connected to every other. Both ends prove that they know the
- * group's key before either hands over a descriptor:
- *
- *     connector -> acceptor  hello    magic, sender, receiver, generation, hash of the member list, nonce, MAC
- *     acceptor -> connector  reply    nonce, MAC over all so far
- *     connector -> acceptor  confirm  MAC; the connector's area
- *     acceptor -> connector  ready    MAC; the acceptor's area
- *
- * The MAC is BLAKE2b under the group's key. The area is a memfd: the rank's descriptors of the operation that runs, and
+ * group's key (train/handshake.h) before either hands over a descriptor: the connector's area comes with its confirm, the
+ * acceptor's with its ready. The area is a memfd: the rank's descriptors of the operation that runs, and
  * bounded buffers through which memory that is not the group's goes in pieces. Memory from shm_group_alloc is a memfd
  * too, handed over when it is used first; an all-reduce of such memory copies nothing: each rank reads its slice from
  * all buffers, and stores the sums to all. A memfd that its owner could still shrink is refused, so no peer can make an
@@ -18,9 +12,9 @@
  *
  * An abstract socket is seen in one network namespace: ranks are on the same host if shm_group_probe says so.
  *
- * All calls come from one thread. Waiting spins for some microseconds, gives the processor away
- * when there are more ranks than processors, then sleeps, and looks for peers that are
- * gone and for the word of struct revoke every 20 ms. An area takes about 0.8 MiB. */
+ * All calls come from one thread. Waiting spins for some microseconds, gives the processor away when there are more ranks
+ * than processors, then sleeps, and looks for peers that are gone and for the word of struct revoke every 20 ms. An area
+ * takes about 0.8 MiB. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -235,7 +235,7 @@ static int come_in(struct shoal *s)
     s->revoke.heed = heed;
     s->revoke.context = s;
     char text[GROUP_ERROR_BYTES];
-    error = group_open(&s->workers, listen_fd, &options, text);
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", text);

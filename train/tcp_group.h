@@ -5,16 +5,9 @@
  * Each rank listens. Every pair of ranks that a plan may need (plan_linked) has one connection, made while the group opens,
  * by the lower rank to the higher, and used in both directions at once. Between hosts one connection fills a wire of
  * 1 Gbit/s; over loopback a bare ring on two connections per neighbour was faster and slower than on one in turn, within
- * the noise. Both ends prove that they know the group's key, and agree on fresh keys, before a byte of data moves:
- *
- *     connector -> acceptor  hello    magic, sender, receiver, generation, hash of the member list, nonce, MAC
- *     acceptor -> connector  reply    nonce, MAC over all so far
- *     connector -> acceptor  confirm  MAC
- *     acceptor -> connector  ready    MAC
- *
- * The MAC is BLAKE2b under the group's key; the data keys (AES-256-GCM) are BLAKE2b under the group's key of both nonces and
- * the rest of the hello, one for each direction, so they are others for every connection, and the counter that is the GCM
- * nonce never repeats under one key. A replayed hello gets no further than a reply.
+ * the noise. Both ends prove that they know the group's key, and agree on fresh keys, before a byte of data moves
+ * (train/handshake.h). The data keys (AES-256-GCM), one for each direction, are derived from the handshake, so they are others
+ * for every connection, and the counter that is the GCM nonce never repeats under one key.
  *
  * Record: header of TCP_HEADER_BYTES, sealed bytes, tag of TCP_TAG_BYTES. The header is {u32 length, u8 kind, u8 algorithm, u8
  * type, u8 step, u64 operation, u64 count, u64 offset}, big-endian; elements are little-endian. It is authenticated, and with

@@ -5,10 +5,9 @@
 #include <openssl/evp.h>
 #include <stdbool.h>
 
+#include "train/handshake.h"
 #include "train/reduce.h"
 #include "train/tcp_group.h"
-
-#define TCP_MEMBERS_HASH_BYTES 32
 
 /* The bench, and nothing else, is built with records that are neither encrypted nor authenticated. */
 #ifdef TCP_GROUP_PLAIN
@@ -42,8 +41,8 @@ struct tcp_group {
     uint32_t rank, size;
     uint64_t generation;
     uint64_t operation; /* of the collective that runs or ran last */
-    uint8_t key[TCP_KEY_BYTES];
-    uint8_t members_hash[TCP_MEMBERS_HASH_BYTES];
+    struct handshake handshake; /* while the links are made */
+    uint8_t members_hash[HANDSHAKE_HASH_BYTES];
     int stall_timeout_ms, spin_us;
     struct revoke *revoke;
     void (*add)(enum element_type type, void *to, const void *from, size_t count);

@@ -56,7 +56,7 @@ static size_t parts_left(struct tcp_record *record, struct iovec out[3])
 /* ---- encryption ---- */
 
 struct authenticated {
-    uint8_t bytes[TCP_HEADER_BYTES + 8 + TCP_MEMBERS_HASH_BYTES];
+    uint8_t bytes[TCP_HEADER_BYTES + 8 + HANDSHAKE_HASH_BYTES];
 };
 
 static struct authenticated authenticate(const struct tcp_group *group, const uint8_t header[TCP_HEADER_BYTES])
@@ -64,7 +64,7 @@ static struct authenticated authenticate(const struct tcp_group *group, const ui
     struct authenticated a;
     memcpy(a.bytes, header, TCP_HEADER_BYTES);
     bytes_put_u64(a.bytes + TCP_HEADER_BYTES, group->generation);
-    memcpy(a.bytes + TCP_HEADER_BYTES + 8, group->members_hash, TCP_MEMBERS_HASH_BYTES);
+    memcpy(a.bytes + TCP_HEADER_BYTES + 8, group->members_hash, HANDSHAKE_HASH_BYTES);
     return a;
 }
 
