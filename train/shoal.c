@@ -194,6 +194,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
+    shoal_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -456,6 +457,11 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
 int shoal_all_reduce_wait(struct shoal *s)
 {
     return settle(s);
+}
+
+void shoal_use_thread(struct shoal *s, bool is_wanted)
+{
+    s->background.wish = is_wanted ? SHOAL_THREAD_WANTED : SHOAL_THREAD_UNWANTED;
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)

@@ -96,23 +96,27 @@ int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t roo
 int shoal_barrier(struct shoal *shoal);
 void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
 
-/* An all-reduce beside the computation. begin returns at once, and a thread of libshoal sums, one after the other, what was
- * begun; wait returns when all of it is summed, or the group is broken: then nothing of it may be used. From begin to wait
- * the values are libshoal's: the program neither reads nor writes them. So the gradients of a layer travel while those of the
- * layer below are computed:
+/* An all-reduce beside the computation. begin returns at once; wait returns when all that was begun is summed, or the group is
+ * broken: then nothing of it may be used. From begin to wait the values are libshoal's: the program neither reads nor
+ * writes them. So the gradients of a layer travel while those of the layer below are computed:
  *
  *     for each layer, last first: compute its gradients; shoal_all_reduce_begin(shoal, gradients, count, SHOAL_F32);
  *     error = shoal_all_reduce_wait(shoal);
  *
- * Every rank begins the same in the same order; its sums have the bits that shoal_all_reduce gives. Other calls may come
- * between; a collective among them first waits for what was begun, and fails as wait would. shoal_step_commit comes after
- * wait.
+ * Every rank begins the same in the same order, and one is summed after the other, to the bits that shoal_all_reduce gives.
+ * Other calls may come between; a collective among them first waits for what was begun, and fails as wait would.
+ * shoal_step_commit comes after wait.
  *
  * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX wait already), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no group);
- * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun. */
+ * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun.
+ *
+ * A thread of libshoal does it where ranks are on several hosts, for it hides waiting for the network. On one host summing is
+ * work for the processors that compute: wait does it, unless shoal_use_thread says that there are processors to spare. With two
+ * ranks on two processors a thread made shoal-train slower. What ranks use need not be alike. */
 #define SHOAL_BEGUN_MAX 64
 int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_wait(struct shoal *shoal);
+void shoal_use_thread(struct shoal *shoal, bool is_wanted);
 
 /* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
  * register what training carries from step to step, then

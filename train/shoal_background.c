@@ -1,7 +1,9 @@
-/* All-reduces that were begun. They are carried out one at a time and in order, by whoever is there first: a thread of their own while
- * the program computes, and the program's thread once it waits. The daemon's connection stays with the program's thread: where
- * that carries one out, the group's waits look at the daemon's descriptor; where it waits for the other thread, it looks
- * itself, and what it hears there reaches the other thread as the group's revocation. */
+/* All-reduces that were begun. They are carried out one at a time and in order, by whoever is there first: a thread of their own
+ * while the program computes, and the program's thread once it waits. The thread is there where it pays (shoal_use_thread).
+ *
+ * The daemon's connection stays with the program's thread: where that carries one out, the group's waits look at the daemon's
+ * descriptor; where it waits for the other thread, it looks itself, and what it hears there reaches the other thread as the
+ * group's revocation. */
 
 #include <errno.h>
 #include <poll.h>
@@ -52,6 +54,12 @@ static void *background_thread(void *argument)
     return NULL;
 }
 
+void shoal_background_init(struct shoal *s)
+{
+    (void)pthread_mutex_init(&s->background.mutex, NULL);
+    (void)pthread_cond_init(&s->background.changed, NULL);
+}
+
 /* The thread takes no signals: they are the program's. */
 static int start(struct shoal *s)
 {
@@ -60,8 +68,6 @@ static int start(struct shoal *s)
     if (b->done_fd < 0) {
         return shoal_fail(s, ERR_MEMORY, "no descriptor is left for the thread that reduces: %s", strerror(errno));
     }
-    (void)pthread_mutex_init(&b->mutex, NULL);
-    (void)pthread_cond_init(&b->changed, NULL);
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -78,7 +84,8 @@ static int start(struct shoal *s)
 int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type)
 {
     struct shoal_background *b = &s->background;
-    int error = b->is_started ? 0 : start(s);
+    bool uses_thread = b->wish == SHOAL_THREAD_BY_HOSTS ? group_hosts(s->workers) > 1 : b->wish == SHOAL_THREAD_WANTED;
+    int error = uses_thread && !b->is_started ? start(s) : 0;
     if (error != 0) {
         return error;
     }
@@ -89,7 +96,9 @@ int shoal_background_begin(struct shoal *s, void *values, size_t count, enum ele
         error = ERR_FULL;
     } else {
         b->begun[b->begun_count++] = (struct shoal_begun){values, count, type};
-        (void)pthread_cond_signal(&b->changed);
+        if (uses_thread) {
+            (void)pthread_cond_signal(&b->changed);
+        }
     }
     (void)pthread_mutex_unlock(&b->mutex);
     return error == 0 ? 0 : shoal_fail(s, error, "%d all-reduces are begun already; wait for them first", SHOAL_BEGUN_MAX);
@@ -97,7 +106,7 @@ int shoal_background_begin(struct shoal *s, void *values, size_t count, enum ele
 
 bool shoal_background_is_busy(struct shoal *s)
 {
-    return s->background.is_started && s->background.begun_count > 0;
+    return s->background.begun_count > 0;
 }
 
 static void wait_for_thread(struct shoal *s)
@@ -146,12 +155,9 @@ int shoal_background_wait(struct shoal *s)
     return error;
 }
 
-void shoal_background_close(struct shoal *s)
+static void stop(struct shoal *s)
 {
     struct shoal_background *b = &s->background;
-    if (!b->is_started) {
-        return;
-    }
     (void)pthread_mutex_lock(&b->mutex);
     b->is_over = true;
     if (b->is_running) {
@@ -160,8 +166,14 @@ void shoal_background_close(struct shoal *s)
     (void)pthread_cond_signal(&b->changed);
     (void)pthread_mutex_unlock(&b->mutex);
     (void)pthread_join(b->thread, NULL);
-    (void)pthread_mutex_destroy(&b->mutex);
-    (void)pthread_cond_destroy(&b->changed);
     (void)close(b->done_fd);
-    b->is_started = false;
+}
+
+void shoal_background_close(struct shoal *s)
+{
+    if (s->background.is_started) {
+        stop(s);
+    }
+    (void)pthread_mutex_destroy(&s->background.mutex);
+    (void)pthread_cond_destroy(&s->background.changed);
 }

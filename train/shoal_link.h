@@ -65,12 +65,15 @@ struct shoal_begun {
 };
 
 /* train/shoal_background.c */
+enum shoal_thread { SHOAL_THREAD_BY_HOSTS, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+
 struct shoal_background {
+    enum shoal_thread wish;
     bool is_started;
     pthread_t thread;
-    pthread_mutex_t mutex; /* for all below */
-    pthread_cond_t changed; /* something is begun, or all is over */
     int done_fd; /* an eventfd: all that was begun is done, and that is awaited */
+    pthread_cond_t changed; /* something is begun, or all is over */
+    pthread_mutex_t mutex;  /* for all below */
     struct shoal_begun begun[SHOAL_BEGUN_MAX];
     size_t begun_count, done_count; /* since the last wait; only the program's thread changes the first */
     bool is_running, is_awaited, is_over;
@@ -126,6 +129,8 @@ int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
 
 /* ---- train/shoal_background.c ---- */
+
+void shoal_background_init(struct shoal *s);
 
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
 int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type);

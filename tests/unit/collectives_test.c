@@ -36,6 +36,8 @@
 
 typedef void body(struct shoal *shoal);
 
+static bool uses_thread; /* for what is begun */
+
 static void run_rank(const struct fake_daemon *daemon, uint32_t rank, bool is_elastic, body *run)
 {
     char error[SHOAL_ERROR_BYTES];
@@ -45,6 +47,7 @@ static void run_rank(const struct fake_daemon *daemon, uint32_t rank, bool is_el
         (void)fprintf(stderr, "rank %u: %s\n", rank, error);
         _exit(2);
     }
+    shoal_use_thread(shoal, uses_thread && rank != 2); /* ranks need not be alike */
     run(shoal);
     shoal_close(&shoal);
     _exit(0);
@@ -331,6 +334,9 @@ static void test_what_is_begun_ends_with_the_bits_of_all_reduce(void **state)
 {
     (void)state;
     for (uint32_t size = 1; size <= 4; size++) {
+        uses_thread = true;
+        run_ranks(size, body_begun);
+        uses_thread = false;
         run_ranks(size, body_begun);
     }
 }
@@ -358,7 +364,10 @@ static void body_order(struct shoal *shoal)
 static void test_a_collective_waits_for_what_was_begun(void **state)
 {
     (void)state;
+    uses_thread = true;
     run_ranks(1, body_order);
+    run_ranks(3, body_order);
+    uses_thread = false;
     run_ranks(3, body_order);
 }
 
@@ -389,6 +398,9 @@ static void test_closing_ends_what_was_begun(void **state)
 {
     (void)state;
     assert_int_equal(pipe(said), 0);
+    uses_thread = true;
+    run_ranks(2, body_leaves);
+    uses_thread = false;
     run_ranks(2, body_leaves);
     (void)close(said[0]);
     (void)close(said[1]);
@@ -481,9 +493,12 @@ static void test_a_rank_that_is_killed_breaks_what_was_begun(void **state)
     (void)state;
     leaves_sockets_open = false;
     for (uint32_t size = 2; size <= 4; size++) {
+        uses_thread = true;
         go_on_without(size, size / 2, true);
         go_on_without(size, size - 1, false);
         go_on_without(size, 0, false);
+        uses_thread = false;
+        go_on_without(size, size - 1, true);
     }
 }
 
@@ -492,6 +507,9 @@ static void test_the_daemons_word_breaks_what_was_begun(void **state)
 {
     (void)state;
     leaves_sockets_open = true;
+    uses_thread = false;
+    go_on_without(2, 1, true);
+    uses_thread = true;
     go_on_without(2, 1, true);
     go_on_without(3, 0, true);
 }
