@@ -189,6 +189,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
+    s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -363,7 +364,7 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
 
 /* ---- collectives ---- */
 
-static int collective_result(struct shoal *s, int error)
+int shoal_collective_result(struct shoal *s, int error)
 {
     if (error == 0) {
         return 0;
@@ -372,9 +373,19 @@ static int collective_result(struct shoal *s, int error)
     return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
 }
 
+/* Nothing to do alone; in no group there is nobody to do it with. */
+static int without_group(const struct shoal *s)
+{
+    return s->elastic.is_on && s->state != SHOAL_ALONE ? SHOAL_AGAIN : 0;
+}
+
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
+    shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, PLAN_F32, count);
+    struct shoal_finite own = shoal_finite_look(s, values, count);
+    int error = s->workers == NULL ? without_group(s)
+                                   : shoal_collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
+    return error != 0 ? error : shoal_finite_judge(s, &own, values, count);
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -382,19 +393,29 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_broadcast(s->workers, bytes, count, root));
+    shoal_call_note(s, SHOAL_CALL_BROADCAST, PLAN_BYTES, count);
+    return s->workers == NULL ? without_group(s) : shoal_collective_result(s, tcp_group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    return s->workers == NULL ? 0 : collective_result(s, tcp_group_barrier(s->workers));
+    shoal_call_note(s, SHOAL_CALL_BARRIER, PLAN_BYTES, 0);
+    return s->workers == NULL ? without_group(s) : shoal_collective_result(s, tcp_group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
+    if (timeout_ms > 0) {
+        s->timeout_ms = timeout_ms;
+    }
     if (s->workers != NULL && timeout_ms > 0) {
         tcp_group_set_timeout(s->workers, timeout_ms);
     }
+}
+
+void shoal_check_finite(struct shoal *s, bool is_wanted)
+{
+    s->checks_finite = is_wanted;
 }
 
 /* ---- reports ---- */

@@ -42,6 +42,24 @@ struct shoal_part {
     size_t count;
 };
 
+/* What a program calls, as it is compared when ranks have called different things (train/shoal_roll.c). Numbers of the wire. */
+enum shoal_call_kind { SHOAL_CALL_ALL_REDUCE = 1, SHOAL_CALL_BROADCAST, SHOAL_CALL_BARRIER, SHOAL_CALL_COMMIT };
+
+#define SHOAL_CALLS_KEPT 8
+
+struct shoal_call {
+    uint64_t number; /* in its group, from 1; 0: none */
+    uint64_t step;   /* that it belongs to, from 1 */
+    uint64_t index;  /* in this step, from 1 */
+    uint64_t kind, type, count;
+};
+
+/* Of an array before it is summed (train/shoal_finite.c). */
+struct shoal_finite {
+    uint64_t bad;  /* the first value that is not finite, counted from 1; 0: none, or nobody looked */
+    uint64_t bits; /* of that value, a float */
+};
+
 /* train/shoal_elastic.c */
 struct shoal_elastic {
     bool is_on;
@@ -84,6 +102,11 @@ struct shoal {
     struct shoal_elastic elastic;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
+    struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
+    uint64_t call_count, call_of_step, calls_generation;
+    uint32_t calls_rank;
+    int timeout_ms; /* of a collective that stands still */
+    bool checks_finite;
     uint64_t generation, seed, start_step, durable_step;
     char host[TCP_HOST_BYTES];
     uint8_t *hparams;
@@ -104,7 +127,30 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
 
+/* ---- train/shoal_roll.c ---- */
+
+/* Keeps what is called, so that the next group can compare it. */
+void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, uint64_t count);
+
+/* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
+ * same sentence on every rank, if two registered different state, or broke the last group by different calls; ERR_MEMORY; or
+ * as shoal_gather. */
+int shoal_roll_call(struct shoal *s);
+
+/* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
+int shoal_gather(struct shoal *s, void *all, size_t bytes);
+
+/* ---- train/shoal_finite.c ---- */
+
+/* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
+ * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
+struct shoal_finite shoal_finite_look(const struct shoal *s, const float *values, size_t count);
+int shoal_finite_judge(struct shoal *s, const struct shoal_finite *own, const float *sums, size_t count);
+
 /* ---- train/shoal.c ---- */
+
+/* 0 for 0; else keeps the group's sentence, and gives what the program is told. */
+int shoal_collective_result(struct shoal *s, int error);
 
 /* Reads the answer to worker_group: rank, size, generation, the members and the key. */
 int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
