@@ -133,12 +133,17 @@ void shoal_elastic_close(struct shoal *s);
 void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, uint64_t count);
 
 /* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
- * same sentence on every rank, if two registered different state, or broke the last group by different calls; ERR_MEMORY; or
- * as shoal_gather. */
-int shoal_roll_call(struct shoal *s);
+ * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
+ * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
+ * ERR_MEMORY; or as shoal_gather. */
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
 int shoal_gather(struct shoal *s, void *all, size_t bytes);
+
+/* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
+ * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
+void shoal_settle(struct shoal *s);
 
 /* ---- train/shoal_finite.c ---- */
 
