@@ -40,11 +40,16 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 
 void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 {
-    if (!s->elastic.is_on || generation != s->generation || s->workers == NULL) {
+    struct shoal_elastic *e = &s->elastic;
+    if (!e->is_on) {
         return;
     }
-    s->elastic.leave_wanted = true;
-    if (at_once || !s->elastic.in_group) {
+    if (generation != s->generation || s->revoke.fd < 0) { /* of a group that has been left, or whose own word is not read yet */
+        e->over_early = generation > e->over_early ? generation : e->over_early;
+        return;
+    }
+    e->leave_wanted = true;
+    if (at_once || !e->in_group) {
         revoke_say(&s->revoke);
     }
 }
@@ -225,6 +230,9 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
+    if (e->over_early == s->generation) {
+        revoke_say(&s->revoke);
+    }
     char text[TCP_ERROR_BYTES];
     error = tcp_group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);

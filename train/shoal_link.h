@@ -65,6 +65,7 @@ struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
     bool leave_wanted; /* after the next step */
+    uint64_t over_early; /* the highest generation that the daemon called over while this worker was not in it; 0: none */
     int listen_fd;
     uint16_t port;
     uint64_t applied; /* steps */

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -196,6 +197,41 @@ static void test_strangers_at_the_door_disturb_nobody(void **state)
     elastic_end(&run);
 }
 
+/* ---- while a group forms ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* One worker waits for links that will not come, another reads in one go that there is a group and that it is over. Neither
+ * waits until forming it is given up, 20 s. */
+static void test_a_worker_lost_while_its_group_forms_is_not_waited_for(void **state)
+{
+    (void)state;
+    static const struct elastic_plan plan = {.steps = 20, .values = 500};
+    struct elastic_run run;
+    elastic_begin(&run, &plan, 3);
+    run.daemon.hold_groups = true;
+    elastic_fork(&run, 0, 3);
+    elastic_wait_group_count(&run, 3);
+    elastic_signal(&run, 0, SIGSTOP);
+    elastic_signal(&run, 2, SIGSTOP);
+    fake_daemon_let_form(&run.daemon);
+    elastic_sleep_ms(50); /* likely it waits for links by now; the outcome is the same if not */
+    uint64_t lost_ms = now_ms();
+    elastic_signal(&run, 2, SIGKILL);
+    elastic_wait_group_count(&run, 4);
+    elastic_signal(&run, 0, SIGCONT);
+    elastic_assert_done(&run, 0);
+    elastic_assert_done(&run, 1);
+    assert_true(now_ms() - lost_ms < 10000);
+    assert_int_equal(run.words[0].size, 2);
+    elastic_end(&run);
+}
+
 /* ---- silence ---- */
 
 static void test_a_worker_that_stops_reading_is_left_behind(void **state)
@@ -336,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_garbage_between_records_costs_the_step),
         cmocka_unit_test(test_garbage_in_records_costs_the_step),
         cmocka_unit_test(test_strangers_at_the_door_disturb_nobody),
+        cmocka_unit_test(test_a_worker_lost_while_its_group_forms_is_not_waited_for),
         cmocka_unit_test(test_a_worker_that_stops_reading_is_left_behind),
         cmocka_unit_test(test_a_worker_that_slept_through_a_generation_comes_back_behind_the_others),
         cmocka_unit_test(test_a_worker_that_is_gone_without_a_word_costs_the_step),
