@@ -112,7 +112,7 @@ static int wait_for_group(struct shoal *s)
     uint64_t id = ++s->last_id;
     int error = request_group(s, id);
     while (error == 0 && s->answer == NULL) {
-        error = shoal_link_pump(s);
+        error = shoal_link_pump_call(s);
         if (error == 0 && s->stop && s->answer == NULL) {
             error = SHOAL_STOP;
         }

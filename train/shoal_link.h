@@ -93,6 +93,7 @@ struct shoal {
     uint8_t *answer; /* of the request that somebody waits for */
     size_t answer_bytes;
     int answer_fd;
+    bool answer_lost; /* there was no memory for it */
 
     struct shoal_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
@@ -193,8 +194,10 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms);
 int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
 void shoal_link_drop_answer(struct shoal *s);
 
-/* Its two halves: the request is queued, s->answer set by a later pump; end with how the wait ended (0: answered). */
+/* Its parts: the request is queued, s->answer set by a later pump (ERR_MEMORY: it has come, and there was no room for it); end
+ * with how the wait ended (0: answered). */
 int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int shoal_link_pump_call(struct shoal *s);
 int shoal_link_end_call(struct shoal *s, int error);
 
 #endif
