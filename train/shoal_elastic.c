@@ -119,7 +119,7 @@ static int wait_for_group(struct shoal *s)
     uint64_t id = ++s->last_id;
     int error = request_group(s, id);
     while (error == 0 && s->answer == NULL) {
-        error = shoal_link_pump(s);
+        error = shoal_link_pump_call(s);
         if (error == 0 && s->stop && s->answer == NULL) {
             error = SHOAL_STOP;
         }
@@ -245,7 +245,7 @@ static int come_in(struct shoal *s)
         (void)shoal_fail(s, error, "%s", text);
         return shoal_elastic_failed(s, error);
     }
-    error = shoal_roll_call(s);
+    error = shoal_roll_call(s, has_state);
     error = error == 0 ? get_state(s, has_state, step) : error;
     e->in_group = error == 0;
     return error;
@@ -310,7 +310,11 @@ static int compare(struct shoal *s)
         most = alike > most ? alike : most;
         own = rank == s->rank ? alike : own;
     }
-    if (most == s->size || (own == most && own * 2 > s->size)) {
+    if (most == s->size) {
+        return 0;
+    }
+    shoal_gather_heard(s);
+    if (own == most && own * 2 > s->size) {
         return 0;
     }
     return shoal_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,

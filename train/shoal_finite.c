@@ -41,6 +41,7 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
     if (error != 0) {
         return error;
     }
+    shoal_gather_heard(s);
     uint32_t first = s->size, ranks = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
         ranks += all[rank].bad != 0;
