@@ -54,6 +54,7 @@ struct fake_daemon {
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
+    uint32_t hosts;           /* workers are spread over so many addresses of the loopback, in turn; 0: all on one */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
