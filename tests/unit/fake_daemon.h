@@ -29,7 +29,6 @@ struct fake_client {
     bool is_in, is_elastic, has_state; /* is_in: the group of the generation */
     uint64_t step;     /* has_state: applied */
     uint16_t port;
-    char host[16];
     struct frame_reader reader;
 };
 
@@ -57,7 +56,7 @@ struct fake_daemon {
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
     bool hold_groups;         /* forms none until fake_daemon_let_form */
     uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
-    bool own_hosts;           /* each worker has an address of its own, as on another host: 127.0.0.(1 + rank) */
+    uint32_t hosts;           /* workers are spread over so many addresses of the loopback, in turn; 0: all on one */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
