@@ -14,10 +14,10 @@
  *
  * Who is with whom. All ranks connect by TCP as ever; then each tells all others, over these links, the name of its host and of
  * an abstract Unix socket on which it listens. The name of a host is a hash of what the kernel calls this boot and this network
- * namespace: abstract sockets reach as far as that. Containers with namespaces of their own have other names, and clones of one
- * virtual machine, which may have the same, do not meet. Those of one name meet in shared memory, prove that they know the
- * group's key, and tell all whether they have: a host where one has not goes on by TCP alone. So a group forms wherever TCP
- * does. Nothing in a file system, and no memory or socket that outlives the processes, is ever made.
+ * namespace, as far as which abstract sockets reach, and of the address of the links. Containers with namespaces of their own
+ * have other names, and so have clones of one virtual machine. Those of one name meet in shared memory, prove that they know
+ * the group's key, and tell all whether they have: a host where one has not goes on by TCP alone. So a group forms wherever
+ * TCP does. Nothing in a file system, and no memory or socket that outlives the processes, is ever made.
  *
  * A rank that is gone, revoked or broken ends the others' waits: in memory within some 20 ms, over TCP by its closed links,
  * from host to host through the leaders. A leader that waits for another host learns of a loss on its own when that wait ends;
