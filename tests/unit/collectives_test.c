@@ -1,5 +1,5 @@
 /* The collectives of libshoal in groups of several processes, under a fake daemon: types, slices, and what is begun and
- * waited for. */
+ * waited for. Each rank is this program once more, with its body's number and what goes with it as arguments. */
 #include "train/shoal.h"
 
 #include <limits.h>
@@ -36,47 +36,90 @@
 
 typedef void body(struct shoal *shoal);
 
-static bool uses_thread; /* for what is begun */
+enum body_number { BITS, TYPES, ALIKE, REFUSALS, BEGUN, ORDER, LEAVES, ELASTIC, BODIES };
 
-static void run_rank(const struct fake_daemon *daemon, uint32_t rank, bool is_elastic, body *run)
+/* What the bodies go by. */
+static struct {
+    enum body_number body;
+    bool is_elastic;
+    bool uses_thread;         /* for what is begun; but not rank 2: ranks need not be alike */
+    uint32_t lost;            /* the rank that is killed; UINT32_MAX: none */
+    bool leaves_sockets_open; /* of the lost one */
+    int said[2];              /* a pipe between all ranks */
+} story;
+
+static void exec_rank(const struct fake_daemon *daemon, uint32_t rank)
+{
+    char arguments[8][16];
+    unsigned values[] = {rank, story.body, story.is_elastic, story.uses_thread, story.lost, story.leaves_sockets_open,
+                         (unsigned)story.said[0], (unsigned)story.said[1]};
+    for (size_t i = 0; i < 8; i++) {
+        (void)snprintf(arguments[i], sizeof arguments[i], "%u", values[i]);
+    }
+    fake_daemon_environment(daemon, rank);
+    (void)execl("/proc/self/exe", "rank", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
+                arguments[6], arguments[7], (char *)NULL);
+    _exit(3);
+}
+
+static unsigned number(const char *text)
+{
+    return (unsigned)strtoul(text, NULL, 10);
+}
+
+static int be_rank(char **arguments, body *const bodies[BODIES])
 {
     char error[SHOAL_ERROR_BYTES];
     struct shoal *shoal;
-    fake_daemon_environment(daemon, rank);
-    if ((is_elastic ? shoal_open_elastic : shoal_open)(&shoal, error) != 0) {
+    uint32_t rank = number(arguments[1]);
+    story.body = number(arguments[2]);
+    story.is_elastic = number(arguments[3]) != 0;
+    story.uses_thread = number(arguments[4]) != 0;
+    story.lost = number(arguments[5]);
+    story.leaves_sockets_open = number(arguments[6]) != 0;
+    story.said[0] = (int)number(arguments[7]);
+    story.said[1] = (int)number(arguments[8]);
+    if ((story.is_elastic ? shoal_open_elastic : shoal_open)(&shoal, error) != 0) {
         (void)fprintf(stderr, "rank %u: %s\n", rank, error);
-        _exit(2);
+        return 2;
     }
-    shoal_use_thread(shoal, uses_thread && rank != 2); /* ranks need not be alike */
-    run(shoal);
+    shoal_use_thread(shoal, story.uses_thread && rank != 2);
+    bodies[story.body](shoal);
     shoal_close(&shoal);
-    _exit(0);
+    return 0;
 }
 
-/* All ranks to their end; `lost`, if there is such a rank, is killed by then, the others end well. */
-static void run_group(struct fake_daemon *daemon, bool is_elastic, body *run, uint32_t lost)
+/* All ranks to their end: the lost one, if there is one, is killed by then, the others end well. */
+static void run_group(struct fake_daemon *daemon)
 {
     uint32_t size = daemon->size;
     pid_t children[FAKE_RANKS_MAX];
+    assert_int_equal(pipe(story.said), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
         children[rank] = fork();
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
-            run_rank(daemon, rank, is_elastic, run);
+            exec_rank(daemon, rank);
         }
     }
     for (uint32_t rank = 0; rank < size; rank++) {
         int status;
         assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
-        assert_int_equal(status, rank == lost ? SIGKILL : 0);
+        assert_int_equal(status, rank == story.lost ? SIGKILL : 0);
     }
+    (void)close(story.said[0]);
+    (void)close(story.said[1]);
 }
 
-static void run_ranks(uint32_t size, body *run)
+static void run_ranks(uint32_t size, enum body_number number_of_body, bool uses_thread)
 {
     struct fake_daemon daemon;
+    story.body = number_of_body;
+    story.is_elastic = false;
+    story.uses_thread = uses_thread;
+    story.lost = UINT32_MAX;
     fake_daemon_start(&daemon, size, 0, "{}");
-    run_group(&daemon, false, run, UINT32_MAX);
+    run_group(&daemon);
     fake_daemon_stop(&daemon);
 }
 
@@ -156,7 +199,7 @@ static void body_bits(struct shoal *shoal)
 static void test_two_ranks_sum_to_the_exact_bits(void **state)
 {
     (void)state;
-    run_ranks(2, body_bits);
+    run_ranks(2, BITS, false);
 }
 
 /* Whole numbers that each type holds, and their sums: exact in any order. */
@@ -218,7 +261,7 @@ static void test_every_type_is_summed_scattered_and_gathered(void **state)
 {
     (void)state;
     for (uint32_t size = 1; size <= 5; size++) {
-        run_ranks(size, body_types);
+        run_ranks(size, TYPES, false);
     }
 }
 
@@ -255,7 +298,7 @@ static void test_rounded_sums_are_the_same_on_all_ranks(void **state)
 {
     (void)state;
     for (uint32_t size = 2; size <= 5; size++) {
-        run_ranks(size, body_alike);
+        run_ranks(size, ALIKE, false);
     }
 }
 
@@ -276,8 +319,8 @@ static void body_refusals(struct shoal *shoal)
 static void test_what_cannot_be_summed_is_refused_without_harm(void **state)
 {
     (void)state;
-    run_ranks(1, body_refusals);
-    run_ranks(2, body_refusals);
+    run_ranks(1, REFUSALS, false);
+    run_ranks(2, REFUSALS, false);
 }
 
 /* ---- begun and waited for ---- */
@@ -334,10 +377,8 @@ static void test_what_is_begun_ends_with_the_bits_of_all_reduce(void **state)
 {
     (void)state;
     for (uint32_t size = 1; size <= 4; size++) {
-        uses_thread = true;
-        run_ranks(size, body_begun);
-        uses_thread = false;
-        run_ranks(size, body_begun);
+        run_ranks(size, BEGUN, true);
+        run_ranks(size, BEGUN, false);
     }
 }
 
@@ -364,14 +405,10 @@ static void body_order(struct shoal *shoal)
 static void test_a_collective_waits_for_what_was_begun(void **state)
 {
     (void)state;
-    uses_thread = true;
-    run_ranks(1, body_order);
-    run_ranks(3, body_order);
-    uses_thread = false;
-    run_ranks(3, body_order);
+    run_ranks(1, ORDER, true);
+    run_ranks(3, ORDER, true);
+    run_ranks(3, ORDER, false);
 }
-
-static int said[2]; /* a pipe between the ranks */
 
 /* Rank 0 begins what rank 1 never does, and leaves: that ends, and rank 1 hears of it. */
 static void body_leaves(struct shoal *shoal)
@@ -381,10 +418,10 @@ static void body_leaves(struct shoal *shoal)
     if (shoal_rank(shoal) == 0) {
         HOLD(shoal_all_reduce_begin(shoal, &value, 1, SHOAL_F32) == 0);
         shoal_close(&shoal);
-        _exit(write(said[1], "x", 1) == 1 ? 0 : 1);
+        _exit(write(story.said[1], "x", 1) == 1 ? 0 : 1);
     }
     char byte;
-    HOLD(read(said[0], &byte, 1) == 1);
+    HOLD(read(story.said[0], &byte, 1) == 1);
     HOLD(shoal_all_reduce_begin(shoal, &value, 1, SHOAL_F32) == 0);
     HOLD(shoal_all_reduce_begin(shoal, &value, 1, SHOAL_F32) == 0);
     HOLD(shoal_all_reduce_wait(shoal) == ERR_CLOSED);
@@ -397,22 +434,14 @@ static void body_leaves(struct shoal *shoal)
 static void test_closing_ends_what_was_begun(void **state)
 {
     (void)state;
-    assert_int_equal(pipe(said), 0);
-    uses_thread = true;
-    run_ranks(2, body_leaves);
-    uses_thread = false;
-    run_ranks(2, body_leaves);
-    (void)close(said[0]);
-    (void)close(said[1]);
+    run_ranks(2, LEAVES, true);
+    run_ranks(2, LEAVES, false);
 }
 
 /* ---- groups that break ---- */
 
 #define LOST_STEP 3
 #define STEPS 8
-
-static uint32_t lost_rank;
-static bool leaves_sockets_open;
 
 /* As a program that loads data in a process of its own: after the death of its parent that holds the sockets of the group, but not
  * the daemon's. */
@@ -421,7 +450,7 @@ static void leave_sockets_open(void)
     if (fork() != 0) {
         return;
     }
-    (void)close(said[1]);
+    (void)close(story.said[1]);
     for (int fd = 3; fd < 256; fd++) {
         struct sockaddr_un address = {0};
         socklen_t length = sizeof address;
@@ -431,7 +460,7 @@ static void leave_sockets_open(void)
         }
     }
     char byte;
-    (void)!read(said[0], &byte, 1); /* until all others have ended */
+    (void)!read(story.said[0], &byte, 1); /* until all others have ended */
     _exit(0);
 }
 
@@ -451,8 +480,8 @@ static void body_elastic(struct shoal *shoal)
         shoal_set_timeout(shoal, INT_MAX);
         fill_buckets(shoal, step);
         HOLD(shoal_all_reduce_begin(shoal, bucket_values[0][0], buckets[0].count, SHOAL_F32) == 0);
-        if (step == LOST_STEP && is_first_group && shoal_rank(shoal) == lost_rank) {
-            if (leaves_sockets_open) {
+        if (step == LOST_STEP && is_first_group && shoal_rank(shoal) == story.lost) {
+            if (story.leaves_sockets_open) {
                 leave_sockets_open();
             }
             (void)kill(getpid(), SIGKILL);
@@ -475,30 +504,30 @@ static void body_elastic(struct shoal *shoal)
     HOLD(shoal_generation(shoal) == 2);
 }
 
-static void go_on_without(uint32_t size, uint32_t lost, bool is_told)
+static void go_on_without(uint32_t size, uint32_t lost, bool uses_thread, bool is_told)
 {
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, size, 0, "{}");
+    (void)pthread_mutex_lock(&daemon.mutex);
     daemon.tells_of_losses = is_told;
-    lost_rank = lost;
-    assert_int_equal(pipe(said), 0);
-    run_group(&daemon, true, body_elastic, lost);
-    (void)close(said[0]);
-    (void)close(said[1]);
+    (void)pthread_mutex_unlock(&daemon.mutex);
+    story.body = ELASTIC;
+    story.is_elastic = true;
+    story.uses_thread = uses_thread;
+    story.lost = lost;
+    run_group(&daemon);
     fake_daemon_stop(&daemon);
 }
 
 static void test_a_rank_that_is_killed_breaks_what_was_begun(void **state)
 {
     (void)state;
-    leaves_sockets_open = false;
+    story.leaves_sockets_open = false;
     for (uint32_t size = 2; size <= 4; size++) {
-        uses_thread = true;
-        go_on_without(size, size / 2, true);
-        go_on_without(size, size - 1, false);
-        go_on_without(size, 0, false);
-        uses_thread = false;
-        go_on_without(size, size - 1, true);
+        go_on_without(size, size / 2, true, true);
+        go_on_without(size, size - 1, true, false);
+        go_on_without(size, 0, true, false);
+        go_on_without(size, size - 1, false, true);
     }
 }
 
@@ -506,16 +535,21 @@ static void test_a_rank_that_is_killed_breaks_what_was_begun(void **state)
 static void test_the_daemons_word_breaks_what_was_begun(void **state)
 {
     (void)state;
-    leaves_sockets_open = true;
-    uses_thread = false;
-    go_on_without(2, 1, true);
-    uses_thread = true;
-    go_on_without(2, 1, true);
-    go_on_without(3, 0, true);
+    story.leaves_sockets_open = true;
+    go_on_without(2, 1, true, true);
+    go_on_without(3, 0, true, true);
+    go_on_without(2, 1, false, true);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    static body *const bodies[BODIES] = {
+        [BITS] = body_bits,   [TYPES] = body_types, [ALIKE] = body_alike,   [REFUSALS] = body_refusals,
+        [BEGUN] = body_begun, [ORDER] = body_order, [LEAVES] = body_leaves, [ELASTIC] = body_elastic,
+    };
+    if (argc == 9) {
+        return be_rank(argv, bodies);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks_sum_to_the_exact_bits),
         cmocka_unit_test(test_every_type_is_summed_scattered_and_gathered),
