@@ -114,7 +114,8 @@ int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
 #define SHOAL_PARTS_MAX 32
 
 /* A part of the state: `bytes` stays valid until close. All ranks register the same sizes in the same order, before the first
- * shoal_step_begin (which else is ERR_MALFORMED on every rank, and names two ranks and their sizes). What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
+ * shoal_step_begin (which else is ERR_MALFORMED on every rank, and names two ranks and their sizes; on those only
+ * who join a group that agrees). What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
  * generator state, counters. ERR_FULL, ERR_USAGE. */
 int shoal_register(struct shoal *shoal, void *bytes, size_t count);
 

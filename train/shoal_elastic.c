@@ -40,11 +40,16 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 
 void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 {
-    if (!s->elastic.is_on || generation != s->generation || s->workers == NULL) {
+    struct shoal_elastic *e = &s->elastic;
+    if (!e->is_on) {
         return;
     }
-    s->elastic.leave_wanted = true;
-    if (at_once || !s->elastic.in_group) {
+    if (generation != s->generation || s->revoke.fd < 0) { /* of a group that has been left, or whose own word is not read yet */
+        e->over_early = generation > e->over_early ? generation : e->over_early;
+        return;
+    }
+    e->leave_wanted = true;
+    if (at_once || !e->in_group) {
         revoke_say(&s->revoke);
     }
 }
@@ -107,7 +112,7 @@ static int wait_for_group(struct shoal *s)
     uint64_t id = ++s->last_id;
     int error = request_group(s, id);
     while (error == 0 && s->answer == NULL) {
-        error = shoal_link_pump(s);
+        error = shoal_link_pump_call(s);
         if (error == 0 && s->stop && s->answer == NULL) {
             error = SHOAL_STOP;
         }
@@ -225,6 +230,9 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
+    if (e->over_early == s->generation) {
+        revoke_say(&s->revoke);
+    }
     char text[TCP_ERROR_BYTES];
     error = tcp_group_open(&s->workers, listen_fd, &options, text);
     explicit_bzero(options.key, sizeof options.key);
@@ -232,7 +240,7 @@ static int come_in(struct shoal *s)
         (void)shoal_fail(s, error, "%s", text);
         return shoal_elastic_failed(s, error);
     }
-    error = shoal_roll_call(s);
+    error = shoal_roll_call(s, has_state);
     error = error == 0 ? get_state(s, has_state, step) : error;
     e->in_group = error == 0;
     return error;
@@ -297,7 +305,11 @@ static int compare(struct shoal *s)
         most = alike > most ? alike : most;
         own = rank == s->rank ? alike : own;
     }
-    if (most == s->size || (own == most && own * 2 > s->size)) {
+    if (most == s->size) {
+        return 0;
+    }
+    shoal_settle(s);
+    if (own == most && own * 2 > s->size) {
         return 0;
     }
     return shoal_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,

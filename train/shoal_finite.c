@@ -51,6 +51,7 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_finite *own, const fl
     if (error != 0) {
         return error;
     }
+    shoal_settle(s);
     uint32_t first = s->size, ranks = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
         ranks += all[rank].bad != 0;

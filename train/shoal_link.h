@@ -65,6 +65,7 @@ struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
     bool leave_wanted; /* after the next step */
+    uint64_t over_early; /* the highest generation that the daemon called over while this worker was not in it; 0: none */
     int listen_fd;
     uint16_t port;
     uint64_t applied; /* steps */
@@ -92,6 +93,7 @@ struct shoal {
     uint8_t *answer; /* of the request that somebody waits for */
     size_t answer_bytes;
     int answer_fd;
+    bool answer_lost; /* there was no memory for it */
 
     struct shoal_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
@@ -133,12 +135,17 @@ void shoal_elastic_close(struct shoal *s);
 void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, uint64_t count);
 
 /* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
- * same sentence on every rank, if two registered different state, or broke the last group by different calls; ERR_MEMORY; or
- * as shoal_gather. */
-int shoal_roll_call(struct shoal *s);
+ * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
+ * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
+ * ERR_MEMORY; or as shoal_gather. */
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
 int shoal_gather(struct shoal *s, void *all, size_t bytes);
+
+/* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
+ * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
+void shoal_settle(struct shoal *s);
 
 /* ---- train/shoal_finite.c ---- */
 
@@ -187,8 +194,10 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms);
 int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
 void shoal_link_drop_answer(struct shoal *s);
 
-/* Its two halves: the request is queued, s->answer set by a later pump; end with how the wait ended (0: answered). */
+/* Its parts: the request is queued, s->answer set by a later pump (ERR_MEMORY: it has come, and there was no room for it); end
+ * with how the wait ended (0: answered). */
 int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int shoal_link_pump_call(struct shoal *s);
 int shoal_link_end_call(struct shoal *s, int error);
 
 #endif

@@ -14,6 +14,7 @@
 
 #define CALL_WORDS 6
 #define WORDS (6 + CALL_WORDS * SHOAL_CALLS_KEPT)
+#define ROLL_BYTES (WORDS * sizeof(uint64_t))
 
 /* As it travels: big-endian words of 8 bytes. */
 struct roll {
@@ -53,6 +54,16 @@ int shoal_gather(struct shoal *s, void *all, size_t bytes)
         return 0;
     }
     return shoal_collective_result(s, tcp_group_all_gather(s->workers, PLAN_BYTES, all, bytes * s->size));
+}
+
+void shoal_settle(struct shoal *s)
+{
+    char sentence[SHOAL_ERROR_BYTES];
+    memcpy(sentence, s->error, sizeof sentence);
+    if (s->workers != NULL) {
+        (void)shoal_collective_result(s, tcp_group_barrier(s->workers));
+    }
+    memcpy(s->error, sentence, sizeof sentence);
 }
 
 static struct roll own_roll(const struct shoal *s)
@@ -151,30 +162,61 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
     return 0;
 }
 
-int shoal_roll_call(struct shoal *s)
+/* Registered state is compared with that of the lowest rank that has it in memory, or of rank 0 in a group that begins. Where
+ * all who have it agree, whoever came to join them with another one ends alone. */
+static int judge_state(struct shoal *s, const uint8_t *all, const bool has_state[PLAN_RANKS_MAX])
+{
+    uint32_t right = 0, wrong = s->size;
+    while (right < s->size && !has_state[right]) {
+        right++;
+    }
+    bool is_fresh = right == s->size;
+    struct roll first = from_words(all + ROLL_BYTES * (is_fresh ? 0 : right));
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        struct roll other = from_words(all + ROLL_BYTES * rank);
+        int error = compare_state(s, &first, &other);
+        if (error != 0 && (is_fresh || has_state[rank] || rank == s->rank)) {
+            return error;
+        }
+        wrong = error != 0 ? rank : wrong;
+    }
+    return wrong == s->size ? 0 : SHOAL_AGAIN;
+}
+
+static int judge_calls(struct shoal *s, const uint8_t *all)
+{
+    for (uint32_t one = 0; one < s->size; one++) {
+        struct roll first = from_words(all + ROLL_BYTES * one);
+        for (uint32_t rank = one + 1; rank < s->size; rank++) {
+            struct roll other = from_words(all + ROLL_BYTES * rank);
+            int error = compare_calls(s, &first, &other);
+            if (error != 0) {
+                return error;
+            }
+        }
+    }
+    return 0;
+}
+
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
 {
     if (s->size == 1) {
         return 0;
     }
-    size_t bytes = WORDS * sizeof(uint64_t);
-    uint8_t *all = calloc(s->size, bytes);
+    uint8_t *all = calloc(s->size, ROLL_BYTES);
     if (all == NULL) {
         return shoal_fail(s, ERR_MEMORY, "no memory is left to come into a group");
     }
     struct roll own = own_roll(s);
-    to_words(&own, all + bytes * s->rank);
-    int error = shoal_gather(s, all, bytes);
-    struct roll first = from_words(all);
-    for (uint32_t rank = 1; rank < s->size && error == 0; rank++) {
-        struct roll other = from_words(all + bytes * rank);
-        error = compare_state(s, &first, &other);
-    }
-    for (uint32_t one = 0; one < s->size && error == 0; one++) {
-        first = from_words(all + bytes * one);
-        for (uint32_t rank = one + 1; rank < s->size && error == 0; rank++) {
-            struct roll other = from_words(all + bytes * rank);
-            error = compare_calls(s, &first, &other);
+    to_words(&own, all + ROLL_BYTES * s->rank);
+    int error = shoal_gather(s, all, ROLL_BYTES);
+    if (error == 0) {
+        error = judge_calls(s, all);
+        error = error == 0 ? judge_state(s, all, has_state) : error;
+        if (error != 0) {
+            shoal_settle(s);
         }
+        error = error == SHOAL_AGAIN ? shoal_elastic_failed(s, ERR_CLOSED) : error;
     }
     free(all);
     return error;

@@ -330,6 +330,8 @@ static void serve(struct fake_daemon *d, struct fake_client *c, const uint8_t *b
     CHECK(c->opened || strcmp(op, "worker_open") == 0); /* worker_open is the first on every connection */
     if (strcmp(op, "worker_open") == 0) {
         serve_open(d, c, id, &request);
+    } else if ((d->fenced >> c->rank & 1) != 0) {
+        reply_refusal(c->fd, id);
     } else if (strcmp(op, "worker_group") == 0) {
         serve_group(d, c, id, &request);
     } else if (strcmp(op, "worker_report") == 0) {

@@ -56,6 +56,7 @@ struct fake_daemon {
     bool refuse;              /* refuse worker_open */
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
     bool hold_groups;         /* forms none until fake_daemon_let_form */
+    uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
     bool own_hosts;           /* each worker has an address of its own, as on another host: 127.0.0.(1 + rank) */
 
     /* what it has seen */
