@@ -231,6 +231,7 @@ static int come_in(struct shoal *s)
     s->revoke.heed = heed;
     s->revoke.context = s;
     if (e->over_early == s->generation) {
+        e->leave_wanted = true; /* alone in a group nobody looks at the word */
         revoke_say(&s->revoke);
     }
     char text[TCP_ERROR_BYTES];
