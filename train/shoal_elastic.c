@@ -237,7 +237,7 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
-    apply_notice(s); /* it may have come with the answer that named the group */
+    apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
     char text[GROUP_ERROR_BYTES];
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);

@@ -174,7 +174,7 @@ void elastic_fork(struct elastic_run *run, uint32_t from, uint32_t to)
     pid_t parent = getpid();
     for (uint32_t number = from; number < to; number++) {
         run->words[number].result = 1;
-        run->pids[number] = fork();
+        run->pids[number] = fake_daemon_fork(&run->daemon);
         assert_true(run->pids[number] >= 0);
         if (run->pids[number] == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -613,6 +613,14 @@ bool fake_daemon_wait(struct fake_daemon *d, const size_t *field, size_t at_leas
     return reached;
 }
 
+pid_t fake_daemon_fork(struct fake_daemon *d)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    pid_t pid = fork();
+    (void)pthread_mutex_unlock(&d->mutex);
+    return pid;
+}
+
 void fake_daemon_environment(const struct fake_daemon *d, uint32_t rank)
 {
     char token[40];

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/frame.h"
 
@@ -102,6 +103,9 @@ void fake_daemon_notice(struct fake_daemon *daemon, const char *notice, uint64_t
 
 /* Waits until *field >= at_least, at most 20 s; false when it did not happen. */
 bool fake_daemon_wait(struct fake_daemon *daemon, const size_t *field, size_t at_least);
+
+/* fork, while the daemon's thread is at rest: it holds no lock of an allocator that the child would wait for. */
+pid_t fake_daemon_fork(struct fake_daemon *daemon);
 
 /* Sets a worker's environment in this process. */
 void fake_daemon_environment(const struct fake_daemon *daemon, uint32_t rank);
