@@ -254,7 +254,8 @@ static int come_in(struct shoal *s)
         (void)shoal_fail(s, error, "%s", text);
         return shoal_elastic_failed(s, error);
     }
-    error = get_state(s, has_state, step);
+    error = shoal_memory_place(s);
+    error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
     return error;
 }

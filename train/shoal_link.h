@@ -43,6 +43,12 @@ struct shoal_part {
     size_t count;
 };
 
+/* train/shoal_memory.c */
+struct shoal_memory {
+    void *bytes;
+    size_t count;
+};
+
 /* train/shoal_elastic.c */
 struct shoal_elastic {
     bool is_on;
@@ -108,6 +114,8 @@ struct shoal {
     struct revoke revoke;      /* says that the group is over */
     struct shoal_elastic elastic;
     struct shoal_background background;
+    struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
+    size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     uint64_t generation, seed, start_step, durable_step;
@@ -129,6 +137,11 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 /* What an error of a collective means: SHOAL_AGAIN where the group can be made anew. */
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
+
+/* ---- train/shoal_memory.c ---- */
+
+/* In a new group. */
+int shoal_memory_place(struct shoal *s);
 
 /* ---- train/shoal_background.c ---- */
 
