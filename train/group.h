@@ -54,6 +54,12 @@ int group_all_gather(struct group *group, enum element_type type, void *values, 
 int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root);
 int group_barrier(struct group *group);
 
+/* Puts memory of the group in the place of memory[bytes], whole pages: what is summed there is not copied between ranks of one
+ * host. Its contents are zeroed, now and when it is displaced or the group ends, also by an error. Ranks need not do alike.
+ * 0, also where it has no use; ERR_FULL (SHM_GROUP_ALLOCATIONS_MAX), ERR_MEMORY, ERR_IO. */
+int group_place(struct group *group, void *memory, size_t bytes);
+void group_displace(struct group *group, void *memory);
+
 /* Changes stall_timeout_ms. Where a leader waits for others its host waits for it, at most twice as long. */
 void group_set_timeout(struct group *group, int stall_timeout_ms);
 

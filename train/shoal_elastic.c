@@ -246,7 +246,8 @@ static int come_in(struct shoal *s)
         return shoal_elastic_failed(s, error);
     }
     error = shoal_roll_call(s, has_state);
-    error = error == 0 ? get_state(s, has_state, step) : error;
+    error = error != 0 ? error : shoal_memory_place(s);
+    error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
     return error;
 }

@@ -106,14 +106,18 @@ static int take_memory(struct trainer *t)
     t->state.parameter_count = count;
     t->state.parameters = vector_new(count);
     t->state.velocities = vector_new(count);
-    t->reduced = vector_new(count + 1);
     t->inputs = vector_new((size_t)batch * t->data.features);
     t->labels = malloc(batch);
-    if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
-        t->labels == NULL) {
+    if (t->state.parameters == NULL || t->state.velocities == NULL || t->inputs == NULL || t->labels == NULL) {
         return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
     }
     memset(t->state.velocities, 0, count * sizeof(float));
+    void *reduced;
+    error = shoal_alloc(t->shoal, (count + 1) * sizeof(float), &reduced);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    t->reduced = reduced;
     return 0;
 }
 
@@ -542,7 +546,7 @@ static void tear_down(struct trainer *t)
     }
     free(t->state.parameters);
     free(t->state.velocities);
-    free(t->reduced);
+    shoal_free(t->shoal, t->reduced);
     free(t->inputs);
     free(t->labels);
     trainer_data_close(&t->data);
