@@ -392,6 +392,19 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
     return error;
 }
 
+int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    size_t bytes = element_type_bytes(type);
+    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
+        return ERR_USAGE;
+    }
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    return one_host(group) ? by_memory(group, shm_group_reduce_scatter(group->memory, type, values, count))
+                           : by_links(group, tcp_group_reduce_scatter(group->links, type, values, count));
+}
+
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count)
 {
     size_t bytes = element_type_bytes(type);

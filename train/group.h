@@ -46,9 +46,10 @@ int group_open(struct group **out, int listen_fd, const struct tcp_options *opti
  * ERR_CLOSED (a rank is gone, or revoked), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO;
  * ERR_USAGE, which breaks nothing: a type that cannot be added, no such root, elements that are not aligned to their type.
  *
- * all_reduce: the sum over the ranks. all_gather: each rank's slice (plan_slice_start) reaches all. broadcast: the root's bytes
- * reach all. barrier: returns when all have called it. */
+ * all_reduce: the sum over the ranks. reduce_scatter: rank r has the sum of slice r (plan_slice_start), the rest is undefined.
+ * all_gather: rank r's slice r reaches all. broadcast: the root's bytes reach all. barrier: returns when all have called it. */
 int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count);
+int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root);
 int group_barrier(struct group *group);

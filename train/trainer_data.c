@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "train/models/vector.h"
 
 /* Mean and deviation of Fashion-MNIST's training pixels, as fractions of 255. */
 #define PIXEL_MEAN 0.2860f
@@ -56,9 +57,7 @@ int trainer_data_open(struct trainer_data *data, const char *directory, char err
     data->validation = (struct trainer_set){train->pixels + (size_t)kept * data->features,
                                             data->train_labels.labels + kept, held_out};
     data->test = (struct trainer_set){test->pixels, data->test_labels.labels, test->count};
-    for (unsigned i = 0; i < 256; i++) {
-        data->scale[i] = ((float)i / 255.0f - PIXEL_MEAN) / PIXEL_DEVIATION;
-    }
+    data->variant = reduce_cpu_best();
     return 0;
 }
 
@@ -83,23 +82,13 @@ void trainer_data_shuffle(struct trainer_data *data, uint64_t seed, uint64_t epo
     }
 }
 
-void trainer_data_share(uint32_t total, uint32_t rank, uint32_t size, uint32_t *start, uint32_t *count)
-{
-    uint64_t from = (uint64_t)total * rank / size, to = (uint64_t)total * (rank + 1) / size;
-    *start = (uint32_t)from;
-    *count = (uint32_t)(to - from);
-}
-
 void trainer_data_gather(const struct trainer_data *data, const struct trainer_set *set, const uint32_t *order,
                          uint32_t start, uint32_t count, float *inputs, uint8_t *labels)
 {
     for (uint32_t i = 0; i < count; i++) {
         size_t item = order != NULL ? order[start + i] : start + i;
-        const uint8_t *pixels = set->pixels + item * data->features;
-        float *row = inputs + (size_t)i * data->features;
-        for (uint32_t k = 0; k < data->features; k++) {
-            row[k] = data->scale[pixels[k]];
-        }
+        vector_scale_bytes(data->variant, inputs + (size_t)i * data->features, set->pixels + item * data->features, data->features,
+                           1.0f / (255.0f * PIXEL_DEVIATION), -PIXEL_MEAN / PIXEL_DEVIATION);
         labels[i] = set->labels[item];
     }
 }
