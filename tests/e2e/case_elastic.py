@@ -9,6 +9,7 @@ from case_owners import slots_of
 from case_survival import single
 from lab import case, expect, read_steps, show, wait_over, wait_until
 from look import workers_of
+from soak_elastic import Soak
 
 PAUSE_S = 20  # nothing that is waited for here takes so long unless it is broken
 
@@ -121,3 +122,9 @@ def a_coordinator_that_is_cut_off_leaves_its_group(lab):
 @case(limit_s=200, alone=True)
 def a_killed_coordinator_leaves_its_group(lab):
     lose_a_node(lab, "killed", coordinates=True)
+
+
+@case(limit_s=480, alone=True)
+def a_storm_of_deaths_costs_a_group_no_sample(lab):
+    """A minute of what tests/e2e/soak_elastic.py does for as long as one likes."""
+    return Soak(lab, 1, lab.note).run()

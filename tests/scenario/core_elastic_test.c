@@ -407,6 +407,25 @@ static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_f
     world_free(world);
 }
 
+/* Seed 913264 of plan 4: the record is refused, and a newer version of it takes its place. */
+static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world->nodes[coordinator].disk_refuses = true;
+    assert_line(world, 5000, ": generation 2 of 2");
+    assert_line(world, 30000, "1 more on their way to generation 3"); /* who was on its way before got no lease */
+    assert_int_equal(in_generation(world, 0), 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_trains(world);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 static void the_programs_own_failures_are_counted_across_generations(void **state)
 {
     (void)state;
@@ -1186,6 +1205,7 @@ int main(void)
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
+        cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key),
