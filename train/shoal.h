@@ -98,7 +98,7 @@ void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
 
 /* Memory for arrays that are summed: an all-reduce of them copies nothing between ranks of one host. `bytes` zeroed bytes, from
  * the beginning of a page on, until shoal_free or shoal_close. Coming into a group (shoal_step_begin) and the error of a
- * collective leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
+ * collective may leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
  * need not do alike. ERR_USAGE (no bytes), ERR_FULL, ERR_MEMORY, ERR_IO. shoal_free takes NULL, too. */
 #define SHOAL_ALLOCATIONS_MAX 32
 int shoal_alloc(struct shoal *shoal, size_t bytes, void **out);
