@@ -118,9 +118,9 @@ void shoal_free(struct shoal *shoal, void *memory);
  * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX wait already), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no group);
  * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun.
  *
- * A thread of libshoal does it where ranks are on several hosts, for it hides waiting for the network. On one host summing is
- * work for the processors that compute: wait does it, unless shoal_use_thread says that there are processors to spare. With two
- * ranks on two processors a thread made shoal-train slower. What ranks use need not be alike. */
+ * A thread of libshoal does it where ranks are on several hosts, for there it hides waiting for the network, and this host has
+ * more processors than ranks; else wait does it, since summing is work of the processors that compute. shoal_use_thread
+ * says otherwise. What ranks use need not be alike. */
 #define SHOAL_BEGUN_MAX 64
 int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_wait(struct shoal *shoal);
