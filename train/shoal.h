@@ -94,7 +94,14 @@ int shoal_reduce_scatter(struct shoal *shoal, void *values, size_t count, enum s
 int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* SHOAL_BYTES, too */
 int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
 int shoal_barrier(struct shoal *shoal);
-void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
+void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0; also of the groups to come */
+
+/* With true, an all-reduce looks at the values and at the sums, which costs a pass over each: if a sum is infinite or no number,
+ * it (or shoal_all_reduce_wait) returns ERR_NOT_FINITE, the same on every rank, and shoal_error names the step, the collective
+ * in the step (from 1), the rank that brought the value, and where. The group stays whole: a program may leave the step out
+ * (with shoal_step_commit all the same), scale its loss otherwise and go on. False at the beginning, for such programs as
+ * expect infinities; the same on all ranks. */
+void shoal_check_finite(struct shoal *shoal, bool is_wanted);
 
 /* Memory for arrays that are summed: an all-reduce of them copies nothing between ranks of one host. `bytes` zeroed bytes, from
  * the beginning of a page on, until shoal_free or shoal_close. Coming into a group (shoal_step_begin) and the error of a
@@ -152,18 +159,20 @@ int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
 #define SHOAL_PARTS_MAX 32
 
 /* A part of the state: `bytes` stays valid until close. All ranks register the same sizes in the same order, before the first
- * shoal_step_begin. What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
+ * shoal_step_begin (which else is ERR_MALFORMED on every rank, and names two ranks and their sizes; on those only
+ * who join a group that agrees). What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
  * generator state, counters. ERR_FULL, ERR_USAGE. */
 int shoal_register(struct shoal *shoal, void *bytes, size_t count);
 
 /* Called in rank 0 of a group of which nobody has the state yet, the others get it from there: loads the checkpoint if there is
  * one (shoal_checkpoint_load), else leaves the parts as they begin, and says how many steps they have behind them. Its
- * error ends shoal_step_begin on all ranks. Without it training begins at step 0. */
+ * error ends shoal_step_begin on all ranks; ERR_MEMORY on this one only, the others form a group without it. Without it training begins at step 0. */
 typedef int shoal_load_state(void *context, uint64_t *step);
 void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
 
 /* Comes into a group if this worker is in none: waits for the others, gets the state from one who has it, or hands it on. 0,
- * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes),
+ * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes, or the
+ * last group broke because ranks called different collectives: the sentence names two of them and what they called),
  * ERR_MEMORY, ERR_IO, what the load function said. */
 int shoal_step_begin(struct shoal *shoal, uint64_t *step);
 

@@ -49,6 +49,31 @@ struct shoal_memory {
     size_t count;
 };
 
+/* What a program calls, as it is compared when ranks have called different things (train/shoal_roll.c). Numbers of the wire. */
+enum shoal_call_kind {
+    SHOAL_CALL_ALL_REDUCE = 1,
+    SHOAL_CALL_BROADCAST,
+    SHOAL_CALL_BARRIER,
+    SHOAL_CALL_COMMIT,
+    SHOAL_CALL_REDUCE_SCATTER,
+    SHOAL_CALL_ALL_GATHER
+};
+
+#define SHOAL_CALLS_KEPT 8
+
+struct shoal_call {
+    uint64_t number; /* in its group, from 1; 0: none */
+    uint64_t step;   /* that it belongs to, from 1 */
+    uint64_t index;  /* in this step, from 1 */
+    uint64_t kind, type, count;
+};
+
+/* Of an array before it is summed (train/shoal_finite.c). */
+struct shoal_finite {
+    uint64_t bad;  /* the first value that is not finite, counted from 1; 0: none, or nobody looked */
+    uint64_t bits; /* of that value, in its type */
+};
+
 /* train/shoal_elastic.c */
 struct shoal_elastic {
     bool is_on;
@@ -66,10 +91,13 @@ struct shoal_elastic {
     void *load_context;
 };
 
+/* An all-reduce that the program has called. */
 struct shoal_begun {
     void *values;
     size_t count;
     enum element_type type;
+    struct shoal_call call;
+    struct shoal_finite own;
 };
 
 /* train/shoal_background.c */
@@ -106,6 +134,7 @@ struct shoal {
     uint8_t *answer; /* of the request that somebody waits for */
     size_t answer_bytes;
     int answer_fd;
+    bool answer_lost; /* there was no memory for it */
 
     struct shoal_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
@@ -119,6 +148,11 @@ struct shoal {
     size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
+    struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
+    uint64_t call_count, call_of_step, calls_generation;
+    uint32_t calls_rank;
+    int timeout_ms; /* of a collective that stands still */
+    bool checks_finite;
     uint64_t generation, seed, start_step, durable_step;
     char host[TCP_HOST_BYTES];
     uint8_t *hparams;
@@ -149,20 +183,48 @@ int shoal_memory_place(struct shoal *s);
 void shoal_background_init(struct shoal *s);
 
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
-int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type);
+int shoal_background_begin(struct shoal *s, const struct shoal_begun *what);
 
 /* Whether something was begun since the last wait. */
 bool shoal_background_is_busy(struct shoal *s);
 
-/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error of the
- * first that failed. */
+/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error
+ * of the first that failed as collectives return it. */
 void shoal_background_settle(struct shoal *s);
 int shoal_background_wait(struct shoal *s);
 
 /* Ends what still runs by revoking the group. */
 void shoal_background_close(struct shoal *s);
 
+/* ---- train/shoal_roll.c ---- */
+
+/* Keeps what is called, so that the next group can compare it. */
+struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
+
+/* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
+ * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
+ * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
+ * ERR_MEMORY; or as shoal_gather. */
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
+
+/* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
+int shoal_gather(struct shoal *s, void *all, size_t bytes);
+
+/* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
+ * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
+void shoal_gather_heard(struct shoal *s);
+
+/* ---- train/shoal_finite.c ---- */
+
+/* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
+ * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
+void shoal_finite_look(const struct shoal *s, struct shoal_begun *what);
+int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
+
 /* ---- train/shoal.c ---- */
+
+/* 0 for 0; else keeps the group's sentence, and gives what the program is told. */
+int shoal_collective_result(struct shoal *s, int error);
 
 /* The descriptor by which the group's waits hear the daemon (struct revoke) while the program's own thread makes a collective. */
 int shoal_heed_fd(const struct shoal *s);
@@ -202,8 +264,10 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms);
 int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
 void shoal_link_drop_answer(struct shoal *s);
 
-/* Its two halves: the request is queued, s->answer set by a later pump; end with how the wait ended (0: answered). */
+/* Its parts: the request is queued, s->answer set by a later pump (ERR_MEMORY: it has come, and there was no room for it); end
+ * with how the wait ended (0: answered). */
 int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int shoal_link_pump_call(struct shoal *s);
 int shoal_link_end_call(struct shoal *s, int error);
 
 #endif

@@ -84,6 +84,7 @@ struct daemon_run {
     struct keep_link link;
     bool has_link;
     bool kill_wanted; /* and shoal-keep has not taken it yet */
+    bool stopping_wanted; /* the same of the word that it is asked to leave */
     uint32_t kill_grace_ms;
     uint64_t kill_at_ms; /* 0: no */
     uint64_t renew_ms;

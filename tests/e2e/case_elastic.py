@@ -67,7 +67,7 @@ def lose_a_node(lab, how, coordinates):
     mesh, wire = lab.wired(["alder", "birch", "cedar", "dogwood"], slots="cpu:1")
     mesh.start()
     log = lab.dir / "steps"
-    identity = lab.submit(mesh.nodes[0], elastic(log, 4, 2, 4, epochs=150))
+    identity = lab.submit(mesh.nodes[0], elastic(log, 4, 2, 4, epochs=60))
     wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
     name = show(mesh, identity)["coordinator_name"]
     victim = next(node for node in mesh.nodes if (node.name == name) == coordinates)
