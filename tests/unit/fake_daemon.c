@@ -75,7 +75,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
     c->rank = raw[15];
     c->opened = true;
-    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", d->own_hosts ? 1 + c->rank : 1);
+    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
     reply_begin(&w, bytes, sizeof bytes, id, 10);
@@ -604,6 +604,14 @@ bool fake_daemon_wait(struct fake_daemon *d, const size_t *field, size_t at_leas
     bool reached = *field >= at_least;
     (void)pthread_mutex_unlock(&d->mutex);
     return reached;
+}
+
+pid_t fake_daemon_fork(struct fake_daemon *d)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    pid_t pid = fork();
+    (void)pthread_mutex_unlock(&d->mutex);
+    return pid;
 }
 
 void fake_daemon_environment(const struct fake_daemon *d, uint32_t rank)
