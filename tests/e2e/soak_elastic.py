@@ -87,8 +87,8 @@ class Soak:
         identity = self.lab.submit(self.mesh.nodes[0], config(log, 1000, 0, 4))
 
         def steps():
-            lines = [line.split() for file in self.lab.dir.glob("calibrate.*") for line in file.read_text().splitlines(keepends=True)
-                     if line.endswith("\n")]
+            lines = [line.split() for file in self.lab.dir.glob("calibrate.*")
+                     for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
             made = {int(f[5]): int(f[12]) for f in lines if f[7] == "4"}
             return made if len(made) > CALIBRATE_STEPS else None
 
