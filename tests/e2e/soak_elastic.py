@@ -35,6 +35,7 @@ DOWN_MAX = 2           # nodes that are away at a time
 UNDISTURBED = 5
 CLOSE = 0.003          # how far outside of the undisturbed runs' test accuracies that of the soak may be
 CALIBRATE_STEPS = 1500
+EPOCHS_PER_MINUTE = 8  # at least, however slow the machine was when it was measured
 STORM_SHARE = 0.7      # of what four workers do in as long a calm: with deaths it is about a third
 
 
@@ -86,8 +87,8 @@ class Soak:
         identity = self.lab.submit(self.mesh.nodes[0], config(log, 1000, 0, 4))
 
         def steps():
-            lines = [line.split() for file in self.lab.dir.glob("calibrate.*") for line in file.read_text().splitlines(keepends=True)
-                     if line.endswith("\n")]
+            lines = [line.split() for file in self.lab.dir.glob("calibrate.*")
+                     for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
             made = {int(f[5]): int(f[12]) for f in lines if f[7] == "4"}
             return made if len(made) > CALIBRATE_STEPS else None
 
@@ -194,7 +195,7 @@ class Soak:
     def run(self):
         """Returns what is to be said."""
         rate = self.steps_per_s()
-        self.epochs = max(2, round(rate * STORM_SHARE * self.seconds / STEPS_PER_EPOCH))
+        self.epochs = max(round(EPOCHS_PER_MINUTE * self.seconds / 60), round(rate * STORM_SHARE * self.seconds / STEPS_PER_EPOCH))
         self.say(f"{rate:.0f} steps/s: {self.epochs} epochs, {self.epochs * STEPS_PER_EPOCH} steps")
         self.accuracies = self.undisturbed(self.epochs)
         self.say(f"undisturbed runs: test accuracy {', '.join(f'{a:.4f}' for a in self.accuracies)}")
