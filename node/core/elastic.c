@@ -169,8 +169,7 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 /* A claim above ours has changed the group: what we would write of it does not count. */
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
-    return (election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 &&
-            !BUG(overruled_regroups, "who is overruled by a higher claim changes no group")) ||
+    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
            attempt->generation == UINT32_MAX;
 }
 
@@ -373,8 +372,9 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         fact.members[i].has_state =
-            worker->has_state && (worker->applied_step == fact.start_step ||
-                                  BUG(behind_hands_on, "who has not applied the start step hands no state on"));
+            BUG(joiner_hands_on, "who has just joined has no state to hand on") ||
+            (worker->has_state && (worker->applied_step == fact.start_step ||
+                                   BUG(behind_hands_on, "who has not applied the start step hands no state on")));
     }
     if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
         fact.start_step -= fact.start_step > 0;
@@ -534,7 +534,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
-                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt));
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
         if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }

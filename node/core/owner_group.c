@@ -159,7 +159,7 @@ bool owner_group_is_stopping(const struct node_core *core, const struct view_exp
         }
         is_wanted_back |= view_attempt_is_wanted_back(&core->view, attempt, rank);
     }
-    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt);
+    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt, NULL);
 }
 
 void owner_group_listens(struct node_core *core, const struct node_event *event)

@@ -852,6 +852,20 @@ static void a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time(void **
     world_free(world);
 }
 
+static void a_node_that_leaves_costs_its_group_a_step(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    world_request(world, node, NODE_REQUEST_LEAVE);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* ---- programs whose steps take long ---------------------------------------------------------------------------------------- */
 
 /* Three whose steps take a minute; one dies in the midst of one, and the others hear of it when theirs is over. */
@@ -1263,6 +1277,7 @@ int main(void)
         cmocka_unit_test(a_member_of_a_node_that_is_drained_at_once_is_replaced_elsewhere),
         cmocka_unit_test(a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_a_whole),
         cmocka_unit_test(a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time),
+        cmocka_unit_test(a_node_that_leaves_costs_its_group_a_step),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
