@@ -225,6 +225,11 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
+    struct core_watch *watch = attempts_watch(core, coordination, &gang->attempt);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->joined_ms = core->now_ms; /* the last one has as much time as the first */
     struct fact_generation fact = as_it_is(coordination, attempt);
     gang->first_number = elastic_next_number(attempt);
     for (uint32_t i = 0; i < gang->member_count; i++) {
@@ -579,7 +584,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
         begin_generation(core, coordination, experiment, attempt, watch, who);
     } else {
-        bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
+        bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
         if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
             MARK(group_gives_up);
             attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
