@@ -137,13 +137,9 @@ static bool has_one_size(const struct view_experiment *experiment)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    bool counts_ended = BUG(ended_counted, "who has ended counts for no side of a group that is cut");
-    uint32_t ended = counts_ended ? m->done + m->gone : 0;
-    uint32_t here = m->here + ended, all = here + m->dead + m->unsure;
-    bool is_half = here * 2 == all;
-    bool is_heard = !m->is_behind && (!m->is_unheard || BUG(unheard_passed_over, "nobody goes on from a generation that somebody "
-                                                                                 "who is away may not have come into"));
-    return (is_heard && (here * 2 > all || (is_half && m->has_first))) ||
+    uint32_t all = m->here + m->dead + m->unsure;
+    bool is_half = m->here * 2 == all;
+    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (is_half && m->has_first))) ||
            (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
