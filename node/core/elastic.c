@@ -571,7 +571,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
-    if (BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+    if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
         return false;
     }
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
