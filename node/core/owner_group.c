@@ -75,8 +75,7 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
         go_back(worker, attempt->group_step);
         owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
     }
-    if (worker->is_elastic && !is_on_disk(core, worker) &&
-        !BUG(told_before_disk, "a worker hears of its group when it is on the disk that it does")) {
+    if (worker->is_elastic && !is_on_disk(core, worker)) {
         return;
     }
     worker->is_told = true;
