@@ -71,7 +71,8 @@ int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *
 
 /* Collectives: every rank makes the same calls in the same order with the same counts. They wait for the others, at most
  * SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
- * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint.
+ * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint. (But
+ * for ERR_NOT_FINITE, see shoal_check_finite, and in elastic groups, see below.)
  * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH.
  *
  * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank; on an error the values are
