@@ -7,8 +7,8 @@
  * has the same step number, offset and count in the plans of its two ends, so a receiver knows what must come. What is
  * received replaces what is there or is added to it; additions happen in the order of the steps. That order depends on
  * nothing but the plan, and every sum is computed on one rank and copied to the others, or on two ranks from the same two
- * operands, which IEEE 754 adds to the same bits in either order: all ranks end with the same bits. (NaNs with different
- * payloads are the exception: the sum is a NaN everywhere, but not always the same one.)
+ * operands, which IEEE 754 adds to the same bits in either order, and train/reduce.h makes one NaN of all: all ranks end with
+ * the same bits.
  *
  * n ranks, an array of B bytes, p the largest power of two <= n, L = log2 p; F is 1 if p < n, else 0.
  *
@@ -60,7 +60,6 @@
 /* Numbers of the wire: they never change. */
 enum plan_kind { PLAN_ALL_REDUCE = 1, PLAN_BROADCAST, PLAN_REDUCE_SCATTER, PLAN_ALL_GATHER, PLAN_BARRIER };
 enum plan_algorithm { PLAN_RING = 1, PLAN_DOUBLING, PLAN_HALVING, PLAN_CHAIN, PLAN_TREE, PLAN_ALGORITHMS };
-enum plan_type { PLAN_F32 = 1, PLAN_F16, PLAN_BF16, PLAN_BYTES };
 
 struct plan_step {
     uint32_t to, from;  /* PLAN_NOBODY: nothing is sent, or received */
@@ -146,14 +145,11 @@ bool plan_receive_ready(const struct plan *plan, const struct plan_cursor *recei
 bool plan_sends_to(const struct plan *plan, const struct plan_cursor *sent, uint32_t peer);
 bool plan_receives_from(const struct plan *plan, const struct plan_cursor *received, uint32_t peer);
 
-/* Names for people ("all-reduce", "ring", "f32"); static. "?" for a number that is none. The other way: 0 if no such name. */
+/* Names for people ("all-reduce", "ring"); static. "?" for a number that is none. The other way: 0 if no such name. */
 const char *plan_kind_name(enum plan_kind kind);
 const char *plan_algorithm_name(enum plan_algorithm algorithm);
-const char *plan_type_name(enum plan_type type);
 enum plan_kind plan_kind_named(const char *name);
 enum plan_algorithm plan_algorithm_named(const char *name);
-enum plan_type plan_type_named(const char *name);
-uint32_t plan_type_bytes(enum plan_type type); /* of one element */
 
 /* What the rank sends in a step, one line for people: "step 2 rank 1 sends [10, 20) to 2, which adds it" or "... copies it".
  * Only where somebody gets something. Returns its length. */

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/element.h"
 #include "train/plan.h"
 
 #define BYTES_MAX (1ull << 60)
 
 struct request {
     struct plan_options plan;
-    enum plan_type type;
+    enum element_type type;
     uint64_t bytes;
     bool bytes_given, json;
 };
@@ -77,7 +78,7 @@ static int take(struct request *r, const char *name, const char *value, FILE *er
             return usage(errors, "--algorithm is '%.40s'; it must be ring, doubling, halving, chain or tree", value);
         }
     } else if (strcmp(name, "--type") == 0) {
-        r->type = plan_type_named(value);
+        r->type = element_type_named(value);
         if (r->type == 0) {
             return usage(errors, "--type is '%.40s'; it must be f32, f16, bf16 or bytes", value);
         }
@@ -136,10 +137,10 @@ static int check(struct request *r, FILE *errors)
         return usage(errors, "there is no %s by %s", plan_kind_name(r->plan.kind),
                      plan_algorithm_name(r->plan.algorithm));
     }
-    uint32_t element_bytes = plan_type_bytes(r->type);
+    uint32_t element_bytes = (uint32_t)element_type_bytes(r->type);
     if (r->bytes % element_bytes != 0) {
         return usage(errors, "%llu bytes are no whole number of %s, which have %u bytes", (unsigned long long)r->bytes,
-                     plan_type_name(r->type), element_bytes);
+                     element_type_name(r->type), element_bytes);
     }
     r->plan.count = r->bytes / element_bytes;
     r->plan.element_bytes = element_bytes;
@@ -179,7 +180,7 @@ static void print_transfer(const struct plan *plan, uint32_t step, bool json, bo
 
 int plan_command(int argc, char *const *argv, FILE *out, FILE *errors)
 {
-    struct request r = {.plan = {.kind = PLAN_ALL_REDUCE}, .type = PLAN_F32};
+    struct request r = {.plan = {.kind = PLAN_ALL_REDUCE}, .type = ELEMENT_F32};
     int result = read_options(&r, argc, argv, errors);
     if (result == 0) {
         result = check(&r, errors);
@@ -209,13 +210,13 @@ int plan_command(int argc, char *const *argv, FILE *out, FILE *errors)
         (void)fprintf(out,
                       "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"type\": \"%s\", \"count\": %llu, "
                       "\"steps\": %u, \"bytes_sent\": %llu, \"bytes_sent_most\": %llu, \"cost_us\": {",
-                      kind, algorithm, r.plan.size, plan_type_name(r.type), (unsigned long long)r.plan.count, steps,
+                      kind, algorithm, r.plan.size, element_type_name(r.type), (unsigned long long)r.plan.count, steps,
                       (unsigned long long)sent, (unsigned long long)most);
         print_costs(&r, out);
         (void)fputs("}, \"transfers\": [", out);
     } else {
         (void)fprintf(out, "%s of %llu %s on %u ranks by %s: %u steps, %llu bytes sent, %llu by the busiest rank\ncost: ", kind,
-                      (unsigned long long)r.plan.count, plan_type_name(r.type), r.plan.size, algorithm, steps,
+                      (unsigned long long)r.plan.count, element_type_name(r.type), r.plan.size, algorithm, steps,
                       (unsigned long long)sent, (unsigned long long)most);
         print_costs(&r, out);
         (void)fputc('\n', out);

@@ -7,7 +7,6 @@
 
 static const char *const kind_names[] = {"?", "all-reduce", "broadcast", "reduce-scatter", "all-gather", "barrier"};
 static const char *const algorithm_names[] = {"?", "ring", "doubling", "halving", "chain", "tree"};
-static const char *const type_names[] = {"?", "f32", "f16", "bf16", "bytes"};
 
 #define NAMES(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -36,11 +35,6 @@ const char *plan_algorithm_name(enum plan_algorithm algorithm)
     return name_of(algorithm_names, NAMES(algorithm_names), algorithm);
 }
 
-const char *plan_type_name(enum plan_type type)
-{
-    return name_of(type_names, NAMES(type_names), type);
-}
-
 enum plan_kind plan_kind_named(const char *name)
 {
     return number_of(kind_names, NAMES(kind_names), name);
@@ -49,16 +43,6 @@ enum plan_kind plan_kind_named(const char *name)
 enum plan_algorithm plan_algorithm_named(const char *name)
 {
     return number_of(algorithm_names, NAMES(algorithm_names), name);
-}
-
-enum plan_type plan_type_named(const char *name)
-{
-    return number_of(type_names, NAMES(type_names), name);
-}
-
-uint32_t plan_type_bytes(enum plan_type type)
-{
-    return type == PLAN_F32 ? 4 : type == PLAN_F16 || type == PLAN_BF16 ? 2 : 1;
 }
 
 size_t plan_line(const struct plan *plan, uint32_t step, char *out, size_t size)

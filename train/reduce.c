@@ -8,18 +8,6 @@
 #define HALF_NAN 0x7e00u
 #define BLOCK 64 /* elements that the portable variant sums at once */
 
-size_t reduce_element_bytes(enum reduce_type type)
-{
-    switch (type) {
-    case REDUCE_F32:
-        return 4;
-    case REDUCE_F16:
-    case REDUCE_BF16:
-        return 2;
-    }
-    return 0;
-}
-
 /* ---- conversions; exact towards float32 ---- */
 
 static float float_of_bits(uint32_t bits)
@@ -70,26 +58,26 @@ static uint16_t bfloat_of_float(float value)
 
 /* ---- portable ---- */
 
-static float load(enum reduce_type type, const void *array, size_t index)
+static float load(enum element_type type, const void *array, size_t index)
 {
-    if (type == REDUCE_F32) {
+    if (type == ELEMENT_F32) {
         return ((const float *)array)[index];
     }
     uint16_t bits = ((const uint16_t *)array)[index];
-    return type == REDUCE_F16 ? float_of_half(bits) : float_of_bits((uint32_t)bits << 16);
+    return type == ELEMENT_F16 ? float_of_half(bits) : float_of_bits((uint32_t)bits << 16);
 }
 
-static void store(enum reduce_type type, void *array, size_t index, float value)
+static void store(enum element_type type, void *array, size_t index, float value)
 {
-    if (type == REDUCE_F32) {
+    if (type == ELEMENT_F32) {
         ((float *)array)[index] = float_of_bits(bits_of_float(value));
     } else {
-        ((uint16_t *)array)[index] = type == REDUCE_F16 ? half_of_float(value) : bfloat_of_float(value);
+        ((uint16_t *)array)[index] = type == ELEMENT_F16 ? half_of_float(value) : bfloat_of_float(value);
     }
 }
 
 /* Elements [begin, end). Not inlined, here and below: the arithmetic stays between the two changes of the control word. */
-__attribute__((noinline)) static void sum_portable(enum reduce_type type, const void *const *sources,
+__attribute__((noinline)) static void sum_portable(enum element_type type, const void *const *sources,
                                                    uint32_t source_count, void *const *destinations,
                                                    uint32_t destination_count, size_t begin, size_t end)
 {
@@ -236,13 +224,13 @@ SUM_KERNEL(sum_f32_avx512, AVX512, __m512, 16, float, _mm512_loadu_ps, _mm512_st
 SUM_KERNEL(sum_f16_avx512, AVX512, __m512, 16, uint16_t, load_half_512, store_half_512, _mm512_add_ps, settle_512)
 SUM_KERNEL(sum_bf16_avx512, AVX512, __m512, 16, uint16_t, load_bfloat_512, store_bfloat_512, _mm512_add_ps, settle_512)
 
-static size_t sum_vectors(enum reduce_variant variant, enum reduce_type type, const void *const *sources,
+static size_t sum_vectors(enum reduce_variant variant, enum element_type type, const void *const *sources,
                           uint32_t source_count, void *const *destinations, uint32_t destination_count, size_t count)
 {
     typedef size_t kernel(const void *const *, uint32_t, void *const *, uint32_t, size_t);
     static kernel *const kernels[REDUCE_VARIANTS][4] = {
-        [REDUCE_AVX2] = {[REDUCE_F32] = sum_f32_avx2, [REDUCE_F16] = sum_f16_avx2, [REDUCE_BF16] = sum_bf16_avx2},
-        [REDUCE_AVX512] = {[REDUCE_F32] = sum_f32_avx512, [REDUCE_F16] = sum_f16_avx512, [REDUCE_BF16] = sum_bf16_avx512},
+        [REDUCE_AVX2] = {[ELEMENT_F32] = sum_f32_avx2, [ELEMENT_F16] = sum_f16_avx2, [ELEMENT_BF16] = sum_bf16_avx2},
+        [REDUCE_AVX512] = {[ELEMENT_F32] = sum_f32_avx512, [ELEMENT_F16] = sum_f16_avx512, [ELEMENT_BF16] = sum_bf16_avx512},
     };
     kernel *sum = kernels[variant][type];
     return sum == NULL ? 0 : sum(sources, source_count, destinations, destination_count, count);
@@ -301,7 +289,7 @@ void reduce_copy(enum reduce_variant variant, void *to, const void *from, size_t
 
 #else
 
-static size_t sum_vectors(enum reduce_variant variant, enum reduce_type type, const void *const *sources,
+static size_t sum_vectors(enum reduce_variant variant, enum element_type type, const void *const *sources,
                           uint32_t source_count, void *const *destinations, uint32_t destination_count, size_t count)
 {
     (void)variant, (void)type, (void)sources, (void)source_count, (void)destinations, (void)destination_count, (void)count;
@@ -325,11 +313,11 @@ void reduce_copy(enum reduce_variant variant, void *to, const void *from, size_t
 
 #endif
 
-void reduce_sum(enum reduce_variant variant, enum reduce_type type, const void *const *sources, uint32_t source_count,
+void reduce_sum(enum reduce_variant variant, enum element_type type, const void *const *sources, uint32_t source_count,
                 void *const *destinations, uint32_t destination_count, size_t count)
 {
     CHECK(variant < REDUCE_VARIANTS);
-    CHECK(reduce_element_bytes(type) != 0);
+    CHECK(ELEMENT_ADDS(type));
     CHECK(source_count >= 1 && source_count <= REDUCE_SOURCES_MAX);
     uint32_t control = control_set(CONTROL_DEFAULT);
     size_t done = sum_vectors(variant, type, sources, source_count, destinations, destination_count, count);

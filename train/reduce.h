@@ -14,20 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REDUCE_SOURCES_MAX 64
+#include "train/element.h"
 
-enum reduce_type { REDUCE_F32 = 1, REDUCE_F16 = 2, REDUCE_BF16 = 3 };
+#define REDUCE_SOURCES_MAX 64
 
 enum reduce_variant { REDUCE_PORTABLE, REDUCE_AVX2, REDUCE_AVX512 };
 #define REDUCE_VARIANTS 3
 
-/* 4 or 2; 0 for a number that is no type. */
-size_t reduce_element_bytes(enum reduce_type type);
-
-/* Stores the sum of `count` elements of `source_count` (1 ... REDUCE_SOURCES_MAX) arrays to `destination_count` arrays.
- * Each pointer is aligned to its element. A destination may be a source, or lie apart from all of them; they must not
+/* Stores the sum of `count` elements of `source_count` (1 ... REDUCE_SOURCES_MAX) arrays to `destination_count` arrays. The
+ * type is one that adds. Each pointer is aligned to its element. A destination may be a source, or lie apart from all of them; they must not
  * overlap in any other way. */
-void reduce_sum(enum reduce_variant variant, enum reduce_type type, const void *const *sources, uint32_t source_count,
+void reduce_sum(enum reduce_variant variant, enum element_type type, const void *const *sources, uint32_t source_count,
                 void *const *destinations, uint32_t destination_count, size_t count);
 
 /* Copies bytes that do not overlap. `streaming`: past the caches, for what is larger than they are and not read soon. */

@@ -35,8 +35,8 @@
 #define STREAM_BYTES (4u * 1024 * 1024) /* a copy of so much is not read again before it has left the caches */
 
 struct operation {
-    enum kind kind;
-    enum reduce_type type; /* 0: bytes */
+    enum plan_kind kind;
+    enum element_type type;
     uint32_t root;
     uint64_t count;
     size_t element_bytes;
@@ -50,23 +50,23 @@ struct operation {
 
 static bool reduces(const struct operation *o)
 {
-    return o->kind == ALL_REDUCE || o->kind == REDUCE_SCATTER;
+    return o->kind == PLAN_ALL_REDUCE || o->kind == PLAN_REDUCE_SCATTER;
 }
 
 /* Whose values are read. */
 static bool is_source(const struct operation *o, uint32_t rank)
 {
-    return o->kind != BROADCAST || rank == o->root;
+    return o->kind != PLAN_BROADCAST || rank == o->root;
 }
 
 /* Slices of an all-reduce are whole cache lines, so that no two ranks write to one. */
 static uint64_t slice_start(const struct shm_group *group, const struct operation *o, uint32_t slice)
 {
-    if (o->kind == BROADCAST) {
+    if (o->kind == PLAN_BROADCAST) {
         return slice <= o->root ? 0 : o->count;
     }
-    if (o->kind != ALL_REDUCE) {
-        return o->count * slice / group->size;
+    if (o->kind != PLAN_ALL_REDUCE) {
+        return plan_slice_start(o->count, group->size, slice);
     }
     uint64_t line = 64 / o->element_bytes, lines = (o->count + line - 1) / line;
     uint64_t start = (lines + group->size - 1) / group->size * line * slice;
@@ -75,7 +75,7 @@ static uint64_t slice_start(const struct shm_group *group, const struct operatio
 
 static uint64_t longest_slice(const struct shm_group *group, const struct operation *o)
 {
-    if (o->kind == ALL_REDUCE || o->kind == BROADCAST) {
+    if (o->kind == PLAN_ALL_REDUCE || o->kind == PLAN_BROADCAST) {
         return slice_start(group, o, o->root + 1) - slice_start(group, o, o->root);
     }
     return (o->count + group->size - 1) / group->size;
@@ -152,7 +152,7 @@ static void reduce_step(struct shm_group *group, const struct operation *o, uint
         sources[i] = destinations[i];
     }
     uint32_t destination_count = group->size;
-    if (o->kind == REDUCE_SCATTER) {
+    if (o->kind == PLAN_REDUCE_SCATTER) {
         destinations[0] = o->values + start * o->element_bytes;
         destination_count = 1;
     }
@@ -161,7 +161,7 @@ static void reduce_step(struct shm_group *group, const struct operation *o, uint
 
 static void copy_step(struct shm_group *group, const struct operation *o, uint64_t step)
 {
-    if (o->kind == BROADCAST && group->rank == o->root) {
+    if (o->kind == PLAN_BROADCAST && group->rank == o->root) {
         return;
     }
     for (uint32_t i = 1; i < group->size; i++) {
@@ -205,7 +205,7 @@ static void finish_small(struct shm_group *group, const struct operation *o)
         return;
     }
     uint64_t begin = 0, end = o->count;
-    if (o->kind == REDUCE_SCATTER) {
+    if (o->kind == PLAN_REDUCE_SCATTER) {
         begin = slice_start(group, o, group->rank);
         end = slice_start(group, o, group->rank + 1);
     }
@@ -242,12 +242,12 @@ static int run_steps(struct shm_group *group, struct operation *o, bool staged)
         if (staged && step + 1 < o->steps) {
             stage_in(group, o, step + 1);
         }
-        if (staged && o->kind == ALL_REDUCE && step > 0) {
+        if (staged && o->kind == PLAN_ALL_REDUCE && step > 0) {
             stage_out(group, o, step - 1);
         }
         error = shm_phase(group);
     }
-    if (error == 0 && staged && o->kind == ALL_REDUCE) {
+    if (error == 0 && staged && o->kind == PLAN_ALL_REDUCE) {
         stage_out(group, o, o->steps - 1);
     }
     return error;
@@ -259,7 +259,7 @@ static int run(struct shm_group *group, struct operation *o)
     if (group->broken != 0) {
         return group->broken;
     }
-    int error = shm_phase_check_revoked(group);
+    int error = shm_phase_check_over(group);
     if (error != 0 || group->size == 1) {
         return error;
     }
@@ -289,49 +289,43 @@ static int run(struct shm_group *group, struct operation *o)
     return run_steps(group, o, around == NULL && is_source(o, group->rank));
 }
 
-static int run_typed(struct shm_group *group, enum kind kind, void *values, uint64_t count, enum reduce_type type)
+static int run_typed(struct shm_group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                     uint32_t root)
 {
-    size_t element_bytes = reduce_element_bytes(type);
-    if (element_bytes == 0 || (uintptr_t)values % element_bytes != 0) {
-        return ERR_USAGE;
-    }
-    struct operation o = {.kind = kind, .type = type, .count = count, .element_bytes = element_bytes, .values = values};
-    return run(group, &o);
+    size_t element_bytes = element_type_bytes(type);
+    struct operation o = {.kind = kind,
+                          .type = type,
+                          .root = root,
+                          .count = count,
+                          .element_bytes = element_bytes,
+                          .values = values};
+    bool can = reduces(&o) ? ELEMENT_ADDS(type) : element_bytes != 0;
+    return can && (uintptr_t)values % element_bytes == 0 && root < group->size ? run(group, &o) : ERR_USAGE;
 }
 
-int shm_group_all_reduce(struct shm_group *group, void *values, uint64_t count, enum reduce_type type)
+int shm_group_all_reduce(struct shm_group *group, enum element_type type, void *values, uint64_t count)
 {
-    return run_typed(group, ALL_REDUCE, values, count, type);
+    return run_typed(group, PLAN_ALL_REDUCE, type, values, count, 0);
 }
 
-int shm_group_reduce_scatter(struct shm_group *group, void *values, uint64_t count, enum reduce_type type)
+int shm_group_reduce_scatter(struct shm_group *group, enum element_type type, void *values, uint64_t count)
 {
-    return run_typed(group, REDUCE_SCATTER, values, count, type);
+    return run_typed(group, PLAN_REDUCE_SCATTER, type, values, count, 0);
 }
 
-int shm_group_all_gather(struct shm_group *group, void *values, uint64_t count, enum reduce_type type)
+int shm_group_all_gather(struct shm_group *group, enum element_type type, void *values, uint64_t count)
 {
-    return run_typed(group, ALL_GATHER, values, count, type);
+    return run_typed(group, PLAN_ALL_GATHER, type, values, count, 0);
 }
 
 int shm_group_broadcast(struct shm_group *group, void *bytes, uint64_t count, uint32_t root)
 {
-    if (root >= group->size) {
-        return ERR_USAGE;
-    }
-    struct operation o = {.kind = BROADCAST, .root = root, .count = count, .element_bytes = 1, .values = bytes};
-    return run(group, &o);
+    return run_typed(group, PLAN_BROADCAST, ELEMENT_BYTES, bytes, count, root);
 }
 
 int shm_group_barrier(struct shm_group *group)
 {
-    struct operation o = {.kind = BARRIER, .element_bytes = 1};
-    return run(group, &o);
-}
-
-void shm_group_revoke(struct shm_group *group)
-{
-    shm_phase_revoke(group);
+    return run_typed(group, PLAN_BARRIER, ELEMENT_BYTES, NULL, 0, 0);
 }
 
 /* ---- open and close ---- */
@@ -394,6 +388,7 @@ static struct shm_group *group_new(const struct shm_group_options *options)
     group->size = options->size;
     group->generation = options->generation;
     group->stall_timeout_ms = options->stall_timeout_ms;
+    group->revoke = options->revoke;
     group->variant = reduce_cpu_best();
     for (uint32_t i = 0; i < SHM_GROUP_RANKS_MAX; i++) {
         group->peers[i].socket = group->peers[i].process = -1;
@@ -422,7 +417,7 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
         goto out_close_listener;
     }
     void *memory;
-    result = shm_memory_create(sizeof(struct area), &own_area, &memory);
+    result = shm_memory_create(sizeof(struct area), NULL, &own_area, &memory);
     if (result != 0) {
         (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "shared memory for the group could not be made: %s",
                        err_text(result));

@@ -3,14 +3,8 @@
 /* The transport of collectives within one host: memory that all ranks map. A shell.
  *
  * Each rank listens on an abstract Unix socket and is connected to every other. Both ends prove that they know the
- * group's key before either hands over a descriptor:
- *
- *     connector -> acceptor  hello    magic, sender, receiver, generation, hash of the member list, nonce, MAC
- *     acceptor -> connector  reply    nonce, MAC over all so far
- *     connector -> acceptor  confirm  MAC; the connector's area
- *     acceptor -> connector  ready    MAC; the acceptor's area
- *
- * The MAC is BLAKE2b under the group's key. The area is a memfd: the rank's descriptors of the operation that runs, and
+ * group's key (train/handshake.h) before either hands over a descriptor: the connector's area comes with its confirm, the
+ * acceptor's with its ready. The area is a memfd: the rank's descriptors of the operation that runs, and
  * bounded buffers through which memory that is not the group's goes in pieces. Memory from shm_group_alloc is a memfd
  * too, handed over when it is used first; an all-reduce of such memory copies nothing: each rank reads its slice from
  * all buffers, and stores the sums to all. A memfd that its owner could still shrink is refused, so no peer can make an
@@ -18,15 +12,16 @@
  *
  * An abstract socket is seen in one network namespace: ranks are on the same host if shm_group_probe says so.
  *
- * All calls but shm_group_revoke come from one thread. Waiting spins for some microseconds, gives the processor away
- * when there are more ranks than processors, then sleeps. An area takes about 0.8 MiB. */
+ * All calls come from one thread. Waiting spins for some microseconds, gives the processor away when there are more ranks
+ * than processors, then sleeps, and looks for peers that are gone and for the word of struct revoke every 20 ms. An area
+ * takes about 0.8 MiB. */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "train/reduce.h"
+#include "train/element.h"
+#include "train/revoke.h"
 
 #define SHM_GROUP_RANKS_MAX 64
 #define SHM_GROUP_KEY_BYTES 32
@@ -48,7 +43,7 @@ struct shm_group_options {
     const struct shm_group_member *members; /* [size] by rank */
     int open_timeout_ms;                    /* until all ranks are connected */
     int stall_timeout_ms;                   /* a wait for another rank that is longer fails */
-    const atomic_bool *revoked;             /* true ends the opening; NULL: nobody will */
+    struct revoke *revoke; /* ends open and every collective soon; may be NULL; outlives the group */
 };
 
 /* Listens on the abstract socket `name`: 1 ... SHM_GROUP_NAME_BYTES - 1 bytes that no other rank of the group has, such
@@ -71,31 +66,31 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
  * bytes). */
 int shm_group_alloc(struct shm_group *group, size_t bytes, void **out);
 
-/* `memory` is what shm_group_alloc gave, or NULL. Other ranks let go of it in their next collective. */
+/* The same at a place of the caller's, whose pages it replaces: memory[bytes], whole pages that the caller has mapped. After
+ * shm_group_free, or the end of the group, they are private memory again, zeroed. */
+int shm_group_place(struct shm_group *group, void *memory, size_t bytes);
+
+/* `memory` is what shm_group_alloc gave, or was placed, or NULL. Other ranks let go of it in their next collective. */
 void shm_group_free(struct shm_group *group, void *memory);
 
 /* The collectives. Every rank makes the same calls in the same order with the same type, count and root. Memory may be
  * the group's (any aligned place in it) or any other, on each rank as it likes; only the speed differs.
  *
  * On an error the elements are undefined and the group is broken: every later call returns that error, and the others
- * are told. ERR_CLOSED (a rank is gone or has given up, or the group is revoked), ERR_TIMEOUT (a rank did not come),
- * ERR_MALFORMED (a rank is in another operation or count), ERR_MEMORY, ERR_IO; ERR_USAGE (no such type or root, memory
+ * are told. ERR_CLOSED (a rank is gone or has given up, or revoked), ERR_TIMEOUT (a rank did not come),
+ * ERR_MALFORMED (a rank is in another operation or count), ERR_MEMORY, ERR_IO; ERR_USAGE (a type that cannot be added, no such root, memory
  * that is not aligned to its elements) leaves the group as it is.
  *
  * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank (train/reduce.h).
  * reduce_scatter: the same, but each rank has the sums of its own slice only; the rest of values is left undefined.
  * all_gather: each rank's slice of values[count] reaches all ranks.
- * Slice r is elements [count * r / size, count * (r + 1) / size).
+ * The slices are those of plan_slice_start.
  * broadcast: the root's bytes[count] reach every rank. barrier: returns when all ranks have called it. */
-int shm_group_all_reduce(struct shm_group *group, void *values, uint64_t count, enum reduce_type type);
-int shm_group_reduce_scatter(struct shm_group *group, void *values, uint64_t count, enum reduce_type type);
-int shm_group_all_gather(struct shm_group *group, void *values, uint64_t count, enum reduce_type type);
+int shm_group_all_reduce(struct shm_group *group, enum element_type type, void *values, uint64_t count);
+int shm_group_reduce_scatter(struct shm_group *group, enum element_type type, void *values, uint64_t count);
+int shm_group_all_gather(struct shm_group *group, enum element_type type, void *values, uint64_t count);
 int shm_group_broadcast(struct shm_group *group, void *bytes, uint64_t count, uint32_t root);
 int shm_group_barrier(struct shm_group *group);
-
-/* Ends the group on all ranks: whoever waits, and every later call, gets ERR_CLOSED. From any thread; closing must not
- * begin before this has returned. */
-void shm_group_revoke(struct shm_group *group);
 
 /* Changes stall_timeout_ms. */
 void shm_group_set_timeout(struct shm_group *group, int stall_timeout_ms);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "train/plan.h"
+#include "train/reduce.h"
 #include "train/shm_group.h"
 
 #define SMALL_BYTES (16u * 1024)  /* of one rank's elements at most, and */
@@ -19,11 +21,9 @@
  * are the same on all ranks, or somebody is wrong. */
 enum word { ARRIVED, GENERATION, OPERATION, COUNT, WHAT, OFFSET, SEGMENT };
 
-enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER };
-
 struct area {
     _Alignas(64) _Atomic uint64_t lines[2][LINE_WORDS];
-    _Alignas(64) _Atomic uint32_t revoked; /* 0, REVOKED, or GIVEN_UP + rank */
+    _Alignas(64) _Atomic uint32_t given_up; /* 0, or 1 + the rank whose group broke first */
     _Alignas(64) _Atomic uint32_t gate;    /* of rank 0's area: a futex that all sleep on, counted up to wake them */
     _Atomic uint32_t sleepers;
     _Alignas(64) uint64_t processors[PROCESSORS_MAX / 64]; /* that this rank may run on, when it opened */
@@ -38,8 +38,9 @@ struct segment {
     uint32_t id; /* 0: free */
     uint8_t *memory;
     size_t bytes;
-    int fd;    /* own ones until the others are told, then -1 */
-    bool told; /* own ones: the others have it */
+    int fd;         /* own ones until the others are told, then -1 */
+    bool told;      /* own ones: the others have it */
+    bool is_placed; /* own ones: where the caller said */
 };
 
 struct peer {
@@ -57,6 +58,7 @@ struct shm_group {
     uint64_t phase;
     uint64_t yield_from; /* the phase in which offering the processor is tried again */
     int stall_timeout_ms;
+    struct revoke *revoke;
     enum reduce_variant variant;
     bool crowded;                             /* more ranks than processors */
     uint64_t words[LINE_WORDS];               /* what the own line says */
@@ -83,11 +85,8 @@ void shm_phase_line(const struct shm_group *group, uint32_t rank, uint64_t words
 /* Breaks the group: keeps the error and its sentence, tells the others. Returns the error. */
 __attribute__((format(printf, 3, 4))) int shm_phase_fail(struct shm_group *group, int error, const char *format, ...);
 
-/* 0, or the error that somebody else has ended the group with. */
-int shm_phase_check_revoked(struct shm_group *group);
-
-/* From any thread. */
-void shm_phase_revoke(struct shm_group *group);
+/* 0, or the error when it was revoked, or somebody else has given it up. */
+int shm_phase_check_over(struct shm_group *group);
 
 /* ---- train/shm_segments.c ---- */
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sodium.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,22 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/err.h"
+#include "train/handshake.h"
 #include "train/shm_memory.h"
 
-#define NONCE_BYTES 32
-#define MAC_BYTES 32
-#define HASH_BYTES 32
-#define HELLO_SIGNED_BYTES (8 + 4 + 4 + 8 + HASH_BYTES + NONCE_BYTES)
-#define HELLO_BYTES (HELLO_SIGNED_BYTES + MAC_BYTES)
-#define REPLY_BYTES (NONCE_BYTES + MAC_BYTES)
-#define TRANSCRIPT_BYTES (HELLO_SIGNED_BYTES + NONCE_BYTES)
-#define HANDSHAKE_MS 2000
 #define RETRY_MS 50
 #define PENDING_MAX 64
 
-static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'S', 'M', '1'};
+_Static_assert(SHM_GROUP_KEY_BYTES == HANDSHAKE_KEY_BYTES, "a key of the group");
+
+static const char magic[] = "SHOALSM1";
 static const char prefix[] = "shoal-group/";
 
 static uint64_t clock_ms(void)
@@ -110,42 +103,20 @@ bool shm_group_probe(const char *name)
 struct meeting {
     const struct shm_group_options *options;
     int own_area;
-    uint8_t members_hash[HASH_BYTES];
+    struct handshake handshake;
     struct shm_met *met; /* by rank; -1 until that rank has proved itself */
     uint32_t met_count;
     uint32_t *refused;
 };
 
-static void keyed_hash(const struct meeting *m, const char *label, const uint8_t *bytes, size_t count,
-                       uint8_t out[MAC_BYTES])
+static void handshake_begin(struct handshake *handshake, const struct shm_group_options *options)
 {
-    crypto_generichash_state state;
-    (void)crypto_generichash_init(&state, m->options->key, SHM_GROUP_KEY_BYTES, MAC_BYTES);
-    (void)crypto_generichash_update(&state, (const uint8_t *)label, strlen(label) + 1);
-    (void)crypto_generichash_update(&state, bytes, count);
-    (void)crypto_generichash_final(&state, out, MAC_BYTES);
-}
-
-static bool mac_holds(const struct meeting *m, const char *label, const uint8_t *bytes, size_t count,
-                      const uint8_t mac[MAC_BYTES])
-{
-    uint8_t expected[MAC_BYTES];
-    keyed_hash(m, label, bytes, count, expected);
-    return sodium_memcmp(expected, mac, sizeof expected) == 0;
-}
-
-static void hash_members(struct meeting *m)
-{
-    const struct shm_group_options *options = m->options;
-    crypto_generichash_state state;
-    (void)crypto_generichash_init(&state, NULL, 0, HASH_BYTES);
-    (void)crypto_generichash_update(&state, (const uint8_t *)options->group, strlen(options->group) + 1);
+    handshake_init(handshake, magic, options->rank, options->generation, options->key, options->group);
     for (uint32_t i = 0; i < options->size; i++) {
-        size_t length = strnlen(options->members[i].name, SHM_GROUP_NAME_BYTES);
-        (void)crypto_generichash_update(&state, (const uint8_t *)options->members[i].name, length);
-        (void)crypto_generichash_update(&state, (const uint8_t *)"", 1);
+        handshake_add(handshake, options->members[i].name, strnlen(options->members[i].name, SHM_GROUP_NAME_BYTES));
+        handshake_add(handshake, "", 1);
     }
-    (void)crypto_generichash_final(&state, m->members_hash, HASH_BYTES);
+    handshake_added(handshake);
 }
 
 static void met_end(struct shm_met *met)
@@ -180,7 +151,7 @@ struct connector {
     enum stage stage;
     int fd;
     uint64_t when_ms; /* IDLE: of the next try; else the deadline of this one */
-    uint8_t transcript[TRANSCRIPT_BYTES];
+    struct handshake_transcript transcript;
 };
 
 static void connector_retry(struct connector *c, uint64_t now_ms)
@@ -194,15 +165,8 @@ static void connector_retry(struct connector *c, uint64_t now_ms)
 static void connector_begin(const struct meeting *m, struct connector *c, uint32_t rank, uint64_t now_ms)
 {
     c->fd = connect_to(m->options->members[rank].name);
-    uint8_t hello[HELLO_BYTES];
-    memcpy(hello, magic, 8);
-    bytes_put_u32(hello + 8, m->options->rank);
-    bytes_put_u32(hello + 12, rank);
-    bytes_put_u64(hello + 16, m->options->generation);
-    memcpy(hello + 24, m->members_hash, HASH_BYTES);
-    randombytes_buf(hello + 24 + HASH_BYTES, NONCE_BYTES);
-    keyed_hash(m, "hello", hello, HELLO_SIGNED_BYTES, hello + HELLO_SIGNED_BYTES);
-    memcpy(c->transcript, hello, HELLO_SIGNED_BYTES);
+    uint8_t hello[HANDSHAKE_HELLO_BYTES];
+    handshake_hello(&m->handshake, rank, &c->transcript, hello);
     if (c->fd < 0 || shm_message_want_sender(c->fd) != 0 || shm_message_send(c->fd, hello, sizeof hello, -1) != 0) {
         connector_retry(c, now_ms);
         return;
@@ -213,24 +177,23 @@ static void connector_begin(const struct meeting *m, struct connector *c, uint32
 
 static int connector_reply(const struct meeting *m, struct connector *c)
 {
-    uint8_t reply[REPLY_BYTES];
+    uint8_t reply[HANDSHAKE_REPLY_BYTES];
     int result = shm_message_receive(c->fd, reply, sizeof reply, NULL, NULL);
     if (result != 0) {
         return result;
     }
-    memcpy(c->transcript + HELLO_SIGNED_BYTES, reply, NONCE_BYTES);
-    if (!mac_holds(m, "reply", c->transcript, TRANSCRIPT_BYTES, reply + NONCE_BYTES)) {
+    if (!handshake_hear_reply(&m->handshake, &c->transcript, reply)) {
         return ERR_AUTH;
     }
-    uint8_t confirm[MAC_BYTES];
-    keyed_hash(m, "confirm", c->transcript, TRANSCRIPT_BYTES, confirm);
+    uint8_t confirm[HANDSHAKE_MAC_BYTES];
+    handshake_confirm(&m->handshake, &c->transcript, confirm);
     c->stage = WAIT_READY;
     return shm_message_send(c->fd, confirm, sizeof confirm, m->own_area);
 }
 
 static int connector_ready(struct meeting *m, struct connector *c, uint32_t rank)
 {
-    uint8_t ready[MAC_BYTES];
+    uint8_t ready[HANDSHAKE_MAC_BYTES];
     int area, process, result = shm_message_receive(c->fd, ready, sizeof ready, &area, &process);
     if (result != 0) {
         return result;
@@ -238,7 +201,7 @@ static int connector_ready(struct meeting *m, struct connector *c, uint32_t rank
     if (area < 0) {
         return ERR_MALFORMED;
     }
-    if (!mac_holds(m, "ready", c->transcript, TRANSCRIPT_BYTES, ready)) {
+    if (!handshake_hear_ready(&m->handshake, &c->transcript, ready)) {
         (void)close(area);
         return ERR_AUTH;
     }
@@ -273,7 +236,7 @@ struct pending {
     bool answered;
     uint32_t sender; /* who it says it is */
     uint64_t deadline_ms;
-    uint8_t transcript[TRANSCRIPT_BYTES];
+    struct handshake_transcript transcript;
 };
 
 static void pending_drop(struct meeting *m, struct pending *p)
@@ -285,30 +248,24 @@ static void pending_drop(struct meeting *m, struct pending *p)
 
 static int pending_hello(const struct meeting *m, struct pending *p)
 {
-    uint8_t hello[HELLO_BYTES];
+    uint8_t hello[HANDSHAKE_HELLO_BYTES];
     int result = shm_message_receive(p->fd, hello, sizeof hello, NULL, NULL);
     if (result != 0) {
         return result;
     }
-    p->sender = bytes_get_u32(hello + 8);
-    if (memcmp(hello, magic, 8) != 0 || p->sender <= m->options->rank || p->sender >= m->options->size ||
-        bytes_get_u32(hello + 12) != m->options->rank || bytes_get_u64(hello + 16) != m->options->generation ||
-        memcmp(hello + 24, m->members_hash, HASH_BYTES) != 0 ||
-        !mac_holds(m, "hello", hello, HELLO_SIGNED_BYTES, hello + HELLO_SIGNED_BYTES)) {
+    if (!handshake_hear_hello(&m->handshake, &p->transcript, hello, &p->sender) || p->sender <= m->options->rank ||
+        p->sender >= m->options->size) {
         return ERR_AUTH;
     }
-    uint8_t reply[REPLY_BYTES];
-    randombytes_buf(reply, NONCE_BYTES);
-    memcpy(p->transcript, hello, HELLO_SIGNED_BYTES);
-    memcpy(p->transcript + HELLO_SIGNED_BYTES, reply, NONCE_BYTES);
-    keyed_hash(m, "reply", p->transcript, TRANSCRIPT_BYTES, reply + NONCE_BYTES);
+    uint8_t reply[HANDSHAKE_REPLY_BYTES];
+    handshake_reply(&m->handshake, &p->transcript, reply);
     p->answered = true;
     return shm_message_send(p->fd, reply, sizeof reply, -1);
 }
 
 static int pending_confirm(struct meeting *m, struct pending *p)
 {
-    uint8_t mac[MAC_BYTES];
+    uint8_t mac[HANDSHAKE_MAC_BYTES];
     int area, process, result = shm_message_receive(p->fd, mac, sizeof mac, &area, &process);
     if (result != 0) {
         return result;
@@ -317,8 +274,8 @@ static int pending_confirm(struct meeting *m, struct pending *p)
         return ERR_MALFORMED;
     }
     result = ERR_AUTH;
-    if (mac_holds(m, "confirm", p->transcript, TRANSCRIPT_BYTES, mac)) {
-        keyed_hash(m, "ready", p->transcript, TRANSCRIPT_BYTES, mac);
+    if (handshake_hear_confirm(&m->handshake, &p->transcript, mac)) {
+        handshake_ready(&m->handshake, &p->transcript, mac);
         result = shm_message_send(p->fd, mac, sizeof mac, m->own_area);
     }
     if (result != 0) {
@@ -366,15 +323,17 @@ static void pending_accept(struct meeting *m, struct pending *all, int listen_fd
 static void meet_round(struct meeting *m, struct connector *connectors, struct pending *pending, int listen_fd)
 {
     uint32_t own = m->options->rank;
-    struct pollfd fds[SHM_GROUP_RANKS_MAX + PENDING_MAX + 1];
+    struct pollfd fds[SHM_GROUP_RANKS_MAX + PENDING_MAX + 1 + REVOKE_FDS], *listen_poll = fds + own + PENDING_MAX;
     for (uint32_t i = 0; i < own; i++) {
         fds[i] = (struct pollfd){.fd = connectors[i].fd, .events = POLLIN};
     }
     for (size_t i = 0; i < PENDING_MAX; i++) {
         fds[own + i] = (struct pollfd){.fd = pending[i].fd, .events = POLLIN};
     }
-    fds[own + PENDING_MAX] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
-    (void)poll(fds, own + PENDING_MAX + 1, RETRY_MS);
+    listen_poll[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
+    revoke_poll(m->options->revoke, listen_poll + 1);
+    (void)poll(fds, own + PENDING_MAX + 1 + REVOKE_FDS, RETRY_MS);
+    (void)revoke_heard(m->options->revoke, listen_poll + 1);
     uint64_t now_ms = clock_ms();
     for (uint32_t i = 0; i < own; i++) {
         if (connectors[i].stage != DONE) {
@@ -386,21 +345,21 @@ static void meet_round(struct meeting *m, struct connector *connectors, struct p
             pending_step(m, &pending[i], fds[own + i].revents != 0, now_ms);
         }
     }
-    if (fds[own + PENDING_MAX].revents != 0) {
+    if (listen_poll[0].revents != 0) {
         pending_accept(m, pending, listen_fd, now_ms);
     }
 }
 
 static bool is_revoked(const struct shm_group_options *options)
 {
-    return options->revoked != NULL && atomic_load(options->revoked);
+    return options->revoke != NULL && revoke_said(options->revoke);
 }
 
 int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area,
              struct shm_met met[SHM_GROUP_RANKS_MAX], uint32_t *refused, char error[SHM_GROUP_ERROR_BYTES])
 {
     struct meeting m = {.options = options, .own_area = own_area, .met = met, .met_count = 1, .refused = refused};
-    hash_members(&m);
+    handshake_begin(&m.handshake, options);
     struct connector connectors[SHM_GROUP_RANKS_MAX];
     struct pending pending[PENDING_MAX];
     for (uint32_t i = 0; i < SHM_GROUP_RANKS_MAX; i++) {
@@ -417,6 +376,7 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
     while (m.met_count < options->size && clock_ms() < deadline_ms && !is_revoked(options)) {
         meet_round(&m, connectors, pending, listen_fd);
     }
+    handshake_end(&m.handshake);
     for (size_t i = 0; i < PENDING_MAX; i++) {
         if (pending[i].fd >= 0) {
             pending_drop(&m, &pending[i]);
@@ -438,7 +398,7 @@ int shm_meet(const struct shm_group_options *options, int listen_fd, int own_are
         met_end(&met[i]);
     }
     if (is_revoked(options)) {
-        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "the group of rank %u was revoked before all ranks had met",
+        (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "rank %u was told that its group is over while it formed",
                        options->rank);
         return ERR_CLOSED;
     }

@@ -1,6 +1,6 @@
 #ifndef TRAIN_SHM_MEET_H
 #define TRAIN_SHM_MEET_H
-/* How the ranks of one host find each other: the handshake that the top of train/shm_group.h tells. For
+/* How the ranks of one host find each other: train/handshake.h over abstract Unix sockets. For
  * train/shm_group.c. */
 
 #include "train/shm_group.h"

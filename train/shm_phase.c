@@ -16,10 +16,7 @@
 #define SPINS 2000   /* while each rank has a processor: some 40 us */
 #define YIELD_US 200 /* when it has not: how long to offer the processor before sleeping */
 #define SLEEP_PHASES 256 /* when that took so long: others use the processors too, and who has slept comes before them */
-#define WATCH_MS 20  /* a sleeper looks for dead peers so often */
-
-#define REVOKED 1u  /* by the word of somebody outside */
-#define GIVEN_UP 2u /* plus a rank: that rank's group broke */
+#define WATCH_MS 20  /* a sleeper looks for dead peers, and for the word that the group is over, so often */
 
 static uint64_t clock_us(void)
 {
@@ -48,18 +45,13 @@ static void wake(struct shm_group *group)
     }
 }
 
-static void revoke_all(struct shm_group *group, uint32_t why)
+static void give_up(struct shm_group *group)
 {
     for (uint32_t i = 0; i < group->size; i++) {
         uint32_t none = 0;
-        (void)atomic_compare_exchange_strong(&group->peers[i].area->revoked, &none, why);
+        (void)atomic_compare_exchange_strong(&group->peers[i].area->given_up, &none, 1 + group->rank);
     }
     wake(group);
-}
-
-void shm_phase_revoke(struct shm_group *group)
-{
-    revoke_all(group, REVOKED);
 }
 
 int shm_phase_fail(struct shm_group *group, int error, const char *format, ...)
@@ -69,22 +61,18 @@ int shm_phase_fail(struct shm_group *group, int error, const char *format, ...)
     (void)vsnprintf(group->error, sizeof group->error, format, arguments);
     va_end(arguments);
     group->broken = error;
-    revoke_all(group, GIVEN_UP + group->rank);
+    give_up(group);
     return error;
 }
 
-int shm_phase_check_revoked(struct shm_group *group)
+int shm_phase_check_over(struct shm_group *group)
 {
-    uint32_t why = atomic_load(&group->peers[group->rank].area->revoked);
-    if (why == 0) {
-        return 0;
+    if (group->revoke != NULL && revoke_said(group->revoke)) {
+        return shm_phase_fail(group, ERR_CLOSED, "rank %u was told that its group is over", group->rank);
     }
-    if (why == REVOKED) {
-        return shm_phase_fail(group, ERR_CLOSED,
-                              "the group of rank %u was revoked: it goes on in another generation, or not at all",
-                              group->rank);
-    }
-    return shm_phase_fail(group, ERR_CLOSED, "rank %u has given up the group: its own error tells why", why - GIVEN_UP);
+    uint32_t who = atomic_load(&group->peers[group->rank].area->given_up);
+    return who == 0 ? 0
+                    : shm_phase_fail(group, ERR_CLOSED, "rank %u has given up the group: its own error tells why", who - 1);
 }
 
 /* ---- phases ---- */
@@ -111,15 +99,19 @@ static uint32_t first_missing(const struct shm_group *group)
 
 /* A socket hangs up and a pidfd is readable when the process is gone, or has closed the group; which is fine if it has
  * done its part. */
-static int check_alive(struct shm_group *group)
+static int watch(struct shm_group *group)
 {
-    struct pollfd fds[2 * SHM_GROUP_RANKS_MAX];
+    struct pollfd fds[2 * SHM_GROUP_RANKS_MAX + REVOKE_FDS], *revoke_fds = fds + 2 * group->size;
     for (uint32_t i = 0; i < group->size; i++) {
         fds[2 * i] = (struct pollfd){.fd = group->peers[i].socket};
         fds[2 * i + 1] = (struct pollfd){.fd = group->peers[i].process, .events = POLLIN};
     }
-    if (poll(fds, 2 * group->size, 0) <= 0) {
+    revoke_poll(group->revoke, revoke_fds);
+    if (poll(fds, 2 * group->size + REVOKE_FDS, 0) <= 0) {
         return 0;
+    }
+    if (revoke_heard(group->revoke, revoke_fds)) {
+        return shm_phase_check_over(group);
     }
     for (uint32_t i = 0; i < group->size; i++) {
         if ((fds[2 * i].revents != 0 || fds[2 * i + 1].revents != 0) && !arrived(group, i)) {
@@ -137,7 +129,7 @@ static void sleep_at_gate(struct shm_group *group)
     struct area *area = group->peers[0].area;
     atomic_fetch_add(&area->sleepers, 1);
     uint32_t gate = atomic_load(&area->gate);
-    if (first_missing(group) < group->size && atomic_load(&group->peers[group->rank].area->revoked) == 0) {
+    if (first_missing(group) < group->size && atomic_load(&group->peers[group->rank].area->given_up) == 0) {
         struct timespec limit = {.tv_nsec = WATCH_MS * 1000000};
         (void)syscall(SYS_futex, &area->gate, FUTEX_WAIT, gate, &limit, NULL, 0);
     }
@@ -149,7 +141,7 @@ static int wait_long(struct shm_group *group)
     uint64_t began_us = clock_us(), watched_us = began_us;
     uint32_t missing;
     while ((missing = first_missing(group)) < group->size) {
-        int error = shm_phase_check_revoked(group);
+        int error = shm_phase_check_over(group);
         if (error != 0) {
             return error;
         }
@@ -161,7 +153,7 @@ static int wait_long(struct shm_group *group)
         }
         if (now_us - watched_us >= WATCH_MS * 1000) {
             watched_us = now_us;
-            error = check_alive(group);
+            error = watch(group);
             if (error != 0) {
                 return error;
             }
@@ -199,21 +191,6 @@ static int wait_all(struct shm_group *group)
     return wait_long(group);
 }
 
-static const char *kind_name(uint64_t what)
-{
-    static const char *const names[] = {"no collective", "all-reduce", "reduce-scatter",
-                                        "all-gather",    "broadcast",  "barrier"};
-    uint64_t kind = what & 0xff;
-    return kind <= BARRIER ? names[kind] : "no collective";
-}
-
-static const char *type_name(uint64_t what)
-{
-    static const char *const names[] = {"bytes", "float32", "float16", "bfloat16"};
-    uint64_t type = what >> 8 & 0xff;
-    return type <= REDUCE_BF16 ? names[type] : "elements of no type";
-}
-
 static int fail_differs(struct shm_group *group, uint32_t rank, const uint64_t theirs[LINE_WORDS])
 {
     const uint64_t *ours = group->words;
@@ -221,9 +198,9 @@ static int fail_differs(struct shm_group *group, uint32_t rank, const uint64_t t
                           "rank %u is in operation %" PRIu64 " (%s of %" PRIu64 " %s, root %u), rank %u in %" PRIu64
                           " (%s of %" PRIu64
                           " %s, root %u): every rank must call the same collectives with the same counts",
-                          rank, theirs[OPERATION], kind_name(theirs[WHAT]), theirs[COUNT], type_name(theirs[WHAT]),
-                          (unsigned)(theirs[WHAT] >> 16 & 0xffff), group->rank, ours[OPERATION], kind_name(ours[WHAT]),
-                          ours[COUNT], type_name(ours[WHAT]), (unsigned)(ours[WHAT] >> 16 & 0xffff));
+                          rank, theirs[OPERATION], plan_kind_name(theirs[WHAT] & 0xff), theirs[COUNT], element_type_name(theirs[WHAT] >> 8 & 0xff),
+                          (unsigned)(theirs[WHAT] >> 16 & 0xffff), group->rank, ours[OPERATION], plan_kind_name(ours[WHAT] & 0xff),
+                          ours[COUNT], element_type_name(ours[WHAT] >> 8 & 0xff), (unsigned)(ours[WHAT] >> 16 & 0xffff));
 }
 
 void shm_phase_line(const struct shm_group *group, uint32_t rank, uint64_t words[LINE_WORDS])

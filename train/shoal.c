@@ -1,4 +1,4 @@
-/* libshoal. Two halves that do not wait for each other: the group of the workers (train/tcp_group.h), and the
+/* libshoal. Two halves that do not wait for each other: the group of the workers (train/group.h), and the
  * connection to the daemon, which may go away and come back (train/shoal_link.h). */
 
 #include "train/shoal.h"
@@ -108,17 +108,21 @@ static int form_group(struct shoal *s)
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .spin_us = -1,
+        .revoke = &s->revoke,
     };
     if (error == 0) {
         error = shoal_read_group(s, &options, members, has_state, &step);
     }
     shoal_link_drop_answer(s);
+    if (error == 0 && revoke_open(&s->revoke) != 0) {
+        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+    }
     if (error != 0) {
         (void)close(listen_fd);
         return error;
     }
-    char text[TCP_ERROR_BYTES];
-    error = tcp_group_open(&s->workers, listen_fd, &options, text);
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
 }
@@ -155,7 +159,11 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 
 static void destroy(struct shoal *s)
 {
-    tcp_group_close(&s->workers);
+    shoal_background_close(s);
+    group_close(&s->workers);
+    while (s->memory_count > 0) {
+        shoal_free(s, s->memories[s->memory_count - 1].bytes);
+    }
     shoal_elastic_close(s);
     shoal_link_drop_answer(s);
     if (s->fd >= 0) {
@@ -190,6 +198,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
     s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
+    shoal_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -364,28 +373,119 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
 
 /* ---- collectives ---- */
 
+_Static_assert((int)SHOAL_F32 == (int)ELEMENT_F32 && (int)SHOAL_F16 == (int)ELEMENT_F16 &&
+                   (int)SHOAL_BF16 == (int)ELEMENT_BF16 && (int)SHOAL_BYTES == (int)ELEMENT_BYTES,
+               "one list of types");
+
+int shoal_heed_fd(const struct shoal *s)
+{
+    return s->revoke.heed != NULL ? s->fd : -1;
+}
+
 int shoal_collective_result(struct shoal *s, int error)
 {
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
     return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
 }
 
-/* Nothing to do alone; in no group there is nobody to do it with. */
-static int without_group(const struct shoal *s)
+/* Before a collective: what was begun comes first. */
+static int settle(struct shoal *s)
 {
-    return s->elastic.is_on && s->state != SHOAL_ALONE ? SHOAL_AGAIN : 0;
+    if (s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    int error = shoal_background_wait(s);
+    s->revoke.heed_fd = shoal_heed_fd(s);
+    return error;
+}
+
+static int check_elements(struct shoal *s, const void *values, enum shoal_type type, bool moves)
+{
+    enum element_type element = (enum element_type)type;
+    if (!ELEMENT_ADDS(element) && !(moves && element == ELEMENT_BYTES)) {
+        return shoal_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
+    }
+    size_t bytes = element_type_bytes(element);
+    if ((uintptr_t)values % bytes != 0) {
+        return shoal_fail(s, ERR_USAGE, "elements of %zu bytes must be aligned to them", bytes);
+    }
+    return 0;
+}
+
+typedef int run_collective(struct group *group, enum element_type type, void *values, uint64_t count);
+
+static int collective(struct shoal *s, enum shoal_call_kind kind, void *values, size_t count, enum shoal_type type,
+                      run_collective *run)
+{
+    int error = check_elements(s, values, type, kind == SHOAL_CALL_ALL_GATHER);
+    error = error != 0 ? error : settle(s);
+    if (error != 0) {
+        return error;
+    }
+    enum element_type element = (enum element_type)type;
+    (void)shoal_call_note(s, kind, element, count);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, run(s->workers, element, values, count));
+}
+
+static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
+    what.call = shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
+    shoal_finite_look(s, &what);
+    return what;
+}
+
+int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    error = error != 0 ? error : settle(s);
+    if (error != 0) {
+        return error;
+    }
+    struct shoal_begun what = begin(s, values, count, type);
+    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, what.type, values, count));
+    return error != 0 ? error : shoal_finite_judge(s, &what);
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, PLAN_F32, count);
-    struct shoal_finite own = shoal_finite_look(s, values, count);
-    int error = s->workers == NULL ? without_group(s)
-                                   : shoal_collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, values, count));
-    return error != 0 ? error : shoal_finite_judge(s, &own, values, count);
+    return shoal_all_reduce(s, values, count, SHOAL_F32);
+}
+
+int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    return collective(s, SHOAL_CALL_REDUCE_SCATTER, values, count, type, group_reduce_scatter);
+}
+
+int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    return collective(s, SHOAL_CALL_ALL_GATHER, values, count, type, group_all_gather);
+}
+
+int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    if (error == 0 && s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct shoal_begun what = begin(s, values, count, type);
+    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : shoal_background_begin(s, &what);
+}
+
+int shoal_all_reduce_wait(struct shoal *s)
+{
+    return settle(s);
+}
+
+void shoal_use_thread(struct shoal *s, bool is_wanted)
+{
+    s->background.wish = is_wanted ? SHOAL_THREAD_WANTED : SHOAL_THREAD_UNWANTED;
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -393,14 +493,22 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    shoal_call_note(s, SHOAL_CALL_BROADCAST, PLAN_BYTES, count);
-    return s->workers == NULL ? without_group(s) : shoal_collective_result(s, tcp_group_broadcast(s->workers, bytes, count, root));
+    int error = settle(s);
+    if (error != 0) {
+        return error;
+    }
+    (void)shoal_call_note(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, count);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    shoal_call_note(s, SHOAL_CALL_BARRIER, PLAN_BYTES, 0);
-    return s->workers == NULL ? without_group(s) : shoal_collective_result(s, tcp_group_barrier(s->workers));
+    int error = settle(s);
+    if (error != 0) {
+        return error;
+    }
+    (void)shoal_call_note(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, 0);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
@@ -409,7 +517,8 @@ void shoal_set_timeout(struct shoal *s, int timeout_ms)
         s->timeout_ms = timeout_ms;
     }
     if (s->workers != NULL && timeout_ms > 0) {
-        tcp_group_set_timeout(s->workers, timeout_ms);
+        shoal_background_settle(s);
+        group_set_timeout(s->workers, timeout_ms);
     }
 }
 

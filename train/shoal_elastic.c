@@ -38,19 +38,26 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 
 /* ---- leaving ---- */
 
-void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+/* What the daemon has said counts for the group that forms, too. */
+static void apply_notice(struct shoal *s)
 {
     struct shoal_elastic *e = &s->elastic;
-    if (!e->is_on) {
-        return;
-    }
-    if (generation != s->generation || s->revoke.fd < 0) { /* of a group that has been left, or whose own word is not read yet */
-        e->over_early = generation > e->over_early ? generation : e->over_early;
+    if (e->told_generation != s->generation || s->revoke.fd < 0) {
         return;
     }
     e->leave_wanted = true;
-    if (at_once || !e->in_group) {
+    if (e->told_at_once || !e->in_group) {
         revoke_say(&s->revoke);
+    }
+}
+
+void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (e->is_on) {
+        e->told_at_once = at_once || (e->told_at_once && e->told_generation == generation);
+        e->told_generation = generation;
+        apply_notice(s);
     }
 }
 
@@ -63,7 +70,7 @@ static void heed(void *context)
 
 static void leave(struct shoal *s)
 {
-    tcp_group_close(&s->workers);
+    group_close(&s->workers);
     revoke_close(&s->revoke);
     s->elastic.in_group = s->elastic.leave_wanted = false;
 }
@@ -136,11 +143,11 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (s->workers == NULL || s->size == 1) {
         return 0;
     }
-    int error = tcp_group_broadcast(s->workers, bytes, count, root);
+    int error = group_broadcast(s->workers, bytes, count, root);
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", tcp_group_error(s->workers));
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
     return shoal_elastic_failed(s, error);
 }
 
@@ -230,19 +237,17 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
-    if (e->over_early == s->generation) {
-        e->leave_wanted = true; /* alone in a group nobody looks at the word */
-        revoke_say(&s->revoke);
-    }
-    char text[TCP_ERROR_BYTES];
-    error = tcp_group_open(&s->workers, listen_fd, &options, text);
+    apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", text);
         return shoal_elastic_failed(s, error);
     }
     error = shoal_roll_call(s, has_state);
-    error = error == 0 ? get_state(s, has_state, step) : error;
+    error = error != 0 ? error : shoal_memory_place(s);
+    error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
     return error;
 }
@@ -309,7 +314,7 @@ static int compare(struct shoal *s)
     if (most == s->size) {
         return 0;
     }
-    shoal_settle(s);
+    shoal_gather_heard(s);
     if (own == most && own * 2 > s->size) {
         return 0;
     }
@@ -323,14 +328,17 @@ int shoal_step_commit(struct shoal *s)
     if (!e->in_group) {
         return SHOAL_AGAIN;
     }
+    if (shoal_background_is_busy(s)) {
+        return shoal_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
+    }
     e->applied++;
     e->broken_count = 0;
     if (s->state != SHOAL_ALONE) {
         (void)shoal_link_pump(s);
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
-    shoal_call_note(s, SHOAL_CALL_COMMIT, PLAN_F32, 2);
-    int error = s->workers == NULL ? 0 : shoal_collective_result(s, tcp_group_all_reduce(s->workers, PLAN_F32, wishes, 2));
+    (void)shoal_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
+    int error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
     if (error == 0 && wishes[1] > 0) {
         s->stop = true;
         return SHOAL_STOP;

@@ -9,27 +9,17 @@
 #include "train/finite.h"
 #include "train/shoal_link.h"
 
-struct shoal_finite shoal_finite_look(const struct shoal *s, const float *values, size_t count)
+void shoal_finite_look(const struct shoal *s, struct shoal_begun *what)
 {
-    struct shoal_finite own = {0};
-    size_t bad = s->checks_finite ? finite_f32(values, count) : count;
-    if (bad < count) {
-        uint32_t bits;
-        memcpy(&bits, &values[bad], sizeof bits);
-        own = (struct shoal_finite){.bad = bad + 1, .bits = bits};
+    size_t bad = s->checks_finite ? finite_first_bad(what->type, what->values, what->count) : what->count;
+    if (bad < what->count) {
+        what->own = (struct shoal_finite){.bad = bad + 1, .bits = finite_bits(what->type, what->values, bad)};
     }
-    return own;
-}
-
-static const char *word(uint64_t bits)
-{
-    return (bits & 0x7fffffu) != 0 ? "NaN" : (bits >> 31 & 1) != 0 ? "-infinity" : "infinity";
 }
 
 /* "step 17, collective 2: ", or without steps "collective 40: ". */
-static void say_where(const struct shoal *s, char *out, size_t size)
+static void say_where(const struct shoal *s, const struct shoal_call *call, char *out, size_t size)
 {
-    const struct shoal_call *call = &s->calls[(s->call_count - 1) % SHOAL_CALLS_KEPT];
     if (s->elastic.is_on) {
         (void)snprintf(out, size, "step %llu, collective %llu", (unsigned long long)call->step,
                        (unsigned long long)call->index);
@@ -38,27 +28,27 @@ static void say_where(const struct shoal *s, char *out, size_t size)
     }
 }
 
-int shoal_finite_judge(struct shoal *s, const struct shoal_finite *own, const float *sums, size_t count)
+int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
 {
-    size_t bad = s->checks_finite ? finite_f32(sums, count) : count;
+    size_t count = what->count, bad = s->checks_finite ? finite_first_bad(what->type, what->values, count) : count;
     if (bad == count) {
         return 0;
     }
     struct shoal_finite all[PLAN_RANKS_MAX];
     memset(all, 0, sizeof all);
-    all[s->rank] = *own;
+    all[s->rank] = what->own;
     int error = shoal_gather(s, all, sizeof all[0]);
     if (error != 0) {
         return error;
     }
-    shoal_settle(s);
+    shoal_gather_heard(s);
     uint32_t first = s->size, ranks = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
         ranks += all[rank].bad != 0;
         first = all[rank].bad != 0 && first == s->size ? rank : first;
     }
     char where[64];
-    say_where(s, where, sizeof where);
+    say_where(s, &what->call, where, sizeof where);
     if (ranks == 0) {
         return shoal_fail(s, ERR_NOT_FINITE, "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a "
                                              "finite one",
@@ -68,6 +58,6 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_finite *own, const fl
     if (ranks > 1) {
         (void)snprintf(more, sizeof more, " (and so did %u other rank%s)", ranks - 1, ranks > 2 ? "s" : "");
     }
-    return shoal_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, word(all[first].bits),
+    return shoal_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, finite_word(what->type, all[first].bits),
                       (unsigned long long)all[first].bad - 1, count, more);
 }

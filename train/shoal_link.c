@@ -18,7 +18,6 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "train/hparams.h"
-#include "train/tcp_group.h"
 
 #define PROTOCOL_VERSION 1
 #define OPEN_REPLY_MS 10000

@@ -3,6 +3,7 @@
 /* The inside of libshoal: its one struct, and the connection to the daemon, which may go away and come back. Nothing here is seen
  * from outside the library. */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +11,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
-#include "train/tcp_group.h"
+#include "train/group.h"
 #include "train/shoal.h"
 
 #define SHOAL_TOKEN_DIGITS 32
@@ -43,7 +44,14 @@ struct shoal_part {
 };
 
 /* What a program calls, as it is compared when ranks have called different things (train/shoal_roll.c). Numbers of the wire. */
-enum shoal_call_kind { SHOAL_CALL_ALL_REDUCE = 1, SHOAL_CALL_BROADCAST, SHOAL_CALL_BARRIER, SHOAL_CALL_COMMIT };
+enum shoal_call_kind {
+    SHOAL_CALL_ALL_REDUCE = 1,
+    SHOAL_CALL_BROADCAST,
+    SHOAL_CALL_BARRIER,
+    SHOAL_CALL_COMMIT,
+    SHOAL_CALL_REDUCE_SCATTER,
+    SHOAL_CALL_ALL_GATHER
+};
 
 #define SHOAL_CALLS_KEPT 8
 
@@ -57,7 +65,13 @@ struct shoal_call {
 /* Of an array before it is summed (train/shoal_finite.c). */
 struct shoal_finite {
     uint64_t bad;  /* the first value that is not finite, counted from 1; 0: none, or nobody looked */
-    uint64_t bits; /* of that value, a float */
+    uint64_t bits; /* of that value, in its type */
+};
+
+/* train/shoal_memory.c */
+struct shoal_memory {
+    void *bytes;
+    size_t count;
 };
 
 /* train/shoal_elastic.c */
@@ -65,7 +79,8 @@ struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
     bool leave_wanted; /* after the next step */
-    uint64_t over_early; /* the highest generation that the daemon called over while this worker was not in it; 0: none */
+    uint64_t told_generation; /* of the group that the daemon has last asked to leave */
+    bool told_at_once;
     int listen_fd;
     uint16_t port;
     uint64_t applied; /* steps */
@@ -74,6 +89,32 @@ struct shoal_elastic {
     size_t part_count;
     shoal_load_state *load;
     void *load_context;
+};
+
+/* An all-reduce that the program has called. */
+struct shoal_begun {
+    void *values;
+    size_t count;
+    enum element_type type;
+    struct shoal_call call;
+    struct shoal_finite own;
+};
+
+/* train/shoal_background.c */
+enum shoal_thread { SHOAL_THREAD_IF_SPARE, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+
+struct shoal_background {
+    enum shoal_thread wish;
+    uint32_t processors; /* that this program may use */
+    bool is_started;
+    pthread_t thread;
+    int done_fd; /* an eventfd: all that was begun is done, and that is awaited */
+    pthread_cond_t changed; /* something is begun, or all is over */
+    pthread_mutex_t mutex;  /* for all below */
+    struct shoal_begun begun[SHOAL_BEGUN_MAX];
+    size_t begun_count, done_count; /* since the last wait; only the program's thread changes the first */
+    bool is_running, is_awaited, is_over;
+    int error; /* of the first that failed */
 };
 
 struct shoal {
@@ -99,9 +140,12 @@ struct shoal {
     int filling; /* the buffer between begin and commit, or -1 */
     void *scratch; /* outside Shoal */
 
-    struct tcp_group *workers; /* NULL outside Shoal, and in no group */
+    struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
     struct shoal_elastic elastic;
+    struct shoal_background background;
+    struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
+    size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
@@ -129,10 +173,33 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
 
+/* ---- train/shoal_memory.c ---- */
+
+/* In a new group. */
+int shoal_memory_place(struct shoal *s);
+
+/* ---- train/shoal_background.c ---- */
+
+void shoal_background_init(struct shoal *s);
+
+/* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
+int shoal_background_begin(struct shoal *s, const struct shoal_begun *what);
+
+/* Whether something was begun since the last wait. */
+bool shoal_background_is_busy(struct shoal *s);
+
+/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error
+ * of the first that failed as collectives return it. */
+void shoal_background_settle(struct shoal *s);
+int shoal_background_wait(struct shoal *s);
+
+/* Ends what still runs by revoking the group. */
+void shoal_background_close(struct shoal *s);
+
 /* ---- train/shoal_roll.c ---- */
 
 /* Keeps what is called, so that the next group can compare it. */
-void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, uint64_t count);
+struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
 
 /* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
  * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
@@ -145,19 +212,22 @@ int shoal_gather(struct shoal *s, void *all, size_t bytes);
 
 /* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
  * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
-void shoal_settle(struct shoal *s);
+void shoal_gather_heard(struct shoal *s);
 
 /* ---- train/shoal_finite.c ---- */
 
 /* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
  * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
-struct shoal_finite shoal_finite_look(const struct shoal *s, const float *values, size_t count);
-int shoal_finite_judge(struct shoal *s, const struct shoal_finite *own, const float *sums, size_t count);
+void shoal_finite_look(const struct shoal *s, struct shoal_begun *what);
+int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
 
 /* ---- train/shoal.c ---- */
 
 /* 0 for 0; else keeps the group's sentence, and gives what the program is told. */
 int shoal_collective_result(struct shoal *s, int error);
+
+/* The descriptor by which the group's waits hear the daemon (struct revoke) while the program's own thread makes a collective. */
+int shoal_heed_fd(const struct shoal *s);
 
 /* Reads the answer to worker_group: rank, size, generation, the members and the key. */
 int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],

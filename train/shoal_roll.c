@@ -26,10 +26,10 @@ struct roll {
 
 _Static_assert(sizeof(struct roll) == WORDS * sizeof(uint64_t), "a roll is its words");
 
-void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, uint64_t count)
+struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count)
 {
     if (s->workers == NULL && s->state != SHOAL_ALONE) {
-        return; /* in no group */
+        return (struct shoal_call){0}; /* in no group */
     }
     if (s->calls_generation != s->generation || s->calls_rank != s->rank) {
         memset(s->calls, 0, sizeof s->calls);
@@ -37,7 +37,7 @@ void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, 
         s->calls_generation = s->generation;
         s->calls_rank = s->rank;
     }
-    s->calls[s->call_count % SHOAL_CALLS_KEPT] = (struct shoal_call){
+    struct shoal_call call = {
         .number = s->call_count + 1,
         .step = s->elastic.applied + (kind == SHOAL_CALL_COMMIT ? 0 : 1),
         .index = ++s->call_of_step,
@@ -45,7 +45,8 @@ void shoal_call_note(struct shoal *s, enum shoal_call_kind kind, uint32_t type, 
         .type = type,
         .count = count,
     };
-    s->call_count++;
+    s->calls[s->call_count++ % SHOAL_CALLS_KEPT] = call;
+    return call;
 }
 
 int shoal_gather(struct shoal *s, void *all, size_t bytes)
@@ -53,15 +54,15 @@ int shoal_gather(struct shoal *s, void *all, size_t bytes)
     if (s->workers == NULL || s->size == 1) {
         return 0;
     }
-    return shoal_collective_result(s, tcp_group_all_gather(s->workers, PLAN_BYTES, all, bytes * s->size));
+    return shoal_collective_result(s, group_all_gather(s->workers, ELEMENT_BYTES, all, bytes * s->size));
 }
 
-void shoal_settle(struct shoal *s)
+void shoal_gather_heard(struct shoal *s)
 {
     char sentence[SHOAL_ERROR_BYTES];
     memcpy(sentence, s->error, sizeof sentence);
     if (s->workers != NULL) {
-        (void)shoal_collective_result(s, tcp_group_barrier(s->workers));
+        (void)shoal_collective_result(s, group_barrier(s->workers));
     }
     memcpy(s->error, sentence, sizeof sentence);
 }
@@ -114,11 +115,12 @@ static struct roll from_words(const uint8_t *bytes)
 
 static void describe(const struct shoal_call *call, char *out, size_t size)
 {
-    static const char *const names[] = {"?", "all-reduce", "broadcast", "barrier", "shoal_step_commit"};
-    const char *name = call->kind <= SHOAL_CALL_COMMIT ? names[call->kind] : names[0];
-    if (call->kind == SHOAL_CALL_ALL_REDUCE || call->kind == SHOAL_CALL_BROADCAST) {
+    static const char *const names[] = {
+        "?", "all-reduce", "broadcast", "barrier", "shoal_step_commit", "reduce-scatter", "all-gather"};
+    const char *name = call->kind <= SHOAL_CALL_ALL_GATHER ? names[call->kind] : names[0];
+    if (call->kind != SHOAL_CALL_BARRIER && call->kind != SHOAL_CALL_COMMIT) {
         (void)snprintf(out, size, "%s of %llu %s", name, (unsigned long long)call->count,
-                       plan_type_name((enum plan_type)call->type));
+                       element_type_name((enum element_type)call->type));
     } else {
         (void)snprintf(out, size, "%s", name);
     }
@@ -214,7 +216,7 @@ int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
         error = judge_calls(s, all);
         error = error == 0 ? judge_state(s, all, has_state) : error;
         if (error != 0) {
-            shoal_settle(s);
+            shoal_gather_heard(s);
         }
         error = error == SHOAL_AGAIN ? shoal_elastic_failed(s, ERR_CLOSED) : error;
     }

@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/err.h"
-#include "train/elements.h"
+#include "train/reduce_cpu.h"
 #include "train/tcp_inside.h"
 
 #define SPIN_US 50
@@ -78,7 +78,8 @@ int tcp_group_open(struct tcp_group **out, int listen_fd, const struct tcp_optio
     group->generation = options->generation;
     group->stall_timeout_ms = options->stall_timeout_ms;
     group->revoke = options->revoke;
-    group->add = options->add != NULL ? options->add : elements_add;
+    group->add = options->add;
+    group->variant = reduce_cpu_best();
     for (uint32_t peer = 0; peer < PLAN_RANKS_MAX; peer++) {
         group->links[peer].fd = -1;
     }
@@ -259,11 +260,12 @@ static int carry_out(struct tcp_group *group)
     return 0;
 }
 
-int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum plan_type type,
+int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum element_type type,
                   void *values, uint64_t count, uint32_t root)
 {
     if (root >= group->size || (algorithm != 0 && !plan_exists(kind, algorithm)) ||
-        (type == PLAN_BYTES && (kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER))) {
+        element_type_bytes(type) == 0 ||
+        (!ELEMENT_ADDS(type) && (kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER))) {
         return ERR_USAGE;
     }
     if (group->broken != 0 || group->size == 1) {
@@ -272,7 +274,7 @@ int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algori
     if (group->revoke != NULL && revoke_said(group->revoke)) {
         return revoked(group);
     }
-    uint32_t element_bytes = plan_type_bytes(type);
+    uint32_t element_bytes = (uint32_t)element_type_bytes(type);
     CHECK(count <= UINT64_MAX / element_bytes);
     struct plan_options options = {
         .kind = kind,
@@ -297,27 +299,27 @@ int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algori
     return carry_out(group);
 }
 
-int tcp_group_all_reduce(struct tcp_group *group, enum plan_type type, void *values, uint64_t count)
+int tcp_group_all_reduce(struct tcp_group *group, enum element_type type, void *values, uint64_t count)
 {
     return tcp_group_run(group, PLAN_ALL_REDUCE, 0, type, values, count, 0);
 }
 
-int tcp_group_reduce_scatter(struct tcp_group *group, enum plan_type type, void *values, uint64_t count)
+int tcp_group_reduce_scatter(struct tcp_group *group, enum element_type type, void *values, uint64_t count)
 {
     return tcp_group_run(group, PLAN_REDUCE_SCATTER, 0, type, values, count, 0);
 }
 
-int tcp_group_all_gather(struct tcp_group *group, enum plan_type type, void *values, uint64_t count)
+int tcp_group_all_gather(struct tcp_group *group, enum element_type type, void *values, uint64_t count)
 {
     return tcp_group_run(group, PLAN_ALL_GATHER, 0, type, values, count, 0);
 }
 
 int tcp_group_broadcast(struct tcp_group *group, void *bytes, uint64_t count, uint32_t root)
 {
-    return tcp_group_run(group, PLAN_BROADCAST, 0, PLAN_BYTES, bytes, count, root);
+    return tcp_group_run(group, PLAN_BROADCAST, 0, ELEMENT_BYTES, bytes, count, root);
 }
 
 int tcp_group_barrier(struct tcp_group *group)
 {
-    return tcp_group_run(group, PLAN_BARRIER, 0, PLAN_F32, NULL, 0, 0);
+    return tcp_group_run(group, PLAN_BARRIER, 0, ELEMENT_F32, NULL, 0, 0);
 }

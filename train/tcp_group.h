@@ -5,16 +5,9 @@
  * Each rank listens. Every pair of ranks that a plan may need (plan_linked) has one connection, made while the group opens,
  * by the lower rank to the higher, and used in both directions at once. Between hosts one connection fills a wire of
  * 1 Gbit/s; over loopback a bare ring on two connections per neighbour was faster and slower than on one in turn, within
- * the noise. Both ends prove that they know the group's key, and agree on fresh keys, before a byte of data moves:
- *
- *     connector -> acceptor  hello    magic, sender, receiver, generation, hash of the member list, nonce, MAC
- *     acceptor -> connector  reply    nonce, MAC over all so far
- *     connector -> acceptor  confirm  MAC
- *     acceptor -> connector  ready    MAC
- *
- * The MAC is BLAKE2b under the group's key; the data keys (AES-256-GCM) are BLAKE2b under the group's key of both nonces and
- * the rest of the hello, one for each direction, so they are others for every connection, and the counter that is the GCM
- * nonce never repeats under one key. A replayed hello gets no further than a reply.
+ * the noise. Both ends prove that they know the group's key, and agree on fresh keys, before a byte of data moves
+ * (train/handshake.h). The data keys (AES-256-GCM), one for each direction, are derived from the handshake, so they are others
+ * for every connection, and the counter that is the GCM nonce never repeats under one key.
  *
  * Record: header of TCP_HEADER_BYTES, sealed bytes, tag of TCP_TAG_BYTES. The header is {u32 length, u8 kind, u8 algorithm, u8
  * type, u8 step, u64 operation, u64 count, u64 offset}, big-endian; elements are little-endian. It is authenticated, and with
@@ -26,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "train/element.h"
 #include "train/plan.h"
 #include "train/revoke.h"
 
@@ -52,8 +46,8 @@ struct tcp_options {
     int stall_timeout_ms; /* a collective in which no byte moved for so long fails */
     int spin_us;          /* how long a collective tries before it sleeps; 0: not at all; below 0: by tcp_spin_us */
     struct revoke *revoke; /* ends open and every collective at once; may be NULL; outlives the group */
-    /* Adds to[i] += from[i] for `count` elements, always to the same bits; NULL: elements_add. */
-    void (*add)(enum plan_type type, void *to, const void *from, size_t count);
+    /* Adds to[i] += from[i] for `count` elements, always to the same bits; NULL: as train/reduce.h does. */
+    void (*add)(enum element_type type, void *to, const void *from, size_t count);
 };
 
 /* Listens on host (numeric) with a port of the system's choice. 0, ERR_USAGE (not an address), ERR_IO. */
@@ -74,15 +68,15 @@ int tcp_group_open(struct tcp_group **out, int listen_fd, const struct tcp_optio
  * all_reduce: the sum over the ranks, with the same bits on every rank. reduce_scatter: rank r has the sum of slice r, the
  * rest is undefined. all_gather: rank r's slice r reaches all. broadcast: the root's array reaches all. The slices are those
  * of plan_slice_start. */
-int tcp_group_all_reduce(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
-int tcp_group_reduce_scatter(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
-int tcp_group_all_gather(struct tcp_group *group, enum plan_type type, void *values, uint64_t count);
+int tcp_group_all_reduce(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
+int tcp_group_reduce_scatter(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
+int tcp_group_all_gather(struct tcp_group *group, enum element_type type, void *values, uint64_t count);
 int tcp_group_broadcast(struct tcp_group *group, void *bytes, uint64_t count, uint32_t root);
 int tcp_group_barrier(struct tcp_group *group);
 
 /* The same for any plan: by the algorithm (0: the cheapest) instead of the cheapest. ERR_USAGE if there is none. `root` counts
  * for a broadcast only. */
-int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum plan_type type,
+int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum element_type type,
                   void *values, uint64_t count, uint32_t root);
 
 /* Changes stall_timeout_ms. */

@@ -5,9 +5,9 @@
 #include <openssl/evp.h>
 #include <stdbool.h>
 
+#include "train/handshake.h"
+#include "train/reduce.h"
 #include "train/tcp_group.h"
-
-#define TCP_MEMBERS_HASH_BYTES 32
 
 /* The bench, and nothing else, is built with records that are neither encrypted nor authenticated. */
 #ifdef TCP_GROUP_PLAIN
@@ -41,18 +41,19 @@ struct tcp_group {
     uint32_t rank, size;
     uint64_t generation;
     uint64_t operation; /* of the collective that runs or ran last */
-    uint8_t key[TCP_KEY_BYTES];
-    uint8_t members_hash[TCP_MEMBERS_HASH_BYTES];
+    struct handshake handshake; /* while the links are made */
+    uint8_t members_hash[HANDSHAKE_HASH_BYTES];
     int stall_timeout_ms, spin_us;
     struct revoke *revoke;
-    void (*add)(enum plan_type type, void *to, const void *from, size_t count);
+    void (*add)(enum element_type type, void *to, const void *from, size_t count);
+    enum reduce_variant variant;
     struct tcp_link links[PLAN_RANKS_MAX]; /* by rank */
     uint32_t refused;
     int broken; /* the error that ended the group, or 0 */
     char error[TCP_ERROR_BYTES];
 
     struct plan plan; /* of the collective that runs */
-    enum plan_type type;
+    enum element_type type;
     uint8_t *values;
     uint32_t element_bytes;
     struct plan_cursor sent, received;

@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +16,9 @@
 #include "base/err.h"
 #include "train/tcp_inside.h"
 
-#define NONCE_BYTES 32
-#define MAC_BYTES 32
-#define HELLO_SIGNED_BYTES (8 + 4 + 4 + 8 + TCP_MEMBERS_HASH_BYTES + NONCE_BYTES)
-#define HELLO_BYTES (HELLO_SIGNED_BYTES + MAC_BYTES)
-#define REPLY_BYTES (NONCE_BYTES + MAC_BYTES)
-#define TRANSCRIPT_BYTES (HELLO_SIGNED_BYTES + NONCE_BYTES)
-#define HANDSHAKE_MS 2000
 #define PENDING_MAX 32
+
+_Static_assert(TCP_KEY_BYTES == HANDSHAKE_KEY_BYTES, "a key of the group");
 
 static uint64_t clock_ms(void)
 {
@@ -66,51 +60,30 @@ int tcp_group_listen(const char *host, int *listen_fd, uint16_t *port)
 
 /* ---- keys ---- */
 
-static void keyed_hash(const struct tcp_group *group, const char *label, const uint8_t *bytes, size_t count,
-                       uint8_t out[32])
+static void handshake_begin(struct handshake *handshake, const struct tcp_options *options)
 {
-    crypto_generichash_state state;
-    (void)crypto_generichash_init(&state, group->key, sizeof group->key, 32);
-    (void)crypto_generichash_update(&state, (const uint8_t *)label, strlen(label) + 1);
-    (void)crypto_generichash_update(&state, bytes, count);
-    (void)crypto_generichash_final(&state, out, 32);
-}
-
-static bool mac_holds(const struct tcp_group *group, const char *label, const uint8_t *bytes, size_t count,
-                      const uint8_t mac[MAC_BYTES])
-{
-    uint8_t expected[MAC_BYTES];
-    keyed_hash(group, label, bytes, count, expected);
-    return sodium_memcmp(expected, mac, sizeof expected) == 0;
-}
-
-static void hash_members(struct tcp_group *group, const struct tcp_options *options)
-{
-    crypto_generichash_state state;
-    (void)crypto_generichash_init(&state, NULL, 0, TCP_MEMBERS_HASH_BYTES);
-    (void)crypto_generichash_update(&state, (const uint8_t *)options->group, strlen(options->group) + 1);
+    handshake_init(handshake, TCP_MAGIC, options->rank, options->generation, options->key, options->group);
     for (uint32_t i = 0; i < options->size; i++) {
         uint8_t port[2];
         bytes_put_u16(port, options->members[i].port);
-        (void)crypto_generichash_update(&state, (const uint8_t *)options->members[i].host,
-                                        strlen(options->members[i].host) + 1);
-        (void)crypto_generichash_update(&state, port, sizeof port);
+        handshake_add(handshake, options->members[i].host, strlen(options->members[i].host) + 1);
+        handshake_add(handshake, port, sizeof port);
     }
-    (void)crypto_generichash_final(&state, group->members_hash, TCP_MEMBERS_HASH_BYTES);
+    handshake_added(handshake);
 }
 
 static int cipher_start(const struct tcp_group *group, EVP_CIPHER_CTX *cipher, const char *label,
-                        const uint8_t transcript[TRANSCRIPT_BYTES], bool seals)
+                        const struct handshake_transcript *transcript, bool seals)
 {
-    uint8_t key[32];
-    keyed_hash(group, label, transcript, TRANSCRIPT_BYTES, key);
+    uint8_t key[HANDSHAKE_KEY_BYTES];
+    handshake_derive(&group->handshake, label, transcript, key);
     int done = EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), NULL, key, NULL, seals);
     sodium_memzero(key, sizeof key);
     return done == 1 ? 0 : ERR_IO;
 }
 
 /* Takes `fd`, which is connected to `peer`. */
-static int link_start(struct tcp_group *group, uint32_t peer, int fd, const uint8_t transcript[TRANSCRIPT_BYTES])
+static int link_start(struct tcp_group *group, uint32_t peer, int fd, const struct handshake_transcript *transcript)
 {
     struct tcp_link *link = &group->links[peer];
     bool connector = group->rank < peer;
@@ -133,8 +106,8 @@ struct connector {
     enum stage stage;
     int fd;
     uint64_t when_ms; /* IDLE: of the next try; else the deadline of this one */
-    uint8_t transcript[TRANSCRIPT_BYTES];
-    uint8_t input[REPLY_BYTES];
+    struct handshake_transcript transcript;
+    uint8_t input[HANDSHAKE_REPLY_BYTES];
     size_t used;
 };
 
@@ -199,27 +172,19 @@ static bool connector_hello(const struct tcp_group *group, struct connector *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0 || error != 0) {
         return false;
     }
-    uint8_t hello[HELLO_BYTES];
-    memcpy(hello, TCP_MAGIC, 8);
-    bytes_put_u32(hello + 8, group->rank);
-    bytes_put_u32(hello + 12, c->peer);
-    bytes_put_u64(hello + 16, group->generation);
-    memcpy(hello + 24, group->members_hash, TCP_MEMBERS_HASH_BYTES);
-    randombytes_buf(hello + 24 + TCP_MEMBERS_HASH_BYTES, NONCE_BYTES);
-    keyed_hash(group, "hello", hello, HELLO_SIGNED_BYTES, hello + HELLO_SIGNED_BYTES);
-    memcpy(c->transcript, hello, HELLO_SIGNED_BYTES);
+    uint8_t hello[HANDSHAKE_HELLO_BYTES];
+    handshake_hello(&group->handshake, c->peer, &c->transcript, hello);
     c->stage = WAIT_REPLY;
     return send_small(c->fd, hello, sizeof hello);
 }
 
 static bool connector_reply(const struct tcp_group *group, struct connector *c)
 {
-    memcpy(c->transcript + HELLO_SIGNED_BYTES, c->input, NONCE_BYTES);
-    if (!mac_holds(group, "reply", c->transcript, TRANSCRIPT_BYTES, c->input + NONCE_BYTES)) {
+    if (!handshake_hear_reply(&group->handshake, &c->transcript, c->input)) {
         return false;
     }
-    uint8_t confirm[MAC_BYTES];
-    keyed_hash(group, "confirm", c->transcript, TRANSCRIPT_BYTES, confirm);
+    uint8_t confirm[HANDSHAKE_MAC_BYTES];
+    handshake_confirm(&group->handshake, &c->transcript, confirm);
     c->stage = WAIT_READY;
     c->used = 0;
     return send_small(c->fd, confirm, sizeof confirm);
@@ -231,18 +196,18 @@ static void connector_step(struct tcp_group *group, struct connector *c, short e
     if (good && c->stage == CONNECTING && events != 0) {
         good = connector_hello(group, c);
     } else if (good && c->stage == WAIT_REPLY && events != 0) {
-        int n = read_towards(c->fd, c->input, &c->used, REPLY_BYTES);
+        int n = read_towards(c->fd, c->input, &c->used, HANDSHAKE_REPLY_BYTES);
         good = n == 0 || (n == 1 && connector_reply(group, c));
     } else if (good && c->stage == WAIT_READY && events != 0) {
-        int n = read_towards(c->fd, c->input, &c->used, MAC_BYTES);
+        int n = read_towards(c->fd, c->input, &c->used, HANDSHAKE_MAC_BYTES);
         good = n >= 0;
         if (n == 1) {
-            good = mac_holds(group, "ready", c->transcript, TRANSCRIPT_BYTES, c->input);
+            good = handshake_hear_ready(&group->handshake, &c->transcript, c->input);
             if (good) {
                 int fd = c->fd;
                 c->fd = -1;
                 c->stage = DONE;
-                good = link_start(group, c->peer, fd, c->transcript) == 0;
+                good = link_start(group, c->peer, fd, &c->transcript) == 0;
             }
         }
     }
@@ -256,9 +221,10 @@ static void connector_step(struct tcp_group *group, struct connector *c, short e
 struct pending {
     int fd; /* -1: free */
     bool answered;
+    uint32_t sender; /* answered: who it says it is */
     uint64_t deadline_ms;
-    uint8_t transcript[TRANSCRIPT_BYTES];
-    uint8_t input[HELLO_BYTES];
+    struct handshake_transcript transcript;
+    uint8_t input[HANDSHAKE_HELLO_BYTES];
     size_t used;
 };
 
@@ -271,19 +237,12 @@ static void pending_drop(struct tcp_group *group, struct pending *p)
 
 static bool pending_hello(const struct tcp_group *group, struct pending *p)
 {
-    const uint8_t *hello = p->input;
-    uint32_t sender = bytes_get_u32(hello + 8);
-    if (memcmp(hello, TCP_MAGIC, 8) != 0 || sender >= group->rank || !plan_linked(group->size, sender, group->rank) ||
-        bytes_get_u32(hello + 12) != group->rank ||
-        bytes_get_u64(hello + 16) != group->generation || memcmp(hello + 24, group->members_hash, TCP_MEMBERS_HASH_BYTES) != 0 ||
-        !mac_holds(group, "hello", hello, HELLO_SIGNED_BYTES, hello + HELLO_SIGNED_BYTES)) {
+    if (!handshake_hear_hello(&group->handshake, &p->transcript, p->input, &p->sender) || p->sender >= group->rank ||
+        !plan_linked(group->size, p->sender, group->rank)) {
         return false;
     }
-    uint8_t reply[REPLY_BYTES];
-    randombytes_buf(reply, NONCE_BYTES);
-    memcpy(p->transcript, hello, HELLO_SIGNED_BYTES);
-    memcpy(p->transcript + HELLO_SIGNED_BYTES, reply, NONCE_BYTES);
-    keyed_hash(group, "reply", p->transcript, TRANSCRIPT_BYTES, reply + NONCE_BYTES);
+    uint8_t reply[HANDSHAKE_REPLY_BYTES];
+    handshake_reply(&group->handshake, &p->transcript, reply);
     p->answered = true;
     p->used = 0;
     return send_small(p->fd, reply, sizeof reply);
@@ -292,21 +251,20 @@ static bool pending_hello(const struct tcp_group *group, struct pending *p)
 /* When a real peer has proved itself its descriptor belongs to its link. */
 static void pending_step(struct tcp_group *group, struct pending *p)
 {
-    int n = read_towards(p->fd, p->input, &p->used, p->answered ? MAC_BYTES : HELLO_BYTES);
+    int n = read_towards(p->fd, p->input, &p->used, p->answered ? HANDSHAKE_MAC_BYTES : HANDSHAKE_HELLO_BYTES);
     if (n == 0 || (n == 1 && !p->answered && pending_hello(group, p))) {
         return;
     }
-    uint8_t ready[MAC_BYTES];
-    keyed_hash(group, "ready", p->transcript, TRANSCRIPT_BYTES, ready);
-    if (n < 0 || !p->answered || p->used != MAC_BYTES ||
-        !mac_holds(group, "confirm", p->transcript, TRANSCRIPT_BYTES, p->input) ||
-        !send_small(p->fd, ready, sizeof ready)) {
+    uint8_t ready[HANDSHAKE_MAC_BYTES];
+    handshake_ready(&group->handshake, &p->transcript, ready);
+    if (n < 0 || !p->answered || p->used != HANDSHAKE_MAC_BYTES ||
+        !handshake_hear_confirm(&group->handshake, &p->transcript, p->input) || !send_small(p->fd, ready, sizeof ready)) {
         pending_drop(group, p);
         return;
     }
     int fd = p->fd;
     p->fd = -1;
-    (void)link_start(group, bytes_get_u32(p->transcript + 8), fd, p->transcript);
+    (void)link_start(group, p->sender, fd, &p->transcript);
 }
 
 static void pending_accept(struct tcp_group *group, struct pending *all, int listen_fd, uint64_t now_ms)
@@ -398,8 +356,8 @@ int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *o
             m.connectors[m.connector_count++] = (struct connector){.peer = peer, .stage = IDLE, .fd = -1};
         }
     }
-    memcpy(group->key, options->key, sizeof group->key);
-    hash_members(group, options);
+    handshake_begin(&group->handshake, options);
+    memcpy(group->members_hash, group->handshake.members_hash, sizeof group->members_hash);
     uint64_t deadline_ms = clock_ms() + (uint64_t)options->open_timeout_ms;
     int result = 0;
     uint32_t peer;
@@ -416,7 +374,7 @@ int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *o
             meet_step(group, &m, listen_fd, options);
         }
     }
-    sodium_memzero(group->key, sizeof group->key);
+    handshake_end(&group->handshake);
     for (size_t i = 0; i < PENDING_MAX; i++) {
         if (m.pending[i].fd >= 0) {
             pending_drop(group, &m.pending[i]);

@@ -56,7 +56,7 @@ static size_t parts_left(struct tcp_record *record, struct iovec out[3])
 /* ---- encryption ---- */
 
 struct authenticated {
-    uint8_t bytes[TCP_HEADER_BYTES + 8 + TCP_MEMBERS_HASH_BYTES];
+    uint8_t bytes[TCP_HEADER_BYTES + 8 + HANDSHAKE_HASH_BYTES];
 };
 
 static struct authenticated authenticate(const struct tcp_group *group, const uint8_t header[TCP_HEADER_BYTES])
@@ -64,7 +64,7 @@ static struct authenticated authenticate(const struct tcp_group *group, const ui
     struct authenticated a;
     memcpy(a.bytes, header, TCP_HEADER_BYTES);
     bytes_put_u64(a.bytes + TCP_HEADER_BYTES, group->generation);
-    memcpy(a.bytes + TCP_HEADER_BYTES + 8, group->members_hash, TCP_MEMBERS_HASH_BYTES);
+    memcpy(a.bytes + TCP_HEADER_BYTES + 8, group->members_hash, HANDSHAKE_HASH_BYTES);
     return a;
 }
 
@@ -118,8 +118,8 @@ static int lost(struct tcp_group *group, uint32_t peer)
 
 static bool is_header(const uint8_t *header)
 {
-    return bytes_get_u32(header) <= TCP_PIECE_BYTES && plan_exists(header[4], header[5]) && header[6] >= PLAN_F32 &&
-           header[6] <= PLAN_BYTES && header[7] < PLAN_STEPS_MAX;
+    return bytes_get_u32(header) <= TCP_PIECE_BYTES && plan_exists(header[4], header[5]) && element_type_bytes(header[6]) != 0 &&
+           header[7] < PLAN_STEPS_MAX;
 }
 
 /* `header` is not the one that is expected. */
@@ -127,7 +127,7 @@ static int mismatch(struct tcp_group *group, uint32_t peer, const uint8_t *heade
 {
     enum plan_kind kind = header[4];
     enum plan_algorithm algorithm = header[5];
-    enum plan_type type = header[6];
+    enum element_type type = header[6];
     if (!is_header(header)) {
         return tcp_fail(group, ERR_MALFORMED, "rank %u sent bytes that are no record", peer);
     }
@@ -135,9 +135,9 @@ static int mismatch(struct tcp_group *group, uint32_t peer, const uint8_t *heade
                     "rank %u is in operation %llu (%s of %llu %s by %s), rank %u in %llu (%s of %llu %s by %s): every rank "
                     "must call the same collectives with the same lengths",
                     peer, (unsigned long long)header_operation(header), plan_kind_name(kind),
-                    (unsigned long long)bytes_get_u64(header + 16), plan_type_name(type), plan_algorithm_name(algorithm),
+                    (unsigned long long)bytes_get_u64(header + 16), element_type_name(type), plan_algorithm_name(algorithm),
                     group->rank, (unsigned long long)group->operation, plan_kind_name(group->plan.kind),
-                    (unsigned long long)group->plan.count, plan_type_name(group->type),
+                    (unsigned long long)group->plan.count, element_type_name(group->type),
                     plan_algorithm_name(group->plan.algorithm));
 }
 
@@ -196,6 +196,17 @@ int tcp_push(struct tcp_group *group)
     return 1;
 }
 
+static void add_received(struct tcp_group *group, const struct plan_transfer *transfer)
+{
+    void *to = group->values + transfer->offset * group->element_bytes;
+    const void *sources[] = {to, group->landing};
+    if (group->add != NULL) {
+        group->add(group->type, to, group->landing, transfer->count);
+    } else {
+        reduce_sum(group->variant, group->type, sources, 2, &to, 1, transfer->count);
+    }
+}
+
 /* All of the incoming record is there. What is copied was read into its place and is decrypted there: if the tag does not
  * hold the collective fails and its values are undefined. */
 static int finish_record(struct tcp_group *group, const struct plan_transfer *transfer)
@@ -205,7 +216,7 @@ static int finish_record(struct tcp_group *group, const struct plan_transfer *tr
         return tcp_fail(group, ERR_AUTH, "a record from rank %u is forged or damaged", record->peer);
     }
     if (transfer->add) {
-        group->add(group->type, group->values + transfer->offset * group->element_bytes, group->landing, transfer->count);
+        add_received(group, transfer);
     }
     record->active = false;
     plan_receive_advance(&group->plan, &group->received);

@@ -14,9 +14,11 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "train/ledger.h"
+#include "train/models/vector.h"
 #include "train/trainer_data.h"
 #include "train/trainer_state.h"
 
+#define BUCKET_BYTES (256 * 1024) /* at least, but the last: a smaller one costs more waiting than it hides */
 #define EVALUATE_COUNT 250 /* samples in one evaluation batch */
 #define PRINT_S 5.0
 #define LEAVE_MS 45000 /* for the daemon to take the last checkpoint */
@@ -32,6 +34,8 @@ struct trainer {
         uint64_t loss_count;
     } counters;      /* of the state, as they are handed on */
     float *reduced;  /* [parameter_count + 1]: gradients, loss */
+    size_t bucket_end;  /* of `reduced`: from here on it is in a bucket */
+    int bucket_error;   /* of the first that could not be begun */
     float *inputs;   /* [batch][features] */
     uint8_t *labels; /* [batch] */
     uint8_t fingerprint[TRAINER_FINGERPRINT_BYTES];
@@ -46,6 +50,7 @@ struct trainer {
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
     struct ledger_range range; /* of the last step */
+    struct timespec applied, applied_steady; /* when it was applied: its commit may take until a broken group is left */
     int step_log_fd;
     double printed_at_s;
     uint64_t printed_step;
@@ -99,15 +104,20 @@ static int take_memory(struct trainer *t)
     }
     size_t count = t->model->parameter_count;
     t->state.parameter_count = count;
-    t->state.parameters = malloc(count * sizeof(float));
-    t->state.velocities = calloc(count, sizeof(float));
-    t->reduced = malloc((count + 1) * sizeof(float));
-    t->inputs = malloc((size_t)batch * t->data.features * sizeof(float));
+    t->state.parameters = vector_new(count);
+    t->state.velocities = vector_new(count);
+    t->inputs = vector_new((size_t)batch * t->data.features);
     t->labels = malloc(batch);
-    if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
-        t->labels == NULL) {
+    if (t->state.parameters == NULL || t->state.velocities == NULL || t->inputs == NULL || t->labels == NULL) {
         return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
     }
+    memset(t->state.velocities, 0, count * sizeof(float));
+    void *reduced;
+    error = shoal_alloc(t->shoal, (count + 1) * sizeof(float), &reduced);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    t->reduced = reduced;
     return 0;
 }
 
@@ -166,16 +176,31 @@ static int register_state(struct trainer *t)
 
 static void log_step(struct trainer *t)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
     char line[256];
-    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u\n",
-                          (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
+                          (unsigned long long)t->applied.tv_sec * 1000 + (unsigned long long)t->applied.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
                           (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->range.batch_first,
-                          t->range.batch_count, t->range.first, t->range.count);
+                          t->range.batch_count, t->range.first, t->range.count,
+                          (unsigned long long)t->applied_steady.tv_sec * 1000000 +
+                              (unsigned long long)t->applied_steady.tv_nsec / 1000);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
+}
+
+/* Gradients are reduced in buckets while the backward pass makes those of the layers below. The loss travels in the first. Where
+ * buckets end depends on the model alone, so that the sums have the same bits in every run. */
+static void reduce_bucket(void *context, size_t offset, double loss)
+{
+    struct trainer *t = context;
+    if (t->bucket_end > t->state.parameter_count) {
+        t->reduced[t->state.parameter_count] = (float)loss;
+    }
+    size_t count = t->bucket_end - offset;
+    if (t->bucket_error == 0 && (offset == 0 || count * sizeof(float) >= BUCKET_BYTES)) {
+        t->bucket_error = shoal_all_reduce_begin(t->shoal, t->reduced + offset, count, SHOAL_F32);
+        t->bucket_end = offset;
+    }
 }
 
 /* Computes, reduces and applies the next step. */
@@ -191,9 +216,11 @@ static int train_step(struct trainer *t)
     trainer_data_gather(&t->data, &t->data.train, t->data.order, range.first, range.count, t->inputs, t->labels);
     struct model_batch batch = {t->inputs, t->labels, range.count};
     size_t parameter_count = t->state.parameter_count;
-    double loss = t->model->gradient(t->model, t->state.parameters, &batch, t->reduced);
-    t->reduced[parameter_count] = (float)loss;
-    int error = shoal_all_reduce_f32(t->shoal, t->reduced, parameter_count + 1);
+    t->bucket_end = parameter_count + 1;
+    t->bucket_error = 0;
+    (void)t->model->gradient(t->model, t->state.parameters, &batch, t->reduced, reduce_bucket, t);
+    int error = shoal_all_reduce_wait(t->shoal); /* also for those before one that could not be begun */
+    error = t->bucket_error != 0 ? t->bucket_error : error;
     if (error != 0) {
         return fail_shoal(t, error);
     }
@@ -201,15 +228,12 @@ static int train_step(struct trainer *t)
     float rate = (float)(t->options->learning_rate * (1.0 - t->options->learning_rate_decay * done));
     float momentum = (float)t->options->momentum;
     float scale = 1.0f / (float)range.batch_count;
-    float *restrict parameters = t->state.parameters, *restrict velocities = t->state.velocities;
-    const float *restrict gradients = t->reduced;
-    for (size_t i = 0; i < parameter_count; i++) {
-        velocities[i] = momentum * velocities[i] + gradients[i] * scale;
-        parameters[i] -= rate * velocities[i];
-    }
+    vector_sgd(t->data.variant, t->state.parameters, t->state.velocities, t->reduced, parameter_count, scale, momentum, rate);
     t->counters.loss_sum += (double)t->reduced[parameter_count] / range.batch_count;
     t->counters.loss_count++;
     t->state.step++;
+    (void)clock_gettime(CLOCK_REALTIME, &t->applied);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t->applied_steady);
     return 0;
 }
 
@@ -522,7 +546,7 @@ static void tear_down(struct trainer *t)
     }
     free(t->state.parameters);
     free(t->state.velocities);
-    free(t->reduced);
+    shoal_free(t->shoal, t->reduced);
     free(t->inputs);
     free(t->labels);
     trainer_data_close(&t->data);

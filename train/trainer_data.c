@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "train/models/vector.h"
 
 /* Mean and deviation of Fashion-MNIST's training pixels, as fractions of 255. */
 #define PIXEL_MEAN 0.2860f
@@ -56,9 +57,7 @@ int trainer_data_open(struct trainer_data *data, const char *directory, char err
     data->validation = (struct trainer_set){train->pixels + (size_t)kept * data->features,
                                             data->train_labels.labels + kept, held_out};
     data->test = (struct trainer_set){test->pixels, data->test_labels.labels, test->count};
-    for (unsigned i = 0; i < 256; i++) {
-        data->scale[i] = ((float)i / 255.0f - PIXEL_MEAN) / PIXEL_DEVIATION;
-    }
+    data->variant = reduce_cpu_best();
     return 0;
 }
 
@@ -88,11 +87,8 @@ void trainer_data_gather(const struct trainer_data *data, const struct trainer_s
 {
     for (uint32_t i = 0; i < count; i++) {
         size_t item = order != NULL ? order[start + i] : start + i;
-        const uint8_t *pixels = set->pixels + item * data->features;
-        float *row = inputs + (size_t)i * data->features;
-        for (uint32_t k = 0; k < data->features; k++) {
-            row[k] = data->scale[pixels[k]];
-        }
+        vector_scale_bytes(data->variant, inputs + (size_t)i * data->features, set->pixels + item * data->features, data->features,
+                           1.0f / (255.0f * PIXEL_DEVIATION), -PIXEL_MEAN / PIXEL_DEVIATION);
         labels[i] = set->labels[item];
     }
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "train/idx.h"
+#include "train/reduce_cpu.h"
 
 #define TRAINER_CLASSES 10
 #define TRAINER_VALIDATION_MAX 5000
@@ -24,7 +25,7 @@ struct trainer_data {
     uint32_t features;
     struct trainer_set train, validation, test;
     uint32_t *order; /* [train.count], the permutation of the epoch */
-    float scale[256]; /* a pixel as the model sees it */
+    enum reduce_variant variant;
 };
 
 /* Reads the four MNIST-named files of a directory. The last 5,000 training images (a twelfth of smaller files) are the
@@ -35,7 +36,7 @@ void trainer_data_close(struct trainer_data *data);
 /* Makes data->order the permutation of an epoch (Fisher and Yates). */
 void trainer_data_shuffle(struct trainer_data *data, uint64_t seed, uint64_t epoch);
 
-/* Copies samples as floats: set items start ... start + count - 1, through `order` if it is not NULL. */
+/* Copies samples as floats of mean 0 and deviation 1: set items start ... start + count - 1, through `order` if it is not NULL. */
 void trainer_data_gather(const struct trainer_data *data, const struct trainer_set *set, const uint32_t *order,
                          uint32_t start, uint32_t count, float *inputs, uint8_t *labels);
 

@@ -372,7 +372,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {
-        if (!placing_start_one(core, coordination, experiment) &&
+        if (!placing_refill_one(core, coordination, experiment) && !placing_start_one(core, coordination, experiment) &&
             !placing_claim_overdue(core, coordination, experiment) &&
             !placing_grow_one(core, coordination, experiment)) {
             break;

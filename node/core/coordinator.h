@@ -47,6 +47,9 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
 bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt);
+
+/* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
+uint64_t attempts_stop_ms(const struct view_experiment *experiment);
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                           const char *why);
 bool attempts_never_ran(const struct node_core *core, const struct view_attempt *attempt); /* no program of it */
@@ -61,9 +64,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch);
 
-/* How many more members it could have. */
+/* How many more members it could have, up to `size`. */
 uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
-                       const struct view_experiment *experiment, const struct view_attempt *attempt);
+                       const struct view_experiment *experiment, const struct view_attempt *attempt, uint32_t size);
 
 /* Behind all that were ever given in this attempt. */
 uint32_t elastic_next_number(const struct view_attempt *attempt);
@@ -75,6 +78,7 @@ void elastic_drop(struct node_core *core, struct core_coordination *coordination
 /* ---- gangs.c ---- */
 
 bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt);
+bool gangs_begins(const struct core_coordination *coordination, const attempt_id *attempt); /* all its slots, not more of them */
 void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang);
 void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
                    const struct message *message);
@@ -89,7 +93,12 @@ void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint6
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment); /* true if it did */
 
-/* More members for a group that could have more, when no trial waits for slots; true if it did. */
+/* More members for a group that has lost some of the slots_per_trial that it was given: it is older than every trial that
+ * waits (DESIGN 8); true if it did. */
+bool placing_refill_one(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment);
+
+/* More members than that, up to max_slots, when no trial waits for slots; true if it did. */
 bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
                       const struct view_experiment *experiment);
 

@@ -7,6 +7,7 @@
  * successor has the record and not the key: if somebody never came into that group, it makes the next one.
  *
  *      in group g --somebody is gone--> all others wait --record--> generation g + 1 without it
+ *                 --its slot is wanted back--> the record says that g is to be left --> all wait --record--> g + 1 without it
  *                 --slots are free----> they are leased, their workers start and wait as joiners
  *                 --joiners wait------> the record says that g is to be left --> all wait --record--> g + 1 with them */
 
@@ -20,7 +21,8 @@ struct muster {
     uint32_t dead;    /* ... or their node is dead or out */
     uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
     uint32_t here;    /* the rest; of these, */
-    uint32_t left;    /* ... who have left this group */
+    uint32_t left;    /* ... who have left this group, */
+    uint32_t unwanted; /* ... of whom the slot is wanted back, */
     uint32_t coming;  /* ... who have not come into it yet */
     bool has_first;   /* of all that have not ended the lowest rank is here */
     bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
@@ -46,33 +48,74 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 
+/* Its owner says so: to this very worker of the attempt. */
+static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
+    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id) &&
+           slot->rank == attempt->members[rank].number;
+}
+
+/* Its owner has said for a while that the slot is not its: on an old disk or an empty one it knows of no worker whose end it
+ * could tell. */
+static bool is_forgotten(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    bool is_heard = node_id_equal(node, core->options.self) ||
+                    (swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
+    return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS && !is_leased(core, attempt, rank);
+}
+
 static bool has_ended(const struct view_worker *worker)
 {
     return worker != NULL && worker->state == FACT_WORKER_ENDED;
 }
 
-static struct muster muster(const struct node_core *core, const struct view_attempt *attempt)
+static bool has_left(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return worker != NULL && worker->waits && worker->generation == attempt->generation;
+}
+
+enum fate { FATE_DONE, FATE_GONE, FATE_DEAD, FATE_UNSURE, FATE_HERE };
+
+static enum fate fate_of(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    if (has_ended(worker)) {
+        return worker->reason == FACT_COMPLETED ? FATE_DONE : FATE_GONE;
+    }
+    if (is_forgotten(core, watch, attempt, rank)) {
+        MARK(member_forgotten);
+        return FATE_GONE;
+    }
+    return is_dead(core, node) ? FATE_DEAD : is_unsure(core, node, worker) ? FATE_UNSURE : FATE_HERE;
+}
+
+static struct muster muster(const struct node_core *core, const struct core_watch *watch,
+                            const struct view_attempt *attempt)
 {
     struct muster out = {0};
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        node_id node = attempt->members[rank].node;
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        enum fate fate = fate_of(core, watch, attempt, rank);
         bool is_first = out.dead + out.unsure + out.here == 0;
+        bool is_before = worker == NULL || worker->generation < attempt->generation;
         out.is_behind |= worker != NULL && worker->generation > attempt->generation;
-        if (has_ended(worker)) {
-            out.done += worker->reason == FACT_COMPLETED;
-            out.gone += worker->reason != FACT_COMPLETED;
-        } else if (is_dead(core, node)) {
-            out.dead++;
-            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
-        } else if (is_unsure(core, node, worker)) {
-            out.unsure++;
-            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
-        } else {
+        out.done += fate == FATE_DONE;
+        out.gone += fate == FATE_GONE;
+        out.dead += fate == FATE_DEAD;
+        out.unsure += fate == FATE_UNSURE;
+        out.is_unheard |= (fate == FATE_DEAD || fate == FATE_UNSURE) && attempt->generation > 1 && is_before;
+        if (fate == FATE_HERE) {
             out.here++;
             out.has_first |= is_first;
-            out.left += worker != NULL && worker->waits && worker->generation == attempt->generation;
-            out.coming += worker == NULL || worker->generation < attempt->generation;
+            out.left += has_left(attempt, worker);
+            out.unwanted += view_attempt_is_wanted_back(&core->view, attempt, rank);
+            out.coming += is_before;
         }
     }
     return out;
@@ -85,18 +128,6 @@ static bool has_one_size(const struct view_experiment *experiment)
     return experiment->config->min_slots == experiment->config->max_slots;
 }
 
-/* Only whoever has said so can be asked to change its group; who ended before it said so ends its attempt. */
-static bool is_elastic(const struct view_attempt *attempt)
-{
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker == NULL || !worker->is_elastic) {
-            return false;
-        }
-    }
-    return attempt->assigned;
-}
-
 /* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
  * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
  * heard of it counts more than there are, and waits.)
@@ -106,8 +137,14 @@ static bool is_elastic(const struct view_attempt *attempt)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    uint32_t all = m->here + m->dead + m->unsure;
-    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
+    bool counts_ended = BUG(ended_counted, "who has ended counts for no side of a group that is cut");
+    uint32_t ended = counts_ended ? m->done + m->gone : 0;
+    uint32_t here = m->here + ended, all = here + m->dead + m->unsure;
+    bool is_half = here * 2 == all;
+    bool is_heard = !m->is_behind && (!m->is_unheard || BUG(unheard_passed_over, "nobody goes on from a generation that somebody "
+                                                                                 "who is away may not have come into"));
+    return (is_heard && (here * 2 > all || (is_half && m->has_first))) ||
+           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
@@ -115,12 +152,9 @@ static bool joiner_is_lost(const struct node_core *core, const struct core_coord
                            const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
-    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
-    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
-    bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
     uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
     return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
-           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased) ||
+           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
            (since_ms >= CORE_JOIN_MS && (worker == NULL || !worker->waits));
 }
 
@@ -169,6 +203,9 @@ static struct core_pending *put(struct node_core *core, const struct view_attemp
 uint32_t elastic_next_number(const struct view_attempt *attempt)
 {
     uint32_t next = attempt->first_count;
+    if (BUG(number_given_twice, "a number names one worker of an attempt for good")) {
+        return attempt->member_count;
+    }
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
         next = worker->number >= next ? worker->number + 1 : next;
     }
@@ -267,8 +304,41 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
+/* Of the members of the group that was. */
+struct cast {
+    bool without_unwanted; /* whose slots are wanted back are left out */
+    uint32_t count;
+    bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
+                        the group is, or there is none */
+};
+
+static bool takes_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                       uint32_t rank, bool without_unwanted)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    return fate_of(core, watch, attempt, rank) == FATE_HERE &&
+           (has_left(attempt, worker) || BUG(stale_word_taken, "a group is made of what its members say after the last one")) &&
+           !(without_unwanted && view_attempt_is_wanted_back(&core->view, attempt, rank));
+}
+
+static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                        bool without_unwanted)
+{
+    struct cast out = {.without_unwanted = without_unwanted, .has_source = attempt->group_step == 0};
+    bool is_at_start = attempt->group_step == attempt->start_step;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (takes_part(core, watch, attempt, rank, without_unwanted)) {
+            out.count++;
+            out.has_source |= view_attempt_worker(attempt, rank)->has_state ||
+                              (is_at_start && attempt->members[rank].number < attempt->first_count);
+        }
+    }
+    return out;
+}
+
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
-                             const struct view_experiment *experiment, const struct view_attempt *attempt)
+                             const struct view_experiment *experiment, const struct view_attempt *attempt,
+                             const struct core_watch *watch, const struct cast *cast)
 {
     struct fact_generation fact = {.generation = attempt->generation + 1,
                                    .term = coordination->election.highest.term,
@@ -276,7 +346,7 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     bool has_state = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (has_ended(worker) || is_dead(core, attempt->members[rank].node)) {
+        if (!takes_part(core, watch, attempt, rank, cast->without_unwanted)) {
             continue;
         }
         if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
@@ -297,8 +367,9 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         fact.members[i].has_state =
-            worker->has_state && (worker->applied_step == fact.start_step ||
-                                  BUG(behind_hands_on, "who has not applied the start step hands no state on"));
+            BUG(joiner_hands_on, "who has just joined has no state to hand on") ||
+            (worker->has_state && (worker->applied_step == fact.start_step ||
+                                   BUG(behind_hands_on, "who has not applied the start step hands no state on")));
     }
     if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
         fact.start_step -= fact.start_step > 0;
@@ -382,6 +453,10 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     if (regroup == NULL) {
         return;
     }
+    struct fact_key key = fact_key_verdict(&attempt->id);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
+    regroup->on_disk |= entry != NULL && entry->on_disk; /* perhaps a later version: a full disk may have refused the first */
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
     if (is_over) {
         drop_regroup(core, coordination, regroup);
@@ -390,31 +465,46 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     }
 }
 
-/* Somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where the group is, or
- * there is none. */
-static bool has_source(const struct node_core *core, const struct view_attempt *attempt)
+/* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
+ * is heard late of another group ends none that does well. */
+static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
+                            const struct view_attempt *attempt, const struct attempt_sight *sight)
 {
-    bool has_one = attempt->group_step == 0, is_at_start = attempt->group_step == attempt->start_step;
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        bool is_here = !has_ended(worker) && !is_dead(core, attempt->members[rank].node);
-        has_one |= is_here && (worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count));
-    }
-    return has_one;
+    return sight->failed > 0 &&
+           view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
-/* The program failed by itself more often than max_restarts allows, in whichever groups. */
-static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
-                            const struct view_attempt *attempt)
+/* How long a step takes, by what is reported while the group is as it should be. */
+static void measure(const struct node_core *core, struct core_watch *watch, const struct view_attempt *attempt)
 {
-    return view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+    uint64_t step = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        step = worker->generation == attempt->generation && worker->step > step ? worker->step : step;
+    }
+    bool is_new = watch->step_generation != attempt->generation;
+    if (!is_new && step > watch->step && watch->stepped_ms != 0) {
+        uint64_t took_ms = (core->now_ms - watch->stepped_ms) / (step - watch->step);
+        watch->step_ms_max = took_ms > watch->step_ms_max ? took_ms : watch->step_ms_max;
+    }
+    if (is_new || step > watch->step) {
+        watch->stepped_ms = is_new ? 0 : core->now_ms; /* the first one counts from when it was seen */
+        watch->step = step;
+        watch->step_generation = attempt->generation;
+    }
+}
+
+/* A program hears that its group is broken in its next collective: after the step that it computes, however long. */
+static uint64_t leave_ms(const struct core_watch *watch)
+{
+    uint64_t known_ms = CORE_LEAVE_STEPS * watch->step_ms_max;
+    return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
 }
 
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
 {
-    if (!is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
+    if (!view_attempt_is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
     }
     if (is_overruled(coordination, attempt)) {
@@ -424,59 +514,84 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         }
         return true;
     }
-    struct muster m = muster(core, attempt);
+    struct muster m = muster(core, watch, attempt);
     if (has_one_size(experiment) && m.gone + m.dead > 0) {
         return false;
     }
     drop_lost_joiners(core, coordination, watch, attempt, &m);
     watch_key(core, coordination, attempt, &m);
     bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
+    bool is_stopping =
+        view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
     uint32_t ready = ready_joiners(core, attempt);
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
-        watch->broken_ms = 0;
-        if (ready > 0 && ready == attempt->joiner_count && m.done + m.unsure + m.coming == 0) {
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
+        measure(core, watch, attempt);
+        bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
+        if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }
         return false;
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
+    if (BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+        return false;
+    }
+    if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
+        return m.here > 0 && since_ms < attempts_stop_ms(experiment);
+    }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
     if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
+        watch->unsure_ms = watch->gathered_ms = 0;
         return true;
     }
-    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt)) {
+    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
-    bool is_enough = m.here + ready >= experiment->config->min_slots || m.done > 0;
-    if (m.unsure > 0) {
-        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so */
-    } else if (m.left < m.here && !BUG(stale_word_taken, "a group is made of what its members say after the last one")) {
+    bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
+    watch->unsure_ms = m.unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
+    if (m.unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        return true;
+    }
+    if (!has_all_left && since_ms < leave_ms(watch)) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
             ask_to_leave(core, coordination, attempt);
         }
-    } else if (!has_source(core, attempt)) {
-        MARK(group_without_state);
-        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
-        return true;
-    } else if (is_enough || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, experiment, attempt);
         return true;
     }
-    if (since_ms >= CORE_REGROUP_MS) {
-        MARK(group_gives_up);
-        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    if (!has_all_left) {
+        MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
+    }
+    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
+    uint32_t least = m.done > 0 ? 1 : experiment->config->min_slots;
+    struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
+    const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
+    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
+    if (!who->has_source) {
+        MARK(group_without_state);
+        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        begin_generation(core, coordination, experiment, attempt, watch, who);
+    } else {
+        bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
+        if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+            MARK(group_gives_up);
+            attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+        }
     }
     return true;
 }
 
 uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
-                       const struct view_experiment *experiment, const struct view_attempt *attempt)
+                       const struct view_experiment *experiment, const struct view_attempt *attempt, uint32_t size)
 {
-    if (!is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
+    if (!view_attempt_is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
         gangs_has(coordination, &attempt->id) || is_overruled(coordination, attempt)) {
         return 0;
     }
@@ -484,9 +599,10 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
     if (watch == NULL || core->now_ms < watch->join_ms) {
         return 0;
     }
-    struct muster m = muster(core, attempt);
-    const struct config *config = experiment->config;
-    uint32_t have = m.here + m.unsure + m.done + attempt->joiner_count;
-    uint32_t target = m.done > 0 || m.here == 0 ? 0 : config->max_slots;
-    return have < target ? target - have : 0;
+    struct muster m = muster(core, watch, attempt);
+    if (m.done > 0 || m.here == 0 || !may_go_on(&m) || owner_group_is_stopping(core, experiment, attempt)) {
+        return 0;
+    }
+    uint32_t have = m.here - m.unwanted + m.unsure + attempt->joiner_count;
+    return have < size ? size - have : 0;
 }

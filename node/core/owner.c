@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
-#include "node/core/state.h"
+#include "node/core/owner.h"
 
 /* ---- what this node says about its slots ------------------------------------------------------------------------------ */
 
@@ -58,7 +58,7 @@ static uint32_t own_rank(const struct node_core *core, uint32_t slot)
     return rank != UINT32_MAX ? rank : worker->number;
 }
 
-static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
+void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                        int32_t exit_code, const char *tail)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -103,7 +103,7 @@ static void put_worker(struct node_core *core, uint32_t slot, enum fact_worker_s
 
 /* ---- ends ----------------------------------------------------------------------------------------------------------------- */
 
-static void worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
+void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
 {
     const struct core_worker *worker = &core->workers[slot];
     struct node_effect *effect = core_effect(core, kind);
@@ -121,7 +121,7 @@ static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason 
     if (reason == FACT_STOPPED) {
         core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
     }
-    put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
+    owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     struct lease_changes changes = {0};
     lease_gone(&core->lease, slot, &changes);
@@ -148,7 +148,7 @@ static void lease_ended(struct node_core *core, uint32_t slot)
     case CORE_WORKER_RUNNING:
         worker->phase = CORE_WORKER_ENDING;
         (void)put_slot(core, slot);
-        worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         break;
     }
 }
@@ -304,23 +304,6 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     }
 }
 
-/* The group itself is in the coordinator's record. */
-static void take_group_key(struct node_core *core, const struct message *message)
-{
-    struct view_experiment *experiment = view_find_experiment(&core->view, message->u.lease.attempt.experiment);
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        struct core_worker *worker = &core->workers[slot];
-        if (worker->phase != CORE_WORKER_NONE && attempt_id_equal(&worker->attempt, &message->u.lease.attempt)) {
-            worker->key_generation = message->u.lease.generation;
-            worker->key_claim = message->u.lease.claim;
-            memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
-        }
-    }
-    if (experiment != NULL) {
-        experiment->changed = true;
-    }
-}
-
 /* Its coordinator has not heard of the tombstone yet. Whatever was leased is on its way out already. */
 static void refuse_deleted(struct node_core *core, node_id from, const struct message *message)
 {
@@ -356,7 +339,7 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
         (void)lease_renew(&core->lease, core->now_ms, attempt);
         break;
     case MESSAGE_GROUP:
-        take_group_key(core, message);
+        owner_group_take_key(core, message);
         break;
     default: /* MESSAGE_RELEASE */
         lease_release(&core->lease, attempt, message->u.lease.rank, &changes);
@@ -379,21 +362,15 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 
 /* ---- workers ---------------------------------------------------------------------------------------------------------------- */
 
-/* Who joins a group that trains gets its state from the others. */
-static bool joins(const struct view_attempt *attempt, uint32_t rank)
-{
-    return attempt->generation > 1 || rank >= attempt->member_count;
-}
-
 static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                     const struct view_attempt *attempt, uint32_t rank)
 {
     core->workers[slot].phase = CORE_WORKER_PREPARING;
-    worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
+    owner_worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
     effect->u.worker.code = experiment->code;
-    if (!joins(attempt, rank)) {
+    if (!owner_group_joins(attempt, rank)) {
         core->workers[slot].step = attempt->start_step;
         effect->u.worker.checkpoint = attempt->checkpoint;
         effect->u.worker.step = attempt->start_step;
@@ -418,7 +395,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
                   const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
     struct core_worker *worker = &core->workers[slot];
-    worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
+    owner_worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
     effect->u.worker.generation = attempt->generation;
@@ -432,102 +409,13 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
         bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
         effect->u.worker.node_rank += new_node && i > 0 && i <= rank;
     }
-    effect->u.worker.step = joins(attempt, rank) ? 0 : attempt->start_step;
+    effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
     effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
     memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
     worker->phase = CORE_WORKER_RUNNING;
     worker->started_s = core->wall_s;
     worker->started_ms = core->now_ms;
-    put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-}
-
-/* Tells the worker its group once every rank listens. */
-static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
-{
-    struct core_worker *worker = &core->workers[slot];
-    uint8_t bytes[FACT_MEMBERS_MAX * (FACT_ADDRESS_BYTES + 16)];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_array(&writer, attempt->member_count);
-    for (uint32_t i = 0; i < attempt->member_count; i++) {
-        const struct view_worker *other = view_attempt_worker(attempt, i);
-        const struct records_entry *entry = other != NULL ? records_find(&core->records, other->ident) : NULL;
-        struct fact_worker fact;
-        if (entry == NULL || other->data_port == 0 || other->state != FACT_WORKER_RUNNING ||
-            fact_worker_read(&entry->record, &fact) != 0) {
-            return;
-        }
-        pack_array(&writer, 4);
-        pack_u64(&writer, i);
-        pack_text(&writer, fact.host);
-        pack_u64(&writer, fact.data_port);
-        pack_bool(&writer, attempt->members[i].has_state);
-    }
-    CHECK(!writer.failed);
-    worker->waits = false;
-    worker->generation = attempt->generation;
-    worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
-    struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.size = attempt->member_count;
-    effect->u.worker.generation = attempt->generation;
-    effect->u.worker.step = attempt->group_step;
-    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
-    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
-    effect->byte_count = (uint32_t)writer.used_bytes;
-    put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-}
-
-/* No collective of this group will ever end: somebody is gone, or has left it. */
-static bool group_is_broken(const struct node_core *core, const struct view_attempt *attempt, uint32_t generation)
-{
-    for (uint32_t i = 0; i < attempt->member_count; i++) {
-        node_id node = attempt->members[i].node;
-        const struct view_worker *other = view_attempt_worker(attempt, i);
-        bool is_self = node_id_equal(node, core->options.self);
-        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, node);
-        const struct view_member *member = view_find_member(&core->view, node);
-        bool is_out = member != NULL && (member->left || view_member_is_out(member));
-        bool is_over = other != NULL && other->state == FACT_WORKER_ENDED && other->reason != FACT_COMPLETED;
-        bool has_left = other != NULL && other->waits && other->generation == generation;
-        if (is_over || has_left || is_out || state == SWIM_DEAD || state == SWIM_LEFT) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* From one group of its attempt to the next (DESIGN 9). */
-static void follow_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
-{
-    struct core_worker *worker = &core->workers[slot];
-    if (worker->waits) {
-        bool has_key = (worker->key_generation == attempt->generation &&
-                        (attempt->generation == 1 ||
-                         election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
-                       BUG(key_of_another, "a worker enters a group under the key of that very generation");
-        bool is_due = rank < attempt->member_count && worker->generation < attempt->generation;
-        bool is_over = worker->is_elastic && (attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
-        if (is_due && is_over) {
-            MARK(group_passed_over);
-            worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
-            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-        } else if (is_due && has_key) {
-            tell_group(core, slot, attempt);
-        }
-        return;
-    }
-    bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
-    bool is_said = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
-    if (!worker->is_elastic || worker->generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
-        return;
-    }
-    MARK(worker_asked_to_leave_its_group);
-    worker->leaving = worker->generation;
-    worker->is_leaving_at_once = at_once;
-    worker_effect(core, NODE_EFFECT_LEAVE_GROUP, slot, 0);
-    struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.generation = worker->generation;
-    effect->u.worker.at_once = at_once;
+    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
 }
 
 static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
@@ -541,33 +429,10 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
         MARK(worker_asked_to_stop);
         worker->stop_sent = true;
         worker->end_reason = FACT_STOPPED;
-        worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
+        owner_worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
         struct node_effect *effect = &core->out->items[core->out->count - 1];
         bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
     }
-}
-
-/* A group stops as a whole: when the owner of one rank's slot takes it back, its node is to be empty at once, or it has
- * been asked to stop there and has gone already. All owners see it in the records, whoever coordinates. */
-static bool group_is_stopping(const struct node_core *core, const struct view_attempt *attempt)
-{
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct fact_place *member = &attempt->members[rank];
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
-            if (worker->reason == FACT_STOPPED) {
-                return true;
-            }
-            continue; /* what becomes of its slot afterwards is not this group's matter */
-        }
-        const struct view_member *node = view_find_member(&core->view, member->node);
-        const struct view_slot *slot = node != NULL && node->slots != NULL ? &node->slots[member->slot] : NULL;
-        if ((slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
-            (node != NULL && view_member_drain(node).at_once)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Its owner wants the slot, or the node is to be empty at once. */
@@ -575,6 +440,29 @@ static bool is_taken_back(const struct node_core *core, uint32_t slot)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
+}
+
+/* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
+ * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
+static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
+{
+    struct core_worker *worker = &core->workers[slot];
+    uint64_t grace_ms = (uint64_t)experiment->config->preemption_timeout_s * 1000;
+    if (!is_taken_back(core, slot)) {
+        worker->wanted_ms = 0;
+        return false;
+    }
+    worker->wanted_ms = worker->wanted_ms == 0 ? core->now_ms : worker->wanted_ms;
+    if (core->now_ms - worker->wanted_ms < grace_ms) {
+        return false;
+    }
+    MARK(slot_taken_from_its_group);
+    if (worker->waits) {
+        ask_to_stop(core, slot, CORE_KILL_GRACE_MS, "preempt");
+    } else {
+        worker_end(core, slot, FACT_LOST);
+    }
+    return true;
 }
 
 static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
@@ -594,8 +482,8 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return; /* its record is on its way */
     }
     uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
-    if (rank == UINT32_MAX) {
-        worker_end(core, slot, FACT_LOST); /* it never was in the group, or is no more */
+    if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
+        worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
         return;
     }
     if (view_experiment_paused(experiment)) {
@@ -607,17 +495,20 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
         return;
     }
-    if (group_is_stopping(core, attempt)) {
+    if (owner_group_is_stopping(core, experiment, attempt)) {
         ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
+        return;
+    }
+    if (slot_is_given_back(core, slot, experiment)) {
         return;
     }
     struct fact_worker master;
     if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
         prepare(core, slot, experiment, attempt, rank);
-    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, joins(attempt, rank) ? rank : 0, &master)) {
+    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, owner_group_joins(attempt, rank) ? rank : 0, &master)) {
         spawn(core, slot, experiment, attempt, rank, &master);
     } else if (worker->phase == CORE_WORKER_RUNNING) {
-        follow_group(core, slot, attempt, rank);
+        owner_group_follow(core, slot, attempt, rank);
     }
 }
 
@@ -640,6 +531,9 @@ static void exited(struct node_core *core, const struct node_event *event)
     enum fact_reason reason;
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
+    } else if (event->u.worker.is_stopping) {
+        MARK(stopped_across_a_restart);
+        reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
         reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
@@ -670,7 +564,7 @@ static void prepared(struct node_core *core, const struct node_event *event)
         worker->phase = CORE_WORKER_PREPARED;
         worker->master_port = event->u.worker.port;
         core_replicas_fetched(core, worker->attempt.experiment);
-        put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
+        owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
     }
 }
 
@@ -682,6 +576,9 @@ static void status(struct node_core *core, const struct node_event *event)
         worker->dirty = true;
     }
     if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics) {
+        bool is_new = event->byte_count != worker->metrics_bytes ||
+                      memcmp(worker->metrics, event->bytes, event->byte_count) != 0;
+        worker->metrics_step = is_new ? event->u.worker.step : worker->metrics_step;
         memcpy(worker->metrics, event->bytes, event->byte_count);
         worker->metrics_bytes = event->byte_count;
         worker->dirty = true;
@@ -706,27 +603,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
         status(core, event);
     } else { /* NODE_EVENT_WORKER_LISTENS */
-        /* It can have been in no group that nobody has told it of. */
-        const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
-        uint32_t known = attempt != NULL ? attempt->generation : 0;
-        uint32_t newest = known > worker->generation ? known : worker->generation;
-        uint32_t was_in = event->u.worker.generation < newest ? event->u.worker.generation : newest;
-        bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
-                       worker->generation != was_in ||
-                       worker->applied_step != event->u.worker.step || worker->has_state != event->u.worker.has_state;
-        worker->waits = true;
-        worker->data_port = event->u.worker.port;
-        worker->is_elastic = event->u.worker.is_elastic;
-        worker->has_state = event->u.worker.has_state;
-        worker->applied_step = event->u.worker.has_state ? event->u.worker.step : 0;
-        worker->generation = was_in;
-        if (is_news && worker->phase == CORE_WORKER_RUNNING) {
-            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-        }
-        struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
-        if (experiment != NULL) {
-            experiment->changed = true;
-        }
+        owner_group_listens(core, event);
     }
 }
 
@@ -753,6 +630,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->end_reason = FACT_LOST;
     worker->data_port = event->u.adopt.data_port;
     worker->lease_on_disk = true;
+    worker->is_told = true; /* or it says that it waits still */
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
@@ -796,7 +674,7 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
     core->workers[slot].attempt = before->attempt;
     core->workers[slot].number = (uint16_t)before->rank;
-    put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     (void)put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
 }
@@ -819,11 +697,11 @@ void core_owner_start(struct node_core *core)
         const struct view_slot *before = own_slot(core, slot);
         if (worker->phase == CORE_WORKER_RUNNING) {
             TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
-            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
+            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
             (void)put_slot(core, slot);
         } else if (worker->phase == CORE_WORKER_ENDING) {
             (void)put_slot(core, slot);
-            worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+            owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
             TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
             worker->attempt = before->attempt;
@@ -856,11 +734,11 @@ void core_owner_restate(struct node_core *core)
         if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
             const struct core_worker kept = *worker;
             *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
-            put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+            owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
             *worker = kept;
         }
         if (worker->phase == CORE_WORKER_RUNNING) {
-            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }
         if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
             reservation_return(core, slot);
@@ -923,7 +801,7 @@ void core_owner_housekeep(struct node_core *core)
         struct core_worker *worker = &core->workers[slot];
         if (worker->phase == CORE_WORKER_RUNNING && worker->dirty &&
             core->now_ms - worker->told_ms >= CORE_STATUS_MS && core_has_room(core, 256, 1u << 16)) {
-            put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
         }
     }
     say_idle(core);
@@ -935,8 +813,16 @@ void core_owner_leave(struct node_core *core)
         const struct core_worker *worker = &core->workers[slot];
         if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
             const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+            const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
             uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
-            ask_to_stop(core, slot, grace_s * 1000, "leave");
+            bool can_go = experiment != NULL && attempt != NULL && !worker->waits &&
+                          view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
+            if (can_go) {
+                MARK(leaves_its_group);
+                worker_end(core, slot, FACT_LOST); /* the others go on; asked to stop, they would hear it and stop, too */
+            } else {
+                ask_to_stop(core, slot, grace_s * 1000, "leave");
+            }
         }
     }
 }

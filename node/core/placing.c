@@ -426,21 +426,16 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     return true;
 }
 
-/* One at a time, so that what is asked for and what is left over never depend on more than one answer. A trial that waits
- * comes first. */
-bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
-                      const struct view_experiment *experiment)
+/* One at a time, so that what is asked for and what is left over never depend on more than one answer. */
+static bool bring_to(struct node_core *core, struct core_coordination *coordination,
+                     const struct view_experiment *experiment, uint32_t size)
 {
-    struct claim_order pending;
     struct place place;
-    if (!has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
-        return false;
-    }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
         if (attempt == NULL || view_trial_completed(trial) != NULL || attempt->generation >= UINT16_MAX ||
-            elastic_wants(core, coordination, experiment, attempt) == 0 ||
+            elastic_wants(core, coordination, experiment, attempt, size) == 0 ||
             !find_place(core, experiment, trial, 1, &place)) {
             continue;
         }
@@ -463,6 +458,20 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
         return true;
     }
     return false;
+}
+
+bool placing_refill_one(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment)
+{
+    return has_free_slot(core) && bring_to(core, coordination, experiment, experiment->config->slots_per_trial);
+}
+
+bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
+{
+    struct claim_order pending;
+    return has_free_slot(core) && !next_pending(core, coordination, experiment, NULL, &pending) &&
+           bring_to(core, coordination, experiment, experiment->config->max_slots);
 }
 
 /* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for

@@ -38,7 +38,11 @@ static void shift_ack(struct core_ack *ack, uint64_t gap_ms)
     move(&ack->until_ms, gap_ms);
 }
 
-/* struct core_worker stays: told_ms, last done; started_ms, since what fails after a gap may have failed of it. */
+/* Of struct core_worker stay: told_ms, last done; started_ms, since what fails after a gap may have failed of it. */
+static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
+{
+    move(&worker->wanted_ms, gap_ms);
+}
 
 /* Stays: resend_ms, due again. */
 static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
@@ -46,7 +50,7 @@ static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
     move(&gang->until_ms, gap_ms);
 }
 
-/* since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
+/* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
 static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
 {
     move(&watch->since_ms, gap_ms);
@@ -57,6 +61,9 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->joined_ms, gap_ms);
     move(&watch->join_ms, gap_ms);
     move(&watch->broken_ms, gap_ms);
+    move(&watch->unsure_ms, gap_ms);
+    move(&watch->gathered_ms, gap_ms);
+    move(&watch->stepped_ms, gap_ms);
 }
 
 /* struct core_regroup stays: resend_ms, due again. */
@@ -145,6 +152,9 @@ void core_stall_shift(struct node_core *core, uint64_t gap_ms)
     }
     for (uint32_t i = 0; i < core->election_member_count; i++) {
         move(&core->election_members[i].up_since_ms, gap_ms);
+    }
+    for (uint32_t slot = 0; slot < LEASE_SLOTS_MAX; slot++) {
+        shift_worker(&core->workers[slot], gap_ms);
     }
     for (struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
         shift_ack(ack, gap_ms);

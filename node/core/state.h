@@ -5,7 +5,7 @@
  *   core.c         init, the one step, records that are taken in
  *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
  *   members.c      membership, roster, links, exchange of records
- *   owner.c        the slots of this node: reservations, leases, workers
+ *   owner.c        the slots of this node: reservations, leases, workers, and with owner_group.c their groups (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
@@ -43,7 +43,9 @@
 #define CORE_JOIN_LEASE_MS 5000     /* after its lease was confirmed the owner's record says so, */
 #define CORE_JOIN_MS 60000          /* ... and its program listens */
 #define CORE_LEAVE_MS 2000          /* who is told by nobody that its group is broken is told by the coordinator */
-#define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members */
+#define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members, or for word of one */
+#define CORE_LEAVE_STEPS 5          /* who computes hears that its group is broken after the step; for so many is waited */
+#define CORE_LEAVE_UNKNOWN_MS 600000 /* ... or for so long where nobody knows how long a step takes */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
@@ -187,6 +189,7 @@ struct core_worker {
     bool lease_on_disk;
     bool stop_sent;
     bool waits;          /* it listens, is in no group, and waits for one */
+    bool is_told;        /* if it does not wait: it knows of its group; else that is on its way to the disk */
     bool is_elastic, has_state;
     uint64_t applied_step;     /* has_state: in memory, when it began to wait */
     uint32_t generation;       /* of the group that it is in, or was in last; 0: none */
@@ -201,8 +204,10 @@ struct core_worker {
     uint64_t step;
     uint64_t started_s;
     uint64_t started_ms; /* 0: not in this boot */
+    uint64_t wanted_ms;  /* since when its slot is wanted back and its group shall go on without it; 0: it is not */
     uint64_t told_ms;  /* last FACT_WORKER */
     bool dirty;        /* step or metrics since then */
+    uint64_t metrics_step; /* at which they were reported in this boot */
     uint32_t metrics_bytes;
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
 };
@@ -239,6 +244,10 @@ struct core_watch {
     uint64_t join_ms;   /* nobody is asked to join before, since of those who were */
     uint32_t join_losses; /* ... so many in a row did not come so far as to wait for their group */
     uint64_t broken_ms; /* 0: its group is as it should be */
+    uint64_t unsure_ms;   /* broken: since when nobody knows of some member whether it lives; 0: of all it is known */
+    uint64_t gathered_ms; /* broken: since when all who are here have left it; 0: they have not */
+    uint64_t step, stepped_ms, step_ms_max; /* as reported; since when, 0: not in this generation; how long one took */
+    uint32_t step_generation;
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */
 };
 
@@ -550,6 +559,12 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 /* Takes a slot back for its owner, or returns it. NULL when memory is full: then it counts until this boot's end only. */
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
+
+/* ---- owner_group.c ---- */
+
+/* True while all workers of the group are to save and leave. */
+bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt);
 
 /* ---- coordinator.c ---- */
 

@@ -1,4 +1,4 @@
-#include "node/core/view.h"
+#include "node/core/view_rows.h"
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -9,284 +9,13 @@ void view_init(struct view *view, struct arena *arena, const struct records *rec
     *view = (struct view){.arena = arena, .records = records, .mesh = mesh};
 }
 
-/* ---- finding and making rows ---------------------------------------------------------------------------------------- */
-
-/* Makes room for one more pointer in a sorted array that doubles. */
-static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint32_t *slots)
-{
-    if (count < *slots) {
-        return true;
-    }
-    uint32_t wanted = *slots == 0 ? 8 : *slots * 2;
-    void *bigger = arena_grow(arena, *array, *slots * sizeof(void *), wanted * sizeof(void *));
-    if (bigger == NULL) {
-        return false;
-    }
-    *array = bigger;
-    *slots = wanted;
-    return true;
-}
-
-static uint32_t member_position(const struct view *view, node_id id)
-{
-    uint32_t low = 0, high = view->member_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (node_id_compare(view->members[middle]->id, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-struct view_member *view_find_member(const struct view *view, node_id id)
-{
-    uint32_t at = member_position(view, id);
-    return at < view->member_count && node_id_equal(view->members[at]->id, id) ? view->members[at] : NULL;
-}
-
-struct view_member *view_member_row(struct view *view, node_id id)
-{
-    struct view_member *member = view_find_member(view, id);
-    if (member != NULL) {
-        return member;
-    }
-    void *array = view->members;
-    bool has_room = room_for_one(view->arena, &array, view->member_count, &view->member_slots);
-    view->members = array;
-    member = has_room ? arena_take(view->arena, sizeof *member) : NULL;
-    if (member == NULL) {
-        return NULL;
-    }
-    member->id = id;
-    uint32_t at = member_position(view, id);
-    memmove(view->members + at + 1, view->members + at, (view->member_count - at) * sizeof *view->members);
-    view->members[at] = member;
-    view->member_count++;
-    return member;
-}
-
-static uint32_t experiment_position(const struct view *view, experiment_id id)
-{
-    uint32_t low = 0, high = view->experiment_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (experiment_id_compare(view->experiments[middle]->id, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-struct view_experiment *view_find_experiment(const struct view *view, experiment_id id)
-{
-    uint32_t at = experiment_position(view, id);
-    return at < view->experiment_count && experiment_id_equal(view->experiments[at]->id, id) ? view->experiments[at]
-                                                                                              : NULL;
-}
-
-static struct view_experiment *experiment_row(struct view *view, experiment_id id)
-{
-    struct view_experiment *experiment = view_find_experiment(view, id);
-    if (experiment != NULL) {
-        return experiment;
-    }
-    void *array = view->experiments;
-    bool has_room = room_for_one(view->arena, &array, view->experiment_count, &view->experiment_slots);
-    view->experiments = array;
-    experiment = has_room ? arena_take(view->arena, sizeof *experiment) : NULL;
-    if (experiment == NULL) {
-        return NULL;
-    }
-    experiment->id = id;
-    uint32_t at = experiment_position(view, id);
-    memmove(view->experiments + at + 1, view->experiments + at,
-            (view->experiment_count - at) * sizeof *view->experiments);
-    view->experiments[at] = experiment;
-    view->experiment_count++;
-    return experiment;
-}
-
-struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index)
-{
-    return index < experiment->trial_slots ? experiment->trials[index] : NULL;
-}
-
-static struct view_trial *trial_row(struct view *view, struct view_experiment *experiment, uint32_t index)
-{
-    if (index >= experiment->trial_slots) {
-        uint32_t wanted = experiment->trial_slots == 0 ? 8 : experiment->trial_slots;
-        while (wanted <= index) {
-            wanted *= 2;
-        }
-        void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
-                                  wanted * sizeof(void *));
-        if (bigger == NULL) {
-            return NULL;
-        }
-        experiment->trials = bigger;
-        experiment->trial_slots = wanted;
-    }
-    struct view_trial *trial = experiment->trials[index];
-    if (trial == NULL) {
-        trial = arena_take(view->arena, sizeof *trial);
-        if (trial != NULL) {
-            trial->index = index;
-            experiment->trials[index] = trial;
-        }
-    }
-    return trial;
-}
-
-struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id)
-{
-    const struct view_experiment *experiment = view_find_experiment(view, id->experiment);
-    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, id->trial) : NULL;
-    for (struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-        if (attempt_id_compare_order(&a->id, id) == 0) {
-            return a;
-        }
-    }
-    return NULL;
-}
-
-static struct view_attempt *attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id)
-{
-    struct view_attempt **link = &trial->attempts;
-    while (*link != NULL && attempt_id_compare_order(&(*link)->id, id) < 0) {
-        link = &(*link)->next;
-    }
-    bool is_new = *link == NULL || attempt_id_compare_order(&(*link)->id, id) != 0;
-    if (is_new && BUG(fold_in_arrival_order, "the fold does not depend on the order of records")) {
-        link = &trial->attempts;
-    }
-    if (*link != NULL && attempt_id_compare_order(&(*link)->id, id) == 0) {
-        return *link;
-    }
-    struct view_attempt *attempt = arena_take(view->arena, sizeof *attempt);
-    if (attempt != NULL) {
-        attempt->id = *id;
-        attempt->next = *link;
-        *link = attempt;
-    }
-    return attempt;
-}
-
-/* ---- deletion -------------------------------------------------------------------------------------------------------- */
-
-static uint32_t tombstone_position(const struct view *view, experiment_id id)
-{
-    uint32_t low = 0, high = view->tombstone_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (experiment_id_compare(view->tombstones[middle].experiment, id) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
-{
-    uint32_t at = tombstone_position(view, id);
-    return at < view->tombstone_count && experiment_id_equal(view->tombstones[at].experiment, id)
-               ? &view->tombstones[at]
-               : NULL;
-}
-
-static void group_free(struct arena *arena, struct view_group *group)
-{
-    arena_give(arena, group->places, (group->member_count + group->joiner_count) * sizeof *group->places);
-    arena_give(arena, group, sizeof *group);
-}
-
-static void attempt_free(struct arena *arena, struct view_attempt *attempt)
-{
-    for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
-        next = worker->next;
-        arena_give(arena, worker, sizeof *worker);
-    }
-    for (struct view_verdict *verdict = attempt->verdicts, *next; verdict != NULL; verdict = next) {
-        next = verdict->next;
-        arena_give(arena, verdict, sizeof *verdict);
-    }
-    for (struct view_death *death = attempt->deaths, *next; death != NULL; death = next) {
-        next = death->next;
-        arena_give(arena, death, sizeof *death);
-    }
-    for (struct view_group *group = attempt->groups, *next; group != NULL; group = next) {
-        next = group->next;
-        group_free(arena, group);
-    }
-    arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
-    arena_give(arena, attempt, sizeof *attempt);
-}
-
-static void trial_free(struct arena *arena, struct view_trial *trial)
-{
-    for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
-        next = attempt->next;
-        attempt_free(arena, attempt);
-    }
-    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
-        next = manifest->next;
-        arena_give(arena, manifest, sizeof *manifest);
-    }
-    arena_give(arena, trial, sizeof *trial);
-}
-
-/* How many of a register are refused: its highest or none. */
-static void count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
-{
-    view->jump_count += lamport_jumps(&after);
-    view->jump_count -= lamport_jumps(&before);
-}
-
-static void experiment_drop(struct view *view, experiment_id id)
-{
-    struct view_experiment *experiment = view_find_experiment(view, id);
-    if (experiment == NULL) {
-        return;
-    }
-    uint32_t at = experiment_position(view, id);
-    view->experiment_count--;
-    memmove(view->experiments + at, view->experiments + at + 1,
-            (view->experiment_count - at) * sizeof *view->experiments);
-    struct arena *arena = view->arena;
-    count_jumps(view, view_control_top(experiment, NULL), (struct lamport_top){0});
-    count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
-    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
-        if (experiment->trials[i] != NULL) {
-            trial_free(arena, experiment->trials[i]);
-        }
-    }
-    arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
-    for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
-        next = control->next;
-        arena_give(arena, control, sizeof *control);
-    }
-    for (struct view_claim *claim = experiment->claims, *next; claim != NULL; claim = next) {
-        next = claim->next;
-        arena_give(arena, claim, sizeof *claim);
-    }
-    arena_give(arena, experiment->config, sizeof *experiment->config);
-    arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
-    arena_give(arena, experiment, sizeof *experiment);
-}
-
 static int apply_tombstone(struct view *view, const struct record *record)
 {
     experiment_id id;
     if (fact_tombstone_read(record) != 0 || fact_key_read_experiment(record, &id) != 0) {
         return ERR_MALFORMED;
     }
-    uint32_t at = tombstone_position(view, id);
+    uint32_t at = view_tombstone_position(view, id);
     if (view_find_tombstone(view, id) != NULL) {
         struct view_tombstone *known = &view->tombstones[at];
         known->writer = node_id_compare(record->writer, known->writer) < 0 ? record->writer : known->writer;
@@ -302,7 +31,7 @@ static int apply_tombstone(struct view *view, const struct record *record)
         view->tombstones = bigger;
         view->tombstone_slots = wanted;
     }
-    experiment_drop(view, id);
+    view_experiment_drop(view, id);
     memmove(view->tombstones + at + 1, view->tombstones + at, (view->tombstone_count - at) * sizeof *view->tombstones);
     view->tombstones[at] = (struct view_tombstone){id, record->writer};
     view->tombstone_count++;
@@ -338,7 +67,7 @@ static int apply_drain(struct view *view, const struct record *record)
         *link = drain;
     }
     drain->fact = fact;
-    count_jumps(view, before, view_drain_top(member, NULL));
+    view_count_jumps(view, before, view_drain_top(member, NULL));
     view->nodes_changed = true;
     return 0;
 }
@@ -419,7 +148,7 @@ static int apply_experiment(struct view *view, const struct record *record)
     if (fact_experiment_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_experiment *experiment = experiment_row(view, id);
+    struct view_experiment *experiment = view_experiment_row(view, id);
     if (experiment == NULL) {
         return ERR_FULL;
     }
@@ -466,7 +195,7 @@ static int apply_control(struct view *view, const struct record *record)
     if (fact_control_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_experiment *experiment = experiment_row(view, id);
+    struct view_experiment *experiment = view_experiment_row(view, id);
     if (experiment == NULL) {
         return ERR_FULL;
     }
@@ -489,7 +218,7 @@ static int apply_control(struct view *view, const struct record *record)
         *link = control;
     }
     control->fact = fact;
-    count_jumps(view, before, view_control_top(experiment, NULL));
+    view_count_jumps(view, before, view_control_top(experiment, NULL));
     experiment->changed = true;
     return 0;
 }
@@ -501,7 +230,7 @@ static int apply_claim(struct view *view, const struct record *record)
     if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
         return ERR_MALFORMED;
     }
-    struct view_experiment *experiment = experiment_row(view, id);
+    struct view_experiment *experiment = view_experiment_row(view, id);
     if (experiment == NULL) {
         return ERR_FULL;
     }
@@ -522,7 +251,7 @@ static int apply_claim(struct view *view, const struct record *record)
     }
     claim->fact = fact;
     claim->boot = record->version.boot;
-    count_jumps(view, before, view_claim_top(experiment, NULL));
+    view_count_jumps(view, before, view_claim_top(experiment, NULL));
     experiment->changed = true;
     return 0;
 }
@@ -534,16 +263,17 @@ static int rows_of(struct view *view, const struct record *record, attempt_id *i
     if (fact_key_read_attempt(record, id) != 0) {
         return ERR_MALFORMED;
     }
-    *experiment = experiment_row(view, id->experiment);
-    *trial = *experiment != NULL ? trial_row(view, *experiment, id->trial) : NULL;
-    *attempt = *trial != NULL ? attempt_row(view, *trial, id) : NULL;
+    *experiment = view_experiment_row(view, id->experiment);
+    *trial = *experiment != NULL ? view_trial_row(view, *experiment, id->trial) : NULL;
+    *attempt = *trial != NULL ? view_attempt_row(view, *trial, id) : NULL;
     return *attempt != NULL ? 0 : ERR_FULL;
 }
 
 static void choose_group(struct view_attempt *attempt)
 {
     const struct view_group *last = attempt->groups;
-    while (last != NULL && last->next != NULL) {
+    while (last != NULL && last->next != NULL &&
+           !BUG(oldest_group_counts, "of all words on a group that of the highest (generation, term, writer) counts")) {
         last = last->next;
     }
     attempt->generation = last != NULL ? last->generation : 1;
@@ -635,7 +365,7 @@ static int apply_generation(struct view *view, const struct record *record)
     if (*link != NULL) {
         struct view_group *before = *link;
         *link = before->next;
-        group_free(view->arena, before);
+        view_group_free(view->arena, before);
     }
     link = &attempt->groups;
     while (*link != NULL && group_compare(*link, group) < 0) {

@@ -280,6 +280,18 @@ const struct view_worker *view_attempt_worker(const struct view_attempt *attempt
 /* The rank now of the worker with this number in this slot of this node, or UINT32_MAX. */
 uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uint32_t slot, uint32_t number);
 
+/* True once every member has said that its program can leave a group and enter the next one. */
+bool view_attempt_is_elastic(const struct view_attempt *attempt);
+
+/* The owner of this rank's slot wants it back, or its node is to be empty at once; and the rank has not ended. */
+bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
+
+/* The members that are not wanted back and have not ended are enough for a group of their own. By the records alone, so that
+ * all owners and the coordinator are of one mind: else the whole group is asked to stop. `leaver` (may be NULL): its members
+ * count as wanted back, too. */
+bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt, const node_id *leaver);
+
 /* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
  * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */
 const struct view_manifest *view_manifest_unite(const struct view_manifest *first, struct view_manifest *out);
@@ -297,11 +309,11 @@ const struct view_verdict *view_attempt_verdict(const struct view_attempt *attem
 struct view_attempt *view_trial_completed(const struct view_trial *trial);
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
 /* How often its program failed by itself: attempts that ended FAILED, and workers that failed before in attempts that have
- * ended, whose groups went on without them. */
+ * ended, whose groups went on without them; nothing twice. */
 uint32_t view_trial_failures(const struct view_trial *trial);
 
-/* Elastic workers of the attempt that failed. Who never listened is left out: it failed where it was to join, and cost
- * nobody anything. */
+/* Elastic workers of the attempt that failed in a group, or as one of its first members. Who was to join and never came into
+ * a group is left out: it cost nobody anything. */
 uint32_t view_attempt_failures(const struct view_attempt *attempt);
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
 

@@ -81,6 +81,45 @@ uint32_t view_attempt_rank(const struct view_attempt *attempt, node_id node, uin
     return UINT32_MAX;
 }
 
+static bool has_ended(const struct view_worker *worker)
+{
+    return worker != NULL && worker->state == FACT_WORKER_ENDED;
+}
+
+bool view_attempt_is_elastic(const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker == NULL || !worker->is_elastic) {
+            return false;
+        }
+    }
+    return attempt->assigned;
+}
+
+bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct fact_place *place = &attempt->members[rank];
+    const struct view_member *node = view_find_member(view, place->node);
+    const struct view_slot *slot = node != NULL ? view_member_slot(node, place->slot) : NULL;
+    if (has_ended(view_attempt_worker(attempt, rank))) {
+        return false; /* what becomes of its slot afterwards is not this group's matter */
+    }
+    return (slot != NULL && slot->withheld && attempt_id_equal(&slot->attempt, &attempt->id)) ||
+           (node != NULL && view_member_drain(node).at_once);
+}
+
+bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt, const node_id *leaver)
+{
+    uint32_t stay = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        bool leaves = leaver != NULL && node_id_equal(attempt->members[rank].node, *leaver);
+        stay += !leaves && !has_ended(view_attempt_worker(attempt, rank)) && !view_attempt_is_wanted_back(view, attempt, rank);
+    }
+    return experiment->known && view_attempt_is_elastic(attempt) && stay >= experiment->config->min_slots;
+}
+
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt)
 {
     const struct view_verdict *lowest = NULL;
@@ -125,20 +164,39 @@ static bool is_member(const struct view_attempt *attempt, const struct view_work
     return false;
 }
 
-/* In the groups before its last one as well, or in those only. */
-static uint32_t count_failures(const struct view_attempt *attempt, bool with_members)
+static bool has_failed(const struct view_worker *worker)
 {
-    uint32_t failures = 0;
-    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        failures += worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED && worker->is_elastic &&
-                    (with_members || !is_member(attempt, worker));
-    }
-    return failures;
+    return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
+}
+
+/* Its group lost it. Who was to join and never came into a group cost nobody anything. */
+static bool has_failed_its_group(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
 }
 
 uint32_t view_attempt_failures(const struct view_attempt *attempt)
 {
-    return count_failures(attempt, true);
+    uint32_t failures = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        failures += has_failed_its_group(attempt, worker);
+    }
+    return failures;
+}
+
+/* A verdict is about all members of the last group together, who drag each other down. If none of them has failed, its
+ * writer meant one whom another coordinator's group went on without: that one counts by itself. */
+static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum fact_reason reason)
+{
+    uint32_t of_members = 0, before = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        bool is_one = is_member(attempt, worker);
+        of_members += is_one && has_failed(worker);
+        before += !is_one && has_failed_its_group(attempt, worker);
+    }
+    bool counts = reason == FACT_FAILED && (of_members > 0 || before == 0) &&
+                  !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
+    return before + counts;
 }
 
 uint32_t view_trial_failures(const struct view_trial *trial)
@@ -146,11 +204,9 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     uint32_t failures = 0;
     for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
         const struct view_verdict *verdict = view_attempt_verdict(attempt);
-        failures += verdict != NULL && verdict->reason == FACT_FAILED &&
-                    !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
         failures += verdict != NULL && verdict->reason == FACT_LOST &&
                     BUG(losses_counted, "only the program's own failures count against max_restarts");
-        failures += verdict != NULL ? count_failures(attempt, false) : 0;
+        failures += verdict != NULL ? ended_attempt_failures(attempt, verdict->reason) : 0;
     }
     return failures;
 }

@@ -84,6 +84,7 @@ struct daemon_run {
     struct keep_link link;
     bool has_link;
     bool kill_wanted; /* and shoal-keep has not taken it yet */
+    bool stopping_wanted; /* the same of the word that it is asked to leave */
     uint32_t kill_grace_ms;
     uint64_t kill_at_ms; /* 0: no */
     uint64_t renew_ms;
@@ -102,6 +103,7 @@ struct daemon_run {
     uint64_t group_request; /* id of an open worker_group, 0: none */
     uint32_t data_port;
     uint64_t series_seq; /* next metric point */
+    uint64_t reported_step; /* the highest with metrics */
     uint64_t log_offset; /* read so far */
     uint64_t log_seq;
     bool log_busy;

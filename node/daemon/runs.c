@@ -437,11 +437,13 @@ static void spawn_work(struct job *job)
 static void run_ended(struct daemon *daemon, uint32_t slot, int32_t code, bool killed, const char *text)
 {
     struct daemon_run *run = &daemon->runs[slot];
+    bool is_stopping = run->ended && run->status.is_stopping;
     struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
     event.u.worker.slot = slot;
     event.u.worker.attempt = run->prepare.u.worker.attempt;
     event.u.worker.code = code;
     event.u.worker.killed = killed;
+    event.u.worker.is_stopping = is_stopping;
     event.u.worker.text = text;
     remove_later(daemon, run->directory);
     memset(run, 0, sizeof *run);
@@ -555,6 +557,7 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
         break;
     default: /* NODE_EFFECT_STOP_WORKER */
         if (run->client != NULL && run_is(run, RUN_RUNNING, &effect->u.worker.attempt)) {
+            run->stopping_wanted = keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
             daemon_local_stop_notice(daemon, run, effect->u.worker.text);
             run->kill_at_ms = daemon_now_ms() + effect->u.worker.grace_ms;
         } else {
@@ -654,6 +657,9 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
         }
         if (run->kill_wanted) {
             run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
+        }
+        if (run->stopping_wanted) {
+            run->stopping_wanted = keep_stopping(&run->link) != 0;
         }
         log_start(daemon, slot);
     }

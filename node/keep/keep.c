@@ -333,7 +333,7 @@ void keep_close(struct keep_link *link)
     link->fd = -1;
 }
 
-int keep_renew(struct keep_link *link)
+static int send_bare(struct keep_link *link, enum keep_command command)
 {
     if (link->fd < 0) {
         return ERR_CLOSED;
@@ -342,8 +342,13 @@ int keep_renew(struct keep_link *link)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     pack_array(&writer, 1);
-    pack_u64(&writer, KEEP_COMMAND_PING);
+    pack_u64(&writer, command);
     return keep_proto_send(link->fd, bytes, writer.used_bytes);
+}
+
+int keep_renew(struct keep_link *link)
+{
+    return send_bare(link, KEEP_COMMAND_PING);
 }
 
 int keep_kill(struct keep_link *link, uint64_t grace_ms)
@@ -358,6 +363,11 @@ int keep_kill(struct keep_link *link, uint64_t grace_ms)
     pack_u64(&writer, KEEP_COMMAND_KILL);
     pack_u64(&writer, grace_ms);
     return keep_proto_send(link->fd, bytes, writer.used_bytes);
+}
+
+int keep_stopping(struct keep_link *link)
+{
+    return send_bare(link, KEEP_COMMAND_STOPPING);
 }
 
 /* shoal-keep is gone, or speaks nonsense: what does the disk say? */

@@ -60,6 +60,7 @@ struct keep_status {
     enum keep_reason reason;
     int32_t code;   /* exit code of the worker, -1 if it had none */
     int32_t signal; /* the signal that ended the worker, 0 if none */
+    bool is_stopping; /* a daemon had said keep_stopping */
     char text[KEEP_TEXT_BYTES]; /* a sentence for KEEP_NOT_STARTED, else "" */
 };
 
@@ -92,6 +93,10 @@ int keep_renew(struct keep_link *link);
 /* Tells it to end: SIGTERM to everything now, SIGKILL after grace_ms (0: at once; at most an hour). May be repeated; the
  * earlier end counts. KEEP_EVENT_ENDED follows when all is surely gone. Errors as keep_renew. */
 int keep_kill(struct keep_link *link, uint64_t grace_ms);
+
+/* Says that the daemon is about to ask the worker to save and leave. Whoever hears of the end, perhaps after a restart, then
+ * knows that an exit code of 0 does not mean that the program was done. Errors as keep_renew. */
+int keep_stopping(struct keep_link *link);
 
 enum keep_event_kind {
     KEEP_EVENT_STARTED = 1, /* the worker runs */

@@ -50,6 +50,7 @@ struct keep {
     int output_fd; /* the worker's stdout and stderr; -1 once all writers are gone */
     pid_t worker;
     int worker_wait_status;
+    bool is_stopping; /* the daemon asks the worker to leave */
     struct keep_core core;
     struct keep_log log;
     struct keep_run spec;
@@ -168,6 +169,7 @@ static void peer_command(struct keep *keep, const uint8_t *bytes, size_t count)
     if (kind == KEEP_COMMAND_KILL) {
         keep_core_told(&keep->core, clock_ms(), grace_ms);
     }
+    keep->is_stopping |= kind == KEEP_COMMAND_STOPPING;
 }
 
 static void peer_read(struct keep *keep, struct peer *peer)
@@ -512,7 +514,7 @@ static void keep_run_to_end(struct keep *keep)
     }
     run(keep);
     output_read(keep, true);
-    struct keep_status status = {.reason = keep->core.reason, .code = -1};
+    struct keep_status status = {.reason = keep->core.reason, .code = -1, .is_stopping = keep->is_stopping};
     if (WIFEXITED(keep->worker_wait_status)) {
         status.code = WEXITSTATUS(keep->worker_wait_status);
     } else if (WIFSIGNALED(keep->worker_wait_status)) {

@@ -78,7 +78,7 @@ int keep_proto_unpack_event(const uint8_t *bytes, size_t count, struct keep_even
 
 void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status *status)
 {
-    pack_map(writer, 4);
+    pack_map(writer, 5);
     pack_text(writer, "reason");
     pack_u64(writer, (uint64_t)status->reason);
     pack_text(writer, "code");
@@ -87,6 +87,8 @@ void keep_proto_pack_status(struct pack_writer *writer, const struct keep_status
     pack_i64(writer, status->signal);
     pack_text(writer, "text");
     pack_text(writer, status->text);
+    pack_text(writer, "stopping");
+    pack_bool(writer, status->is_stopping);
 }
 
 int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out)
@@ -95,6 +97,7 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     struct pack_reader code = pack_find(reader, "code");
     struct pack_reader signal = pack_find(reader, "signal");
     struct pack_reader text = pack_find(reader, "text");
+    struct pack_reader stopping = pack_find(reader, "stopping"); /* an older shoal-keep does not say it */
     struct keep_status status = {0};
     uint64_t reason_number = pack_read_u64_max(&reason, KEEP_NOT_STARTED);
     int64_t code_number = pack_read_i64(&code);
@@ -107,6 +110,7 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     status.reason = (enum keep_reason)reason_number;
     status.code = (int32_t)code_number;
     status.signal = (int32_t)signal_number;
+    status.is_stopping = pack_read_bool(&stopping) && !stopping.failed;
     *out = status;
     return 0;
 }

@@ -27,6 +27,7 @@
 enum keep_command {
     KEEP_COMMAND_PING = 1, /* [1] renews the lease */
     KEEP_COMMAND_KILL = 2, /* [2, grace_ms] */
+    KEEP_COMMAND_STOPPING = 3, /* [3] the worker is asked to save and leave: the status shall say so */
 };
 
 enum keep_told {

@@ -150,7 +150,9 @@ class Step:
     def __init__(self, line, life):
         fields = line.split()
         self.ms, self.trial, self.attempt, self.rank, self.step = int(fields[0]), *map(int, fields[2:6])
-        self.generation, self.size, self.first, self.count = *map(int, fields[6:8]), *map(int, fields[10:12])
+        self.generation, self.size = map(int, fields[6:8])
+        self.batch_first, self.batch_count, self.first, self.count = map(int, fields[8:12])
+        self.us = int(fields[12])  # of the monotonic clock, as time.monotonic_ns() // 1000
         self.experiment = fields[1]
         self.life = life
 
@@ -167,7 +169,7 @@ def read_steps(path, experiment, rank=0):
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
         lines = file.read_text().splitlines()
-        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){10}", line) for line in lines), f"{file} has a malformed line")
+        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11}", line) for line in lines), f"{file} has a malformed line")
         steps += [Step(line, file.suffix) for line in lines]
     return sorted((s for s in steps if s.experiment == experiment and s.rank == rank), key=lambda s: (s.ms, s.step))
 

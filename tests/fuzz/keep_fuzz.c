@@ -24,6 +24,7 @@ static void check_status(const struct keep_status *status)
     pack_reader_init(&reader, bytes, writer.used_bytes);
     CHECK(keep_proto_unpack_status(&reader, &again) == 0);
     CHECK(again.reason == status->reason && again.code == status->code && again.signal == status->signal);
+    CHECK(again.is_stopping == status->is_stopping);
     CHECK(strcmp(again.text, status->text) == 0);
 }
 

@@ -100,13 +100,19 @@ static void assert_trains(struct world *world)
     }
 }
 
+/* The group of one trial that wants so many slots, in generation 1; `world` has just been started. */
+static struct world *begins(struct world *world, uint32_t slots, uint32_t min_slots, uint32_t max_slots)
+{
+    struct config config = elastic(1, slots, min_slots, max_slots);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, slots);
+    return world;
+}
+
 /* One slot on each of `nodes` nodes, all in generation 1 and a few steps on. */
 static struct world *group_of(uint32_t nodes, uint32_t min_slots)
 {
-    struct world *world = elastic_world(nodes, 1);
-    struct config config = elastic(1, nodes, min_slots, nodes);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, nodes);
+    struct world *world = begins(elastic_world(nodes, 1), nodes, min_slots, nodes);
     world_run(world, 3500);
     world->prepare_ms = 4000; /* whoever takes the place of another comes later */
     return world;
@@ -140,6 +146,30 @@ static void assert_one_attempt(const struct world *world, uint32_t began, uint32
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_int_equal(world_spawns(world), began + joined);
     assert_int_equal(world_count(world, "> kill "), 0);
+}
+
+static void withhold(struct world *world, uint32_t node, uint64_t slots)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_WITHHOLD;
+    event.u.request.slots = slots; /* bits; 0: all */
+    world_step(world, node, &event);
+}
+
+static void return_slots(struct world *world, uint32_t node)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_RETURN;
+    world_step(world, node, &event);
+}
+
+static void drain_at_once(struct world *world, uint32_t node)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_DRAIN;
+    event.u.request.node = world->nodes[node].person.id;
+    event.u.request.at_once = true;
+    world_step(world, 0, &event);
 }
 
 /* ---- who is lost ---------------------------------------------------------------------------------------------------------- */
@@ -244,6 +274,26 @@ static void a_daemon_that_restarts_under_a_group_that_trains_costs_nothing(void 
     world_free(world);
 }
 
+/* It has come into the next group since it last waited, and does not hold the state any more that it had then: seed 52 of
+ * plan 4, with groups that are brought to their size first. */
+static void a_daemon_that_dies_as_its_worker_enters_a_group_does_not_take_it_to_wait(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t victim = follower(world, 0), node = follower(world, 1);
+    world->disk_ms = 300;
+    world_end_worker(world, victim, 0, -9);
+    char line[64];
+    snprintf(line, sizeof line, "%s> enter generation 2", world->nodes[node].person.name);
+    assert_line(world, 15000, line);
+    world_crash(world, node);
+    world_restart(world, node, true);
+    assert_int_equal(worker_on(world, node)->generation, 2);
+    assert_false(world->nodes[node].core->workers[0].waits);
+    assert_int_equal(world->nodes[node].core->workers[0].generation, 2);
+    world_free(world);
+}
+
 static void a_daemon_that_restarts_while_its_worker_waits_finds_it_waiting(void **state)
 {
     (void)state;
@@ -311,10 +361,7 @@ static void two_workers_that_did_not_survive_their_daemons_are_replaced(void **s
 static void below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again(void **state)
 {
     (void)state;
-    struct world *world = elastic_world(2, 1);
-    struct config config = elastic(1, 2, 2, 3);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 2);
+    struct world *world = begins(elastic_world(2, 1), 2, 2, 3);
     uint32_t victim = follower(world, 0), other = (uint32_t)world_coordinator(world);
     world_die(world, victim);
     world_run(world, CORE_REGROUP_MS - 5000);
@@ -328,6 +375,54 @@ static void below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again(v
     assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 2);
     assert_group(world, 5000, 1, 2);
     assert_trains(world);
+    world_free(world);
+}
+
+/* Seeds 900359 and 902961 of plan 4: nobody will ever say how its worker ended. */
+static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    struct made *old[2];
+    uint32_t old_count[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        old_count[i] = world->nodes[i].record_count;
+        old[i] = malloc(old_count[i] * sizeof *old[i]);
+        memcpy(old[i], world->nodes[i].records, old_count[i] * sizeof *old[i]);
+    }
+    begins(world, 2, 2, 3);
+    world_run(world, 2500);
+    uint32_t victim = follower(world, 0);
+    world_crash(world, victim);
+    world->nodes[victim].record_count = old_count[victim];
+    memcpy(world->nodes[victim].records, old[victim], old_count[victim] * sizeof *old[victim]);
+    world_end_worker(world, 1 - victim, 0, -9);
+    world_restart(world, victim, false);
+    assert_line(world, 40000, "persist verdict lost");
+    assert_line(world, 40000, "> spawn trial 0 attempt 2 rank 1");
+    assert_group(world, 5000, 1, 2);
+    assert_trains(world);
+    free(old[0]);
+    free(old[1]);
+    world_free(world);
+}
+
+/* Seed 913264 of plan 4: the record is refused, and a newer version of it takes its place. */
+static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world->nodes[coordinator].disk_refuses = true;
+    assert_line(world, 5000, ": generation 2 of 2");
+    assert_line(world, 30000, "1 more on their way to generation 3"); /* who was on its way before got no lease */
+    assert_int_equal(in_generation(world, 0), 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_trains(world);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
     world_free(world);
 }
 
@@ -356,18 +451,64 @@ static void the_programs_own_failures_are_counted_across_generations(void **stat
     world_free(world);
 }
 
+/* Seed 736278 of plan 4. A member fails beyond a cut, and is given up for dead. */
+static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = 0;
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 3);
+    world_run(world, 3500);
+    uint32_t victim = follower(world, 0);
+    world->nodes[victim].side = 1;
+    world_end_worker(world, victim, 0, 3);
+    assert_group(world, 40000, 2, 2);
+    world->nodes[victim].side = 0;
+    assert_group(world, 60000, 3, 3); /* its slot is used again, for which the group is made anew */
+    assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), 1);
+    assert_one_attempt(world, 3, 1);
+    assert_trains(world);
+    world_end_worker(world, follower(world, 0), 0, 3);
+    assert_line(world, 20000, "persist verdict failed");
+    world_free(world);
+}
+
+/* Seed 20769 of plan 5: more who were on their way were written into the same record before the disk took it. */
+static void a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world->nodes[coordinator].disk_refuses = true;
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world_run(world, 10000);
+    assert_true(attempt_of(world, coordinator, 0)->generation == 2 && in_generation(world, 2) == 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 30000);
+    assert_int_equal(in_generation(world, 0), 4);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* ---- who joins ------------------------------------------------------------------------------------------------------------ */
+
+static struct world *world_without_a_third(uint32_t *third)
+{
+    struct world *world = elastic_world(3, 1);
+    *third = 2;
+    world_die(world, *third);
+    world_run(world, 15000);
+    return world;
+}
 
 /* Two nodes with a slot each train, a third one is not there yet. */
 static struct world *group_of_two_before_a_third(uint32_t *third)
 {
-    struct world *world = elastic_world(3, 1);
-    struct config config = elastic(1, 2, 1, 3);
-    *third = 2;
-    world_die(world, *third);
-    world_run(world, 15000);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 2);
+    struct world *world = world_without_a_third(third);
+    begins(world, 2, 1, 3);
     world_run(world, 2500);
     world->nodes[*third].is_cut = false;
     return world;
@@ -393,17 +534,37 @@ static void a_group_grows_when_a_node_comes(void **state)
 static void a_group_does_not_grow_while_a_trial_waits_for_slots(void **state)
 {
     (void)state;
-    struct world *world = elastic_world(3, 1);
-    world_die(world, 2);
-    world_run(world, 15000);
+    uint32_t third;
+    struct world *world = world_without_a_third(&third);
     struct config config = elastic(2, 2, 2, 3);
     world_submit(world, 0, &config);
     assert_group(world, 20000, 1, 2);
-    world->nodes[2].is_cut = false;
-    world_restart(world, 2, false);
+    world->nodes[third].is_cut = false;
+    world_restart(world, third, false);
     world_run(world, 60000);
     assert_int_equal(in_generation(world, 1), 2);
     assert_one_attempt(world, 2, 0);
+    world_free(world);
+}
+
+/* It is older than the trial that waits, and was given as many slots as that one asks for. */
+static void a_lost_worker_is_replaced_before_a_trial_that_waits_begins(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(2, 2, 1, 2);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 2);
+    world_run(world, 2500);
+    uint32_t victim = follower(world, 0);
+    victim = running(world, victim) > 0 ? victim : follower(world, 1);
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 0), 2);
+    assert_int_equal(in_generation(world, 1), 0);
+    assert_int_equal(world_count(world, "> spawn trial 1"), 0);
+    assert_one_attempt(world, 2, 1);
+    assert_trains(world);
     world_free(world);
 }
 
@@ -463,27 +624,14 @@ static void joiners_that_fail_at_once_cost_the_group_nothing_and_come_ever_more_
 static struct world *member_beside_a_free_slot(uint32_t *node)
 {
     struct world *world = elastic_world(2, 2);
-    struct config config = elastic(1, 1, 1, 2);
-    for (uint32_t i = 0; i < 2; i++) { /* nobody can join yet */
-        struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = NODE_REQUEST_WITHHOLD;
-        event.u.request.slots = i == 0 ? 2 : 3;
-        world_step(world, i, &event);
-    }
+    withhold(world, 0, 2); /* nobody can join yet */
+    withhold(world, 1, 3);
     world_run(world, 1000);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 1);
+    begins(world, 1, 1, 2);
     world_run(world, 2500);
     *node = 0;
     assert_int_equal(running(world, 0), 1);
     return world;
-}
-
-static void return_slots(struct world *world, uint32_t node)
-{
-    struct node_event event = {.kind = NODE_EVENT_REQUEST};
-    event.u.request.kind = NODE_REQUEST_RETURN;
-    world_step(world, node, &event);
 }
 
 static void a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone(void **state)
@@ -544,15 +692,200 @@ static void a_slot_taken_back_from_a_joiner_costs_the_group_nothing(void **state
     world->is_mute = true;
     world_restart(world, third, false);
     assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
-    struct node_event event = {.kind = NODE_EVENT_REQUEST};
-    event.u.request.kind = NODE_REQUEST_WITHHOLD;
-    world_step(world, third, &event);
+    withhold(world, third, 0);
     world_run(world, 2000);
     assert_int_equal(running(world, third), 0);
     world_run(world, 90000);
     assert_int_equal(in_generation(world, 1), 2);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_int_equal(world_spawns(world), 3);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* ---- what owners want back ------------------------------------------------------------------------------------------------ */
+
+static void assert_gone(struct world *world, uint64_t max_ms, uint32_t node)
+{
+    uint64_t until_ms = world->now_ms + max_ms;
+    while (running(world, node) > 0 && world->now_ms < until_ms) {
+        world_run(world, 50);
+    }
+    assert_int_equal(running(world, node), 0);
+}
+
+static void a_slot_taken_back_from_a_member_costs_the_others_no_step(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    withhold(world, node, 0);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "> leave generation 1\n"), 3); /* after one and the same step */
+    assert_int_equal(world_count(world, "> leave generation 1 at once"), 0);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_trains(world);
+    return_slots(world, node);
+    assert_group(world, 20000, 3, 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_spawns(world), 4);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void the_coordinators_own_slot_is_given_back_like_any_other(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = (uint32_t)world_coordinator(world);
+    withhold(world, node, 0);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_member_of_a_node_that_is_drained_at_once_is_replaced_elsewhere(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(4, 1), 3, 2, 3);
+    world_run(world, 2500);
+    uint32_t node = follower(world, 0);
+    for (uint32_t skip = 1; running(world, node) == 0; skip++) {
+        node = follower(world, skip);
+    }
+    drain_at_once(world, node);
+    assert_gone(world, 5000, node);
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_int_equal(running(world, node), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_a_whole(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(3, 1), 3, 2, 3);
+    world_run(world, 2500);
+    withhold(world, follower(world, 0), 0);
+    withhold(world, follower(world, 1), 0);
+    assert_line(world, 5000, "persist verdict stopped");
+    assert_int_equal(world_count(world, "> stop "), 3);
+    assert_int_equal(in_generation(world, 0), 0);
+    return_slots(world, follower(world, 0));
+    assert_line(world, 20000, "> spawn trial 0 attempt 2");
+    world_free(world);
+}
+
+/* Rank 0 and its node see the program's stop, and the others would hear of it in their next collective: the program of a
+ * slot that is wanted back is ended without a word when its group has not let it go in time. */
+static void a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    world->nodes[node].computes = true;
+    withhold(world, node, 0);
+    world_run(world, 20000);
+    assert_int_equal(running(world, node), 1);
+    assert_gone(world, 45000, node); /* preemption_timeout */
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_node_that_leaves_costs_its_group_a_step(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    world_request(world, node, NODE_REQUEST_LEAVE);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* ---- programs whose steps take long ---------------------------------------------------------------------------------------- */
+
+/* Three whose steps take a minute; one dies in the midst of one, and the others hear of it when theirs is over. */
+static void a_group_whose_steps_take_minutes_goes_on_after_a_loss(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    world->step_ms = 90000;
+    begins(world, 3, 2, 3);
+    world_run(world, 4 * 90000);
+    uint32_t victim = follower(world, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].computes = true;
+    }
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, 85000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].computes = false;
+        if (i != victim) {
+            world_leave_group(world, i, 0);
+        }
+    }
+    assert_group(world, 5000, 2, 3); /* somebody new waits for them */
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "> kill "), 0);
+    world_free(world);
+}
+
+static void who_never_leaves_a_broken_group_is_left_behind(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t victim = follower(world, 0), hung = follower(world, 1);
+    world_run(world, 10000);
+    world->nodes[hung].computes = true;
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, CORE_REGROUP_MS - 2000);
+    assert_int_equal(running(world, hung), 1);
+    assert_int_equal(in_generation(world, 2), 0);
+    world->nodes[hung].computes = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 1), 0);
+    assert_int_equal(in_generation(world, 0), 4);
+    assert_int_equal(world_count(world, "> kill "), 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* The joiner is on its way for longer than a broken group waits for nobody. */
+static void a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(3, 1), 3, 2, 3);
+    world_run(world, 2500);
+    uint32_t first = follower(world, 0), second = follower(world, 1);
+    world->is_mute = true;
+    world_end_worker(world, first, 0, -9);
+    world_end_worker(world, second, 0, -9);
+    world_run(world, CORE_REGROUP_MS + 10000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world->is_mute = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (running(world, i) > 0 && worker_on(world, i)->group_size == 0 && !worker_on(world, i)->has_state) {
+            world_listens(world, i, 0, 0, false, 0);
+        }
+    }
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_trains(world);
     world_free(world);
 }
@@ -718,18 +1051,17 @@ static void a_deletion_between_generations_ends_all_and_leaves_nothing_behind(vo
     world_free(world);
 }
 
-static void a_slot_taken_back_between_generations_stops_the_group_which_begins_again_without_it(void **state)
+static void a_slot_taken_back_between_generations_costs_the_others_nothing(void **state)
 {
     (void)state;
     struct world *world = between_generations();
     uint32_t node = follower(world, 1);
-    struct node_event event = {.kind = NODE_EVENT_REQUEST};
-    event.u.request.kind = NODE_REQUEST_WITHHOLD;
-    world_step(world, node, &event);
+    withhold(world, node, 0);
     world_run(world, 60000);
     assert_int_equal(running(world, node), 0);
     assert_int_equal(in_generation(world, 0), 3);
-    assert_int_equal(world_count(world, "persist verdict lost") + world_count(world, "persist verdict failed"), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_spawns(world), 5); /* the first who was lost is replaced */
     assert_trains(world);
     world_free(world);
 }
@@ -739,11 +1071,7 @@ static void a_drain_between_generations_empties_the_node_and_the_others_go_on(vo
     (void)state;
     struct world *world = between_generations();
     uint32_t node = follower(world, 1);
-    struct node_event event = {.kind = NODE_EVENT_REQUEST};
-    event.u.request.kind = NODE_REQUEST_DRAIN;
-    event.u.request.node = world->nodes[node].person.id;
-    event.u.request.at_once = true;
-    world_step(world, 0, &event);
+    drain_at_once(world, node);
     world_run(world, 60000);
     assert_int_equal(running(world, node), 0);
     assert_int_equal(in_generation(world, 0), 3);
@@ -838,6 +1166,10 @@ static void a_step_that_goes_back_is_taken_at_its_word(void **state)
     world_end_worker(world, victim, 0, -9);
     assert_group(world, 5000, 2, 2);
     assert_int_equal(world_count(world, "of 2 from step 3 states 11"), 2);
+    for (uint32_t i = 0; i < 3; i++) { /* what was made beyond is void, and nobody is told of it any more */
+        const struct view_worker *first = view_attempt_worker(attempt_of(world, i, 0), 0);
+        assert_true(first->step <= 13);
+    }
     world_free(world);
 }
 
@@ -867,13 +1199,19 @@ int main(void)
         cmocka_unit_test(a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does),
         cmocka_unit_test(a_generation_whose_key_died_with_its_coordinator_is_passed_over),
         cmocka_unit_test(a_daemon_that_restarts_under_a_group_that_trains_costs_nothing),
+        cmocka_unit_test(a_daemon_that_dies_as_its_worker_enters_a_group_does_not_take_it_to_wait),
         cmocka_unit_test(a_daemon_that_restarts_while_its_worker_waits_finds_it_waiting),
         cmocka_unit_test(two_daemons_that_restart_at_once_cost_nothing),
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
+        cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
+        cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
+        cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
+        cmocka_unit_test(a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key),
         cmocka_unit_test(a_group_grows_when_a_node_comes),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
+        cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),
         cmocka_unit_test(a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing),
         cmocka_unit_test(a_joiner_whose_node_dies_costs_the_group_nothing),
         cmocka_unit_test(joiners_that_fail_at_once_cost_the_group_nothing_and_come_ever_more_seldom),
@@ -881,6 +1219,15 @@ int main(void)
         cmocka_unit_test(a_joiner_that_cannot_be_prepared_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_slot_that_is_refused_to_a_joiner_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_slot_taken_back_from_a_joiner_costs_the_group_nothing),
+        cmocka_unit_test(a_slot_taken_back_from_a_member_costs_the_others_no_step),
+        cmocka_unit_test(the_coordinators_own_slot_is_given_back_like_any_other),
+        cmocka_unit_test(a_member_of_a_node_that_is_drained_at_once_is_replaced_elsewhere),
+        cmocka_unit_test(a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_a_whole),
+        cmocka_unit_test(a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time),
+        cmocka_unit_test(a_node_that_leaves_costs_its_group_a_step),
+        cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
+        cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
+        cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
         cmocka_unit_test(the_larger_side_of_a_group_goes_on_and_the_other_waits_until_the_heal),
         cmocka_unit_test(of_a_group_cut_in_halves_the_side_of_its_lowest_rank_goes_on),
         cmocka_unit_test(a_group_of_which_no_piece_is_large_enough_waits_and_goes_on_after_the_heal),
@@ -888,7 +1235,7 @@ int main(void)
         cmocka_unit_test(a_pause_between_generations_stops_all_and_a_resume_begins_again),
         cmocka_unit_test(a_cancel_between_generations_ends_all),
         cmocka_unit_test(a_deletion_between_generations_ends_all_and_leaves_nothing_behind),
-        cmocka_unit_test(a_slot_taken_back_between_generations_stops_the_group_which_begins_again_without_it),
+        cmocka_unit_test(a_slot_taken_back_between_generations_costs_the_others_nothing),
         cmocka_unit_test(a_drain_between_generations_empties_the_node_and_the_others_go_on),
         cmocka_unit_test(a_group_key_under_a_lower_term_is_refused),
         cmocka_unit_test(a_generation_that_its_coordinator_did_not_make_is_entered_by_nobody),

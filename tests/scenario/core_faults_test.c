@@ -155,6 +155,29 @@ static void what_another_life_says_of_a_slot_is_put_right(void **state)
     world_free(world);
 }
 
+/* Seed 902347 of plan 4: its disk had not taken yet why it asked. */
+static void who_was_asked_to_leave_before_a_restart_has_not_completed(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)begin(world, 1, 5);
+    uint32_t node = world->nodes[0].workers[0].runs ? 0 : 1;
+    world_crash(world, node);
+    world_run(world, 300);
+    world_restart(world, node, true);
+    world_run(world, 1000);
+    struct world_worker *worker = &world->nodes[node].workers[0];
+    struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+    event.u.worker.attempt = worker->attempt;
+    event.u.worker.is_stopping = true;
+    worker->runs = false;
+    world_step(world, node, &event);
+    assert_line(world, 20000, "persist verdict stopped");
+    assert_line(world, 20000, "> spawn trial 0 attempt 2");
+    assert_int_equal(world_count(world, "persist verdict"), 1);
+    world_free(world);
+}
+
 static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
@@ -694,6 +717,7 @@ int main(void)
         cmocka_unit_test(what_another_life_says_of_a_slot_is_put_right),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(who_has_forgotten_its_cancel_does_not_take_it_back),
+        cmocka_unit_test(who_was_asked_to_leave_before_a_restart_has_not_completed),
         cmocka_unit_test(adopted_workers_keep_their_lease_and_token),
         cmocka_unit_test(workers_that_did_not_survive_are_reported_at_once),
         cmocka_unit_test(nothing_relies_on_a_record_that_the_disk_refused),

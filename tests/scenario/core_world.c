@@ -510,7 +510,8 @@ static void leave_group(struct world *world, uint32_t number, const struct node_
     snprintf(line, sizeof line, "leave generation %u%s", effect->u.worker.generation,
              effect->u.worker.at_once ? " at once" : "");
     say(world, number, '>', line);
-    if (worker->runs && worker->group_size > 0 && worker->generation == effect->u.worker.generation) {
+    if (worker->runs && worker->group_size > 0 && worker->generation == effect->u.worker.generation &&
+        !world->nodes[number].computes) {
         world_leave_group(world, number, effect->u.worker.slot);
     }
 }
@@ -587,11 +588,11 @@ static void worker_effect(struct world *world, uint32_t number, const struct nod
 static void worker_works(struct world *world, uint32_t number, uint32_t slot)
 {
     struct world_worker *worker = &world->nodes[number].workers[slot];
-    worker->status_ms += 1000;
+    worker->status_ms += world->step_ms != 0 ? world->step_ms : 1000;
     if (world->is_elastic && !group_is_whole(world, number, worker)) {
         return;
     }
-    worker->step += 10;
+    worker->step += world->step_ms != 0 ? 1 : 10;
     worker->applied = worker->step;
     worker_event(world, number, slot, NODE_EVENT_WORKER_STATUS, 0, false, NULL);
     if (world->program == WORLD_RUNS_2S && worker->step >= 20) {

@@ -50,6 +50,7 @@ struct world_node {
     uint64_t asleep_until_ms;
     uint64_t wall_shift_s; /* its calendar is ahead by it */
     bool fails_programs; /* every program fails at once here */
+    bool computes;       /* an elastic program here is in a step: it does not hear yet that it shall leave its group */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
     bool has_bad_copies;        /* of checkpoints, if somebody asks or wants one */
@@ -95,6 +96,7 @@ struct world {
     enum world_program program;
     bool is_elastic; /* the program: it waits for a group, counts on from its step while all of it are in it, and leaves it when
                         told */
+    uint64_t step_ms; /* an elastic program makes a step in it, and reports each; 0: ten a second, and one report */
     bool loses_keys; /* of groups that change, on their way to the owners */
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */

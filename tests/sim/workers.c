@@ -359,6 +359,7 @@ static void process_gone(struct sim *sim, int node, uint32_t slot, int32_t code,
         told->attempt = process->attempt;
         told->code = code;
         told->is_killed = is_killed;
+        told->is_stopping = process->is_stopping;
     }
     if (!process->is_elastic) {
         fail_mates(sim, node, process);
@@ -682,6 +683,7 @@ static void tell_exit(struct sim *sim, int node, uint32_t slot, const struct wor
     event.u.worker.attempt = told->attempt;
     event.u.worker.code = told->code;
     event.u.worker.killed = told->is_killed;
+    event.u.worker.is_stopping = told->is_stopping;
     event.u.worker.text = told->code == 0 ? "" : "Traceback: it failed";
     checkers_on_revoked(sim, node, slot, &told->attempt);
     sim_step(sim, node, &event);
@@ -698,7 +700,8 @@ void workers_daemon_up(struct sim *sim, int node)
         }
         struct worker_report *note = &sim->nodes[node].reports[slot];
         if (note->is_waiting) {
-            struct workers_exit told = {.attempt = note->attempt, .code = note->code, .is_killed = note->is_killed};
+            struct workers_exit told = {.attempt = note->attempt, .code = note->code, .is_killed = note->is_killed,
+                                        .is_stopping = note->is_stopping};
             note->is_waiting = false;
             tell_exit(sim, node, slot, &told);
         }
@@ -720,6 +723,7 @@ static void exited(struct sim *sim, struct sim_event *event)
         note->attempt = told->attempt;
         note->code = told->code;
         note->is_killed = told->is_killed;
+        note->is_stopping = told->is_stopping;
     }
 }
 

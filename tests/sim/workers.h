@@ -50,7 +50,7 @@ struct worker_report {
     bool is_waiting;
     attempt_id attempt;
     int32_t code;
-    bool is_killed;
+    bool is_killed, is_stopping;
 };
 
 struct worker_group {
@@ -93,7 +93,7 @@ struct workers_prepare {
 struct workers_exit {
     attempt_id attempt;
     int32_t code;
-    bool is_killed;
+    bool is_killed, is_stopping;
     uint32_t life; /* 0: of a process, whoever the daemon is now */
 };
 

@@ -144,14 +144,34 @@ static void test_the_first_one_is_found_wherever_it_is(void **state)
     for (size_t i = 0; i < 5000; i++) {
         values[i] = i % 3 == 0 ? 3.4e38f : i % 3 == 1 ? -1e-45f : 0;
     }
-    assert_int_equal(finite_f32(values, 5000), 5000);
-    assert_int_equal(finite_f32(values, 0), 0);
+    assert_int_equal(finite_first_bad(ELEMENT_F32, values, 5000), 5000);
+    assert_int_equal(finite_first_bad(ELEMENT_F32, values, 0), 0);
     for (size_t i = 0; i < 5000; i++) {
         float kept = values[i];
         values[i] = bad[i % 3];
-        assert_int_equal(finite_f32(values, 5000), i);
-        assert_int_equal(finite_f32(values, i), i); /* it does not look further */
+        assert_int_equal(finite_first_bad(ELEMENT_F32, values, 5000), i);
+        assert_int_equal(finite_first_bad(ELEMENT_F32, values, i), i); /* it does not look further */
         values[i] = kept;
+    }
+}
+
+static void test_halves_and_bfloat16_are_looked_at_too(void **state)
+{
+    (void)state;
+    static const struct {
+        enum element_type type;
+        uint16_t bits;
+        const char *word;
+    } cases[] = {{ELEMENT_F16, 0x7c00, "infinity"},  {ELEMENT_F16, 0xfc00, "-infinity"},  {ELEMENT_F16, 0x7e00, "NaN"},
+                 {ELEMENT_F16, 0x7bff, NULL},        {ELEMENT_BF16, 0x7f80, "infinity"},  {ELEMENT_BF16, 0xff80, "-infinity"},
+                 {ELEMENT_BF16, 0x7fc1, "NaN"},      {ELEMENT_BF16, 0x7f7f, NULL},        {ELEMENT_BF16, 0x7c00, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint16_t values[1500] = {0};
+        values[1200] = cases[i].bits;
+        assert_int_equal(finite_first_bad(cases[i].type, values, 1500), cases[i].word != NULL ? 1200 : 1500);
+        if (cases[i].word != NULL) {
+            assert_string_equal(finite_word(cases[i].type, finite_bits(cases[i].type, values, 1200)), cases[i].word);
+        }
     }
 }
 
@@ -163,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_nobody_looks_unless_asked),
         cmocka_unit_test(test_the_group_stays_whole),
         cmocka_unit_test(test_the_first_one_is_found_wherever_it_is),
+        cmocka_unit_test(test_halves_and_bfloat16_are_looked_at_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

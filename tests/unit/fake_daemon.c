@@ -75,7 +75,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
     c->rank = raw[15];
     c->opened = true;
-    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", d->own_hosts ? 1 + c->rank : 1);
+    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
     reply_begin(&w, bytes, sizeof bytes, id, 10);

@@ -81,6 +81,29 @@ static void daemon_kill(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static void that_a_worker_was_asked_to_leave_is_known_after_its_daemon_has_gone(void **state)
+{
+    (void)state;
+    struct run run;
+    struct keep_event event;
+    run_make(&run, "stopping", "sh -c 'echo $$ > ready; until [ -e go ]; do sleep 0.02; done'");
+    pid_t old_daemon = daemon_start(&run);
+    daemon_kill(old_daemon);
+    struct keep_found found = scan_one();
+    event_wait(&found.link, KEEP_EVENT_STARTED, &event);
+    (void)pid_wait(&run, "ready");
+    assert_int_equal(keep_stopping(&found.link), 0);
+    keep_close(&found.link); /* so does this one */
+    assert_int_equal(keep_stopping(&found.link), ERR_CLOSED);
+    touch(&run, "go");
+    WAIT_UNTIL(is_gone(event.keep_pid));
+    found = scan_one();
+    assert_int_equal(found.state, KEEP_STATE_ENDED);
+    assert_int_equal(found.status.reason, KEEP_EXITED);
+    assert_int_equal(found.status.code, 0);
+    assert_true(found.status.is_stopping);
+}
+
 static void a_worker_outlives_its_daemon_and_is_adopted(void **state)
 {
     (void)state;
@@ -100,6 +123,7 @@ static void a_worker_outlives_its_daemon_and_is_adopted(void **state)
     event_wait(&found.link, KEEP_EVENT_ENDED, &event);
     assert_int_equal(event.status.reason, KEEP_EXITED);
     assert_int_equal(event.status.code, 5);
+    assert_false(event.status.is_stopping);
     assert_string_equal(log_text(run.directory), "bye\n");
     WAIT_UNTIL(is_gone(keep_pid));
     found = scan_one();
@@ -258,6 +282,7 @@ static void more_daemons_than_places_wait_and_none_is_turned_away(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(that_a_worker_was_asked_to_leave_is_known_after_its_daemon_has_gone),
         T(a_worker_outlives_its_daemon_and_is_adopted),
         T(an_end_that_nobody_saw_is_on_disk),
         T(a_lease_that_nobody_renews_ends_the_worker),

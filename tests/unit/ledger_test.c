@@ -240,6 +240,7 @@ static void test_every_damage_to_the_log_is_found(void **state)
 /* ---- the command ---- */
 
 #define HEAD "1700000000000 00112233aabbccdd 4 "
+#define END " 86400000000\n"
 
 static char said[4096];
 
@@ -266,12 +267,12 @@ static int run_command(const char *log, char *const *more, int more_count)
 
 /* Two ranks; the second dies in step 2, which the first makes anew with nobody, and then an epoch of 10 samples is done. */
 #define GOOD_LOG                   \
-    HEAD "1 0 1 1 2 0 4 0 2\n"     \
-    HEAD "1 1 1 1 2 0 4 2 2\n"     \
-    HEAD "1 1 2 1 2 4 4 6 2\n"     \
-    HEAD "1 0 2 2 1 4 4 4 4\n"     \
-    HEAD "1 0 3 2 1 8 2 8 2\n"     \
-    HEAD "1 0 4 2 1 0 4 0 4\n"
+    HEAD "1 0 1 1 2 0 4 0 2" END \
+    HEAD "1 1 1 1 2 0 4 2 2" END \
+    HEAD "1 1 2 1 2 4 4 6 2" END \
+    HEAD "1 0 2 2 1 4 4 4 4" END \
+    HEAD "1 0 3 2 1 8 2 8 2" END \
+    HEAD "1 0 4 2 1 0 4 0 4" END
 
 static void test_the_command_proves_a_log(void **state)
 {
@@ -282,10 +283,10 @@ static void test_the_command_proves_a_log(void **state)
     assert_int_equal(run_command(GOOD_LOG, (char *[]){"--samples", "10"}, 2), 0);
     assert_int_equal(run_command(GOOD_LOG, (char *[]){"--samples", "11"}, 2), 1);
     assert_non_null(strstr(said, "4: step 4 (attempt 1, generation 2): an epoch begins though the last one has not used all"));
-    assert_int_equal(run_command(GOOD_LOG HEAD "1 0 6 2 1 8 2 8 2\n", NULL, 0), 1);
+    assert_int_equal(run_command(GOOD_LOG HEAD "1 0 6 2 1 8 2 8 2" END, NULL, 0), 1);
     assert_string_equal(said, "shoal-train ledger: 00112233aabbccdd/4: step 5 is missing: attempt 1, generation 2 goes on with step "
                               "6\n");
-    assert_int_equal(run_command(GOOD_LOG HEAD "1 1 5 3 2 4 4 5 3\n" HEAD "1 0 5 3 2 4 4 4 2\n", NULL, 0), 1);
+    assert_int_equal(run_command(GOOD_LOG HEAD "1 1 5 3 2 4 4 5 3" END HEAD "1 0 5 3 2 4 4 4 2" END, NULL, 0), 1);
     assert_non_null(strstr(said, "step 5 (attempt 1, generation 3): rank 1 begins at sample 5 of the epoch, and the ranks before it "
                                  "end at 6"));
 }
@@ -301,12 +302,12 @@ static void test_the_command_refuses_in_one_sentence(void **state)
     } bad[] = {
         {"", {NULL}, 0, 1, "the logs are empty"},
         {"hello\n", {NULL}, 0, 1, "line 1 is no line of a log of steps (SHOAL_STEP_LOG)"},
-        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4\n", {NULL}, 0, 1, "line 7 is no line"},
-        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 9\n", {NULL}, 0, 1, "line 7 is no line"},
-        {HEAD "1 0 0 2 1 4 4 4 4\n", {NULL}, 0, 1, "there is no step 0"},
-        {HEAD "1 0 1 2 0 4 4 4 4\n", {NULL}, 0, 1, "no group of nobody"},
-        {HEAD "1 0 1 2 1 0 0 0 0\n", {NULL}, 0, 1, "its batch is empty"},
-        {HEAD "1 3 1 2 1 0 4 0 4\n", {NULL}, 0, 1, "is none of the group"},
+        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4" END, {NULL}, 0, 1, "line 7 is no line"},
+        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 9" END, {NULL}, 0, 1, "line 7 is no line"},
+        {HEAD "1 0 0 2 1 4 4 4 4" END, {NULL}, 0, 1, "there is no step 0"},
+        {HEAD "1 0 1 2 0 4 4 4 4" END, {NULL}, 0, 1, "no group of nobody"},
+        {HEAD "1 0 1 2 1 0 0 0 0" END, {NULL}, 0, 1, "its batch is empty"},
+        {HEAD "1 3 1 2 1 0 4 0 4" END, {NULL}, 0, 1, "is none of the group"},
         {GOOD_LOG, {"--samples", "0"}, 2, 2, "--samples is a whole number from 1"},
         {GOOD_LOG, {"--quick"}, 1, 2, "there is no option --quick"},
         {GOOD_LOG, {"/nowhere/log"}, 1, 1, "cannot read /nowhere/log: No such file"},

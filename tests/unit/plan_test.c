@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "train/element.h"
 
 #define RANKS_MAX 17
 #define COUNT_MAX 128
@@ -440,8 +441,8 @@ static void test_names_go_both_ways(void **state)
     for (enum plan_algorithm algorithm = PLAN_RING; algorithm < PLAN_ALGORITHMS; algorithm++) {
         assert_int_equal(plan_algorithm_named(plan_algorithm_name(algorithm)), algorithm);
     }
-    for (enum plan_type type = PLAN_F32; type <= PLAN_BYTES; type++) {
-        assert_int_equal(plan_type_named(plan_type_name(type)), type);
+    for (enum element_type type = ELEMENT_F32; type <= ELEMENT_BYTES; type++) {
+        assert_int_equal(element_type_named(element_type_name(type)), type);
     }
     assert_int_equal(plan_kind_named("?"), 0);
     assert_int_equal(plan_algorithm_named("rin"), 0);

@@ -22,13 +22,13 @@
 #define GUARD 64 /* elements around each array that nobody may touch */
 #define GUARD_BYTE 0xa5
 
-static const enum reduce_type types[] = {REDUCE_F32, REDUCE_F16, REDUCE_BF16};
+static const enum element_type types[] = {ELEMENT_F32, ELEMENT_F16, ELEMENT_BF16};
 
 /* ---- reference ---- */
 
-static double magnitude_value(enum reduce_type type, uint32_t magnitude)
+static double magnitude_value(enum element_type type, uint32_t magnitude)
 {
-    int exponent_bits = type == REDUCE_F16 ? 5 : 8, mantissa_bits = 15 - exponent_bits;
+    int exponent_bits = type == ELEMENT_F16 ? 5 : 8, mantissa_bits = 15 - exponent_bits;
     int exponent = (int)(magnitude >> mantissa_bits), mantissa = (int)(magnitude & ((1u << mantissa_bits) - 1));
     int bias = (1 << (exponent_bits - 1)) - 1;
     double value = exponent == 0 ? (double)mantissa : (double)(mantissa + (1 << mantissa_bits));
@@ -42,17 +42,17 @@ static double magnitude_value(enum reduce_type type, uint32_t magnitude)
     return value;
 }
 
-static uint32_t infinity_of(enum reduce_type type)
+static uint32_t infinity_of(enum element_type type)
 {
-    return type == REDUCE_F16 ? 0x7c00 : 0x7f80;
+    return type == ELEMENT_F16 ? 0x7c00 : 0x7f80;
 }
 
-static uint16_t reference_narrow(enum reduce_type type, float value)
+static uint16_t reference_narrow(enum element_type type, float value)
 {
     uint32_t infinity = infinity_of(type), bits;
     memcpy(&bits, &value, 4);
     if (value != value) {
-        return type == REDUCE_F16 ? 0x7e00 : 0x7fc0;
+        return type == ELEMENT_F16 ? 0x7e00 : 0x7fc0;
     }
     double want = value < 0 ? -(double)value : (double)value;
     uint32_t low = 0, high = infinity; /* what infinity would be worth were it a number: the next one after the largest */
@@ -69,9 +69,9 @@ static uint16_t reference_narrow(enum reduce_type type, float value)
     return (uint16_t)(nearest | (bits >> 16 & 0x8000));
 }
 
-static float reference_widen(enum reduce_type type, const void *array, size_t index)
+static float reference_widen(enum element_type type, const void *array, size_t index)
 {
-    if (type == REDUCE_F32) {
+    if (type == ELEMENT_F32) {
         return ((const float *)array)[index];
     }
     uint16_t bits = ((const uint16_t *)array)[index];
@@ -86,7 +86,7 @@ static float reference_widen(enum reduce_type type, const void *array, size_t in
     return (bits & 0x8000) != 0 ? -value : value;
 }
 
-static void reference_sum(enum reduce_type type, const void *const *sources, uint32_t source_count, void *out,
+static void reference_sum(enum element_type type, const void *const *sources, uint32_t source_count, void *out,
                           size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -94,7 +94,7 @@ static void reference_sum(enum reduce_type type, const void *const *sources, uin
         for (uint32_t s = 1; s < source_count; s++) {
             sum += reference_widen(type, sources[s], i);
         }
-        if (type == REDUCE_F32) {
+        if (type == ELEMENT_F32) {
             static const uint32_t nan = 0x7fc00000;
             float value = sum;
             memcpy((uint8_t *)out + 4 * i, value != value ? (const void *)&nan : (const void *)&value, 4);
@@ -112,9 +112,9 @@ struct array {
     size_t bytes;
 };
 
-static struct array array_new(enum reduce_type type, size_t count, size_t offset)
+static struct array array_new(enum element_type type, size_t count, size_t offset)
 {
-    size_t each = reduce_element_bytes(type);
+    size_t each = element_type_bytes(type);
     struct array a = {.bytes = (count + offset + 2 * GUARD) * each};
     a.whole = malloc(a.bytes);
     assert_non_null(a.whole);
@@ -136,7 +136,7 @@ static void array_check_guards(const struct array *a, size_t used_bytes)
 
 /* A third of them ordinary numbers, a third any bits at all, a third what is special: denormals, infinities, NaN, the
  * largest and smallest, and numbers half way between two of the narrow types. */
-static void array_fill(enum reduce_type type, void *elements, size_t count, struct random *random)
+static void array_fill(enum element_type type, void *elements, size_t count, struct random *random)
 {
     static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
                                        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001, 0x33000000,
@@ -151,7 +151,7 @@ static void array_fill(enum reduce_type type, void *elements, size_t count, stru
         } else if (choice == 1) {
             bits = special[random_below(random, sizeof special / sizeof special[0])];
         }
-        if (type == REDUCE_F32) {
+        if (type == ELEMENT_F32) {
             ((uint32_t *)elements)[i] = bits;
         } else {
             uint16_t narrow = (uint16_t)bits;
@@ -163,9 +163,9 @@ static void array_fill(enum reduce_type type, void *elements, size_t count, stru
 }
 
 /* One sum in every variant; into arrays of its own, or over the sources. */
-static void compare(enum reduce_type type, uint32_t arrays, size_t count, size_t offset, bool in_place, uint64_t seed)
+static void compare(enum element_type type, uint32_t arrays, size_t count, size_t offset, bool in_place, uint64_t seed)
 {
-    size_t each = reduce_element_bytes(type);
+    size_t each = element_type_bytes(type);
     struct random random;
     random_init(&random, seed);
     struct array sources[ARRAYS_MAX], kept[ARRAYS_MAX];
@@ -249,7 +249,7 @@ static void test_every_narrow_number_survives(void **state)
             reduce_sum(variant, types[t], from, 1, to, 1, 65536);
             for (uint32_t i = 0; i < 65536; i++) {
                 bool nan = (i & 0x7fff) > infinity_of(types[t]);
-                assert_int_equal(out[i], nan ? (types[t] == REDUCE_F16 ? 0x7e00 : 0x7fc0) : i);
+                assert_int_equal(out[i], nan ? (types[t] == ELEMENT_F16 ? 0x7e00 : 0x7fc0) : i);
             }
         }
     }
@@ -264,8 +264,46 @@ static void test_narrow_sums_are_rounded_once(void **state)
     void *to[] = {&out};
     for (enum reduce_variant variant = REDUCE_PORTABLE; variant < REDUCE_VARIANTS; variant++) {
         if (reduce_cpu_runs(variant)) {
-            reduce_sum(variant, REDUCE_F16, from, 5, to, 1, 1);
+            reduce_sum(variant, ELEMENT_F16, from, 5, to, 1, 1);
             assert_int_equal(out, 0x3c02);
+        }
+    }
+}
+
+/* Of two numbers the float sum, rounded once more, is the number next to the exact sum, the even one of two; for bf16 where
+ * they are not so far apart that their sum is no float. */
+static void test_sums_of_two_narrow_numbers_are_next_to_the_exact_sum(void **state)
+{
+    (void)state;
+    static uint16_t a[ELEMENTS_MAX], b[ELEMENTS_MAX], out[ELEMENTS_MAX];
+    const void *from[] = {a, b};
+    void *to[] = {out};
+    struct random random;
+    random_init(&random, 1);
+    for (size_t t = 1; t < 3; t++) {
+        uint32_t infinity = infinity_of(types[t]), span = types[t] == ELEMENT_F16 ? infinity : 8 << 7;
+        for (enum reduce_variant variant = REDUCE_PORTABLE; variant < REDUCE_VARIANTS; variant++) {
+            if (!reduce_cpu_runs(variant)) {
+                continue;
+            }
+            for (int round = 0; round < 20; round++) {
+                for (size_t i = 0; i < ELEMENTS_MAX; i++) {
+                    a[i] = (uint16_t)random_below(&random, infinity);
+                    uint32_t low = a[i] > span ? a[i] - span : 0, high = a[i] + span < infinity ? a[i] + span : infinity;
+                    b[i] = (uint16_t)(low + random_below(&random, high - low));
+                }
+                reduce_sum(variant, types[t], from, 2, to, 1, ELEMENTS_MAX);
+                for (size_t i = 0; i < ELEMENTS_MAX; i++) {
+                    double exact = magnitude_value(types[t], a[i]) + magnitude_value(types[t], b[i]);
+                    double value = magnitude_value(types[t], out[i]);
+                    double above = (value + magnitude_value(types[t], out[i] + 1u)) / 2;
+                    double below = out[i] == 0 ? -1 : (magnitude_value(types[t], out[i] - 1u) + value) / 2;
+                    bool even = out[i] % 2 == 0;
+                    assert_true(out[i] <= infinity);
+                    assert_true(out[i] == infinity || exact < above || (even && exact == above));
+                    assert_true(exact > below || (even && exact == below));
+                }
+            }
         }
     }
 }
@@ -294,7 +332,7 @@ static void test_the_callers_rounding_and_denormal_modes_do_not_matter(void **st
             uint32_t after = _mm_getcsr();
             _mm_setcsr(before);
             assert_int_equal(after, strange);
-            assert_memory_equal(out, expected, 255 * reduce_element_bytes(types[t]));
+            assert_memory_equal(out, expected, 255 * element_type_bytes(types[t]));
         }
     }
 #else
@@ -329,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_sums_begin_at_any_element),
         cmocka_unit_test(test_every_narrow_number_survives),
         cmocka_unit_test(test_narrow_sums_are_rounded_once),
+        cmocka_unit_test(test_sums_of_two_narrow_numbers_are_next_to_the_exact_sum),
         cmocka_unit_test(test_the_callers_rounding_and_denormal_modes_do_not_matter),
         cmocka_unit_test(test_copies_are_exact_with_and_without_streaming),
     };

@@ -179,7 +179,7 @@ enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, KINDS };
 enum { GROUP_MEMORY, PROCESS_MEMORY, MIXED_MEMORY, PLACES };
 
 /* What rank brings to case `seed`: ordinary numbers, the same wherever it is asked. */
-static void fill(enum reduce_type type, void *values, uint64_t count, uint32_t rank, uint64_t seed)
+static void fill(enum element_type type, void *values, uint64_t count, uint32_t rank, uint64_t seed)
 {
     struct random random;
     random_init_stream(&random, seed, rank);
@@ -187,14 +187,14 @@ static void fill(enum reduce_type type, void *values, uint64_t count, uint32_t r
     for (size_t i = 0; i < 509; i++) {
         float value = (float)(random_double(&random) - 0.5) * 10.0f;
         memcpy(&table[i], &value, 4);
-        if (type == REDUCE_F16) {
+        if (type == ELEMENT_F16) {
             table[i] = 0x3000 + (uint32_t)random_below(&random, 0x1400) + (uint32_t)random_below(&random, 2) * 0x8000;
-        } else if (type == REDUCE_BF16) {
+        } else if (type == ELEMENT_BF16) {
             table[i] >>= 16;
         }
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (type == REDUCE_F32) {
+        if (type == ELEMENT_F32) {
             ((uint32_t *)values)[i] = table[i % 509];
         } else {
             ((uint16_t *)values)[i] = (uint16_t)table[i % 509];
@@ -203,10 +203,10 @@ static void fill(enum reduce_type type, void *values, uint64_t count, uint32_t r
 }
 
 /* Checks one collective; what is wrong goes to the rank's error. */
-static int check_case(struct world *w, struct shm_group *group, uint32_t rank, int kind, enum reduce_type type,
+static int check_case(struct world *w, struct shm_group *group, uint32_t rank, int kind, enum element_type type,
                       uint64_t count, int place, uint64_t seed)
 {
-    size_t each = reduce_element_bytes(type), bytes = count * each, offset = (seed % 3 == 0 ? 0 : seed % 17) * each;
+    size_t each = element_type_bytes(type), bytes = count * each, offset = (seed % 3 == 0 ? 0 : seed % 17) * each;
     bool in_group = place == GROUP_MEMORY || (place == MIXED_MEMORY && (rank + seed) % 2 == 0);
     void *memory = NULL;
     uint8_t *all = malloc(w->size * bytes + 1), *expected = malloc(bytes + 1);
@@ -231,17 +231,17 @@ static int check_case(struct world *w, struct shm_group *group, uint32_t rank, i
         reduce_sum(reduce_cpu_best(), type, sources, w->size, &to, 1, count);
     }
     if (kind == ALL_REDUCE) {
-        error = shm_group_all_reduce(group, values, count, type);
+        error = shm_group_all_reduce(group, type, values, count);
     } else if (kind == REDUCE_SCATTER) {
         begin = count * rank / w->size;
         end = count * (rank + 1) / w->size;
-        error = shm_group_reduce_scatter(group, values, count, type);
+        error = shm_group_reduce_scatter(group, type, values, count);
     } else if (kind == ALL_GATHER) {
         for (uint32_t i = 0; i < w->size; i++) {
             uint64_t from = count * i / w->size, to = count * (i + 1) / w->size;
             memcpy(expected + from * each, all + i * bytes + from * each, (to - from) * each);
         }
-        error = shm_group_all_gather(group, values, count, type);
+        error = shm_group_all_gather(group, type, values, count);
     } else {
         memcpy(expected, sources[root], bytes);
         error = shm_group_broadcast(group, values, bytes, root);
@@ -264,7 +264,7 @@ static int check_case(struct world *w, struct shm_group *group, uint32_t rank, i
 static int body_all_cases(struct world *w, struct shm_group *group, uint32_t rank)
 {
     static const uint64_t counts[] = {0, 1, 2, 7, 9, 17, 63, 65, 255, 1024, 4097, 8192, 16384, 50001, 140001};
-    static const enum reduce_type types[] = {REDUCE_F32, REDUCE_F16, REDUCE_BF16};
+    static const enum element_type types[] = {ELEMENT_F32, ELEMENT_F16, ELEMENT_BF16};
     uint64_t seed = 0;
     int error = 0;
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -298,7 +298,7 @@ static int body_large(struct world *w, struct shm_group *group, uint32_t rank)
     int error = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         for (int place = 0; place < PLACES && error == 0; place++) {
-            error = check_case(w, group, rank, kind, REDUCE_F32, 2200003, place, (uint64_t)kind + 5);
+            error = check_case(w, group, rank, kind, ELEMENT_F32, 2200003, place, (uint64_t)kind + 5);
         }
     }
     return error;
@@ -323,7 +323,7 @@ static int body_threads(struct world *w, struct shm_group *group, uint32_t rank)
         for (size_t c = 0; c < 5; c++) {
             for (int kind = 0; kind < KINDS; kind++) {
                 for (int place = 0; place < PLACES && error == 0; place++) {
-                    error = check_case(w, group, rank, kind, REDUCE_BF16, counts[c], place, seed++);
+                    error = check_case(w, group, rank, kind, ELEMENT_BF16, counts[c], place, seed++);
                 }
             }
         }
@@ -359,7 +359,7 @@ static int body_restless(struct world *w, struct shm_group *group, uint32_t rank
         if (random_below(&random, 40) == 0) {
             sleep_ms((long)random_below(&random, 4));
         }
-        error = shm_group_all_reduce(group, values, count, REDUCE_F32);
+        error = shm_group_all_reduce(group, ELEMENT_F32, values, count);
         for (uint64_t i = 0; i < count && error == 0; i++) {
             uint64_t sum = w->size * (round + i) + w->size * (w->size - 1) / 2;
             error = values[i] == (float)sum ? 0 : ERR_CORRUPT;
@@ -390,7 +390,7 @@ static int body_allocations(struct world *w, struct shm_group *group, uint32_t r
             error = shm_group_alloc(group, 40000 + 100 * i, &memory[i]);
             if (error == 0) {
                 ((float *)memory[i])[9999] = (float)(rank + i);
-                error = shm_group_all_reduce(group, memory[i], 10000, REDUCE_F32);
+                error = shm_group_all_reduce(group, ELEMENT_F32, memory[i], 10000);
             }
             float sum = (float)(w->size * i + w->size * (w->size - 1) / 2);
             if (error == 0 && (((float *)memory[i])[9999] != sum || ((float *)memory[i])[0] != 0.0f)) {
@@ -422,10 +422,10 @@ static int body_usage(struct world *w, struct shm_group *group, uint32_t rank)
 {
     (void)rank;
     float values[2] = {1, 1};
-    bool refused = shm_group_all_reduce(group, (uint8_t *)values + 1, 1, REDUCE_F32) == ERR_USAGE &&
-                   shm_group_all_reduce(group, values, 1, (enum reduce_type)9) == ERR_USAGE &&
+    bool refused = shm_group_all_reduce(group, ELEMENT_F32, (uint8_t *)values + 1, 1) == ERR_USAGE &&
+                   shm_group_all_reduce(group, (enum element_type)9, values, 1) == ERR_USAGE &&
                    shm_group_broadcast(group, values, 4, w->size) == ERR_USAGE;
-    int error = shm_group_all_reduce(group, values, 2, REDUCE_F32); /* the group is as good as before */
+    int error = shm_group_all_reduce(group, ELEMENT_F32, values, 2); /* the group is as good as before */
     return error != 0 ? error : refused && values[1] == 2.0f ? 0 : ERR_CORRUPT;
 }
 
@@ -448,7 +448,7 @@ static int body_until_error(struct world *w, struct shm_group *group, uint32_t r
     int error = shm_group_alloc(group, sizeof values, &memory);
     while (error == 0) {
         int turn = atomic_fetch_add(&w->ranks[rank].progress, 1);
-        error = shm_group_all_reduce(group, turn % 3 == 0 ? values : memory, turn % 2 == 0 ? 100000 : 10, REDUCE_F32);
+        error = shm_group_all_reduce(group, ELEMENT_F32, turn % 3 == 0 ? values : memory, turn % 2 == 0 ? 100000 : 10);
     }
     return error == shm_group_barrier(group) ? error : ERR_USAGE; /* it stays broken */
 }
@@ -512,13 +512,13 @@ static int body_stopped(struct world *w, struct shm_group *group, uint32_t rank)
 {
     (void)w;
     float value = 1;
-    int error = shm_group_all_reduce(group, &value, 1, REDUCE_F32);
+    int error = shm_group_all_reduce(group, ELEMENT_F32, &value, 1);
     if (rank == 0) {
         shm_group_set_timeout(group, 300);
     } else if (rank == 1 && error == 0) {
         (void)raise(SIGSTOP);
     }
-    return error != 0 ? error : shm_group_all_reduce(group, &value, 1, REDUCE_F32);
+    return error != 0 ? error : shm_group_all_reduce(group, ELEMENT_F32, &value, 1);
 }
 
 static void test_a_rank_that_stops_is_a_timeout(void **state)
@@ -541,8 +541,8 @@ static int body_leaves(struct world *w, struct shm_group *group, uint32_t rank)
 {
     (void)w;
     float value = 1;
-    int error = shm_group_all_reduce(group, &value, 1, REDUCE_F32);
-    return error != 0 || rank == 2 ? error : shm_group_all_reduce(group, &value, 1, REDUCE_F32);
+    int error = shm_group_all_reduce(group, ELEMENT_F32, &value, 1);
+    return error != 0 || rank == 2 ? error : shm_group_all_reduce(group, ELEMENT_F32, &value, 1);
 }
 
 static void test_a_rank_that_leaves_ends_the_others_next_collective(void **state)
@@ -566,23 +566,23 @@ static int body_differs(struct world *w, struct shm_group *group, uint32_t rank)
     int error = 0;
     switch (w->variant) {
     case 0:
-        error = shm_group_all_reduce(group, values, odd ? 999 : 1000, REDUCE_F32);
+        error = shm_group_all_reduce(group, ELEMENT_F32, values, odd ? 999 : 1000);
         break;
     case 1:
-        error = shm_group_all_reduce(group, values, odd ? 60000 : 5, REDUCE_F32);
+        error = shm_group_all_reduce(group, ELEMENT_F32, values, odd ? 60000 : 5);
         break;
     case 2:
-        error = shm_group_all_reduce(group, values, 1000, odd ? REDUCE_F16 : REDUCE_BF16);
+        error = shm_group_all_reduce(group, odd ? ELEMENT_F16 : ELEMENT_BF16, values, 1000);
         break;
     case 3:
-        error = odd ? shm_group_barrier(group) : shm_group_all_reduce(group, values, 0, REDUCE_F32);
+        error = odd ? shm_group_barrier(group) : shm_group_all_reduce(group, ELEMENT_F32, values, 0);
         break;
     case 4:
         error = shm_group_broadcast(group, values, 50000, odd ? 0 : 2);
         break;
     case 5:
-        error = odd ? shm_group_all_gather(group, values, 60000, REDUCE_F32)
-                    : shm_group_reduce_scatter(group, values, 60000, REDUCE_F32);
+        error = odd ? shm_group_all_gather(group, ELEMENT_F32, values, 60000)
+                    : shm_group_reduce_scatter(group, ELEMENT_F32, values, 60000);
         break;
     }
     return error == shm_group_barrier(group) ? error : ERR_USAGE;
@@ -610,72 +610,101 @@ static void test_ranks_that_call_different_collectives_are_an_error_on_all(void 
 
 /* ---- revoking ---- */
 
-static struct shm_group *revocable;
-
 static int body_revoked(struct world *w, struct shm_group *group, uint32_t rank)
 {
-    if (rank == 0) {
-        revocable = group;
-        atomic_store(&w->go, 1);
-    }
-    int error = rank == 0 ? shm_group_barrier(group) : 0; /* to which rank 1 never comes */
+    atomic_fetch_add(&w->go, rank == 0);
+    int error = rank == 0 ? shm_group_barrier(group) : 0; /* to which rank 1 does not come before it has ended */
+    atomic_fetch_add(&w->go, rank == 0);
     while (atomic_load(&w->go) < 2) {
-        sleep_ms(1); /* nobody closes while the revoking thread is at it */
+        sleep_ms(1);
     }
     return rank == 0 ? error : shm_group_barrier(group);
 }
 
-static void *revoking_thread(void *argument)
-{
-    struct world *w = argument;
-    while (atomic_load(&w->go) < 1) {
-        sleep_ms(1);
-    }
-    sleep_ms(w->variant); /* by then it sleeps, or spins, or has not begun to wait: right in any case */
-    shm_group_revoke(revocable);
-    return NULL;
-}
-
-static void test_revoking_wakes_who_waits_and_refuses_who_comes_later(void **state)
+static void test_revoking_one_rank_ends_the_group_for_all(void **state)
 {
     (void)state;
-    static const int delays[] = {0, 1, 100};
+    static const int delays[] = {0, 1, 100}; /* by then it sleeps, or spins, or has not begun to wait: right in any case */
     for (size_t d = 0; d < 3; d++) {
         struct world *w = world_new(2, body_revoked);
-        w->variant = delays[d];
-        pthread_t revoker, threads[2];
+        struct revoke revoke;
+        assert_int_equal(revoke_open(&revoke), 0);
+        w->options[0].revoke = &revoke;
+        pthread_t threads[2];
         struct thread arguments[2] = {{w, 0}, {w, 1}};
-        assert_int_equal(pthread_create(&revoker, NULL, revoking_thread, w), 0);
         for (size_t i = 0; i < 2; i++) {
             assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &arguments[i]), 0);
         }
-        assert_int_equal(pthread_join(revoker, NULL), 0);
-        atomic_store(&w->go, 2);
+        while (atomic_load(&w->go) < 1) {
+            sleep_ms(1);
+        }
+        sleep_ms(delays[d]);
+        revoke_say(&revoke);
         assert_int_equal(pthread_join(threads[0], NULL), 0);
         assert_int_equal(pthread_join(threads[1], NULL), 0);
-        for (size_t i = 0; i < 2; i++) {
-            assert_int_equal(w->ranks[i].result, ERR_CLOSED);
-            assert_non_null(strstr(w->ranks[i].error, "revoked"));
-        }
+        assert_int_equal(w->ranks[0].result, ERR_CLOSED);
+        assert_non_null(strstr(w->ranks[0].error, "told that its group is over"));
+        assert_int_equal(w->ranks[1].result, ERR_CLOSED);
+        assert_non_null(strstr(w->ranks[1].error, "rank 0 has given up the group"));
         assert_true(w->ranks[0].took_ms < SOON_MS);
+        revoke_close(&revoke);
         world_end(&w);
     }
+}
+
+static void say_it(void *context)
+{
+    revoke_say(context);
+}
+
+/* The descriptor that brings the word is looked at while rank 0 waits. */
+static void test_the_word_comes_by_a_descriptor_while_a_rank_waits(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, body_revoked);
+    struct revoke revoke;
+    int pipe_fds[2];
+    assert_int_equal(revoke_open(&revoke), 0);
+    assert_int_equal(pipe(pipe_fds), 0);
+    revoke.heed_fd = pipe_fds[0];
+    revoke.heed = say_it;
+    revoke.context = &revoke;
+    w->options[0].revoke = &revoke;
+    pthread_t threads[2];
+    struct thread arguments[2] = {{w, 0}, {w, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &arguments[i]), 0);
+    }
+    while (atomic_load(&w->go) < 1) {
+        sleep_ms(1);
+    }
+    assert_int_equal(write(pipe_fds[1], "x", 1), 1);
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    assert_int_equal(pthread_join(threads[1], NULL), 0);
+    assert_int_equal(w->ranks[0].result, ERR_CLOSED);
+    assert_int_equal(w->ranks[1].result, ERR_CLOSED);
+    (void)close(pipe_fds[0]);
+    (void)close(pipe_fds[1]);
+    revoke_close(&revoke);
+    world_end(&w);
 }
 
 static void test_revoking_ends_the_opening_too(void **state)
 {
     (void)state;
     struct world *w = world_new(2, NULL);
-    atomic_bool revoked = false;
-    w->options[0].revoked = &revoked;
+    struct revoke revoke;
+    assert_int_equal(revoke_open(&revoke), 0);
+    w->options[0].revoke = &revoke;
     struct thread argument = {w, 0}; /* rank 1 never comes */
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, thread_main, &argument), 0);
     sleep_ms(20);
-    atomic_store(&revoked, true);
+    revoke_say(&revoke);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(w->ranks[0].open_result, ERR_CLOSED);
-    assert_non_null(strstr(w->ranks[0].open_error, "revoked"));
+    assert_non_null(strstr(w->ranks[0].open_error, "told that its group is over"));
+    revoke_close(&revoke);
     world_end(&w);
 }
 
@@ -684,7 +713,7 @@ static void test_revoking_ends_the_opening_too(void **state)
 static int body_sum(struct world *w, struct shm_group *group, uint32_t rank)
 {
     float value = (float)rank;
-    int error = shm_group_all_reduce(group, &value, 1, REDUCE_F32);
+    int error = shm_group_all_reduce(group, ELEMENT_F32, &value, 1);
     return error != 0 || value == (float)(w->size * (w->size - 1) / 2) ? error : ERR_CORRUPT;
 }
 
@@ -883,7 +912,7 @@ static int body_meets_hostile(struct world *w, struct shm_group *group, uint32_t
 {
     (void)w, (void)rank;
     static float values[HOSTILE_COUNT];
-    return shm_group_all_reduce(group, values, HOSTILE_COUNT, REDUCE_F32);
+    return shm_group_all_reduce(group, ELEMENT_F32, values, HOSTILE_COUNT);
 }
 
 struct hostile {
@@ -1043,7 +1072,8 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_stops_is_a_timeout),
         cmocka_unit_test(test_a_rank_that_leaves_ends_the_others_next_collective),
         cmocka_unit_test(test_ranks_that_call_different_collectives_are_an_error_on_all),
-        cmocka_unit_test(test_revoking_wakes_who_waits_and_refuses_who_comes_later),
+        cmocka_unit_test(test_revoking_one_rank_ends_the_group_for_all),
+        cmocka_unit_test(test_the_word_comes_by_a_descriptor_while_a_rank_waits),
         cmocka_unit_test(test_revoking_ends_the_opening_too),
         cmocka_unit_test(test_another_key_generation_or_member_list_never_meets),
         cmocka_unit_test(test_strangers_do_not_keep_the_real_ranks_out),

@@ -20,7 +20,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "tests/unit/tcp_fixture.h"
-#include "train/elements.h"
+#include "train/reduce.h"
 #include "train/tcp_inside.h"
 
 #define SOON_MS 10000 /* not the stall timeout of 20 s */
@@ -33,7 +33,7 @@ static void pause_ms(int ms)
 
 static int body_all_reduce(struct rank *rank, struct tcp_group *group)
 {
-    return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    return tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
 }
 
 static void give_values(struct group *g, uint64_t count)
@@ -55,7 +55,7 @@ static void free_values(struct group *g)
 static int body_vanish(struct rank *rank, struct tcp_group *group)
 {
     /* Rank 1 closes the group and is gone. */
-    return rank->options.rank == 1 ? 0 : tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    return rank->options.rank == 1 ? 0 : tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
 }
 
 static void test_a_peer_that_vanishes_ends_the_others_at_once(void **state)
@@ -118,7 +118,7 @@ static int body_stopped(struct rank *rank, struct tcp_group *group)
 {
     int error = 0;
     if (rank->options.rank != 1) {
-        error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+        error = tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
     }
     (void)pthread_barrier_wait(&stopped_done); /* rank 1 keeps its sockets open, and reads nothing, until all are done */
     return error;
@@ -145,10 +145,11 @@ static void test_a_peer_that_stops_reading_is_a_timeout(void **state)
     }
 }
 
-static void add_slowly(enum plan_type type, void *to, const void *from, size_t count)
+static void add_slowly(enum element_type type, void *to, const void *from, size_t count)
 {
     pause_ms(50);
-    elements_add(type, to, from, count);
+    const void *sources[] = {to, from};
+    reduce_sum(REDUCE_PORTABLE, type, sources, 2, &to, 1, count);
 }
 
 /* It takes longer than the stall timeout as a whole, but something moves all the time. */
@@ -176,8 +177,8 @@ static void test_a_slow_peer_is_waited_for(void **state)
 
 static int body_unequal(struct rank *rank, struct tcp_group *group)
 {
-    int error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
-    return error == tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count) ? error : ERR_USAGE; /* it stays broken */
+    int error = tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
+    return error == tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count) ? error : ERR_USAGE; /* it stays broken */
 }
 
 /* Also where the lengths lead the ranks to different algorithms, so that they do not wait for each other in pairs. */
@@ -210,7 +211,7 @@ static void test_unequal_lengths_are_an_error_on_every_rank(void **state)
 static int body_another_call(struct rank *rank, struct tcp_group *group)
 {
     return rank->options.rank == 2 ? tcp_group_broadcast(group, rank->values, rank->count * sizeof(float), 1)
-                                   : tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+                                   : tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
 }
 
 static void test_different_collectives_are_an_error(void **state)
@@ -236,7 +237,7 @@ static void test_different_collectives_are_an_error(void **state)
 static int body_garbage(struct rank *rank, struct tcp_group *group)
 {
     if (rank->options.rank != 1) {
-        return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+        return tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
     }
     struct random random;
     random_init(&random, rank->count);
@@ -377,7 +378,7 @@ static int body_for_ever(struct rank *rank, struct tcp_group *group)
     float *values = calloc(rank->count, sizeof *values);
     int error = values == NULL ? ERR_MEMORY : 0;
     while (error == 0) {
-        error = tcp_group_all_reduce(group, PLAN_F32, values, rank->count);
+        error = tcp_group_all_reduce(group, ELEMENT_F32, values, rank->count);
         if (rank->options.rank == 0) {
             atomic_fetch_add(&shared->rounds, 1);
         }

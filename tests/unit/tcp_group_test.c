@@ -23,7 +23,7 @@
 
 static int body_all_reduce(struct rank *rank, struct tcp_group *group)
 {
-    return tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    return tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
 }
 
 static void test_sums_have_the_same_bits_on_every_rank(void **state)
@@ -70,22 +70,22 @@ static float number_of(uint32_t rank, uint64_t i)
     return (float)((i + 3 * rank) % 7);
 }
 
-static uint16_t half_of(enum plan_type type, float number)
+static uint16_t half_of(enum element_type type, float number)
 {
     static const uint16_t f16[] = {0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600};
     uint32_t bits;
     memcpy(&bits, &number, sizeof bits);
-    return type == PLAN_BF16 ? (uint16_t)(bits >> 16) : f16[(int)number];
+    return type == ELEMENT_BF16 ? (uint16_t)(bits >> 16) : f16[(int)number];
 }
 
-static float float_of(enum plan_type type, const uint8_t *element)
+static float float_of(enum element_type type, const uint8_t *element)
 {
     uint16_t half;
     uint32_t bits;
     memcpy(&half, element, sizeof half);
     uint32_t f16 = half == 0 ? 0 : (uint32_t)((half >> 10) + 112) << 23 | (half & 0x3ffu) << 13;
-    bits = type == PLAN_BF16 ? (uint32_t)half << 16 : f16;
-    if (type == PLAN_F32) {
+    bits = type == ELEMENT_BF16 ? (uint32_t)half << 16 : f16;
+    if (type == ELEMENT_F32) {
         memcpy(&bits, element, sizeof bits);
     }
     float number;
@@ -93,14 +93,14 @@ static float float_of(enum plan_type type, const uint8_t *element)
     return number;
 }
 
-static void put(enum plan_type type, uint8_t *element, float number)
+static void put(enum element_type type, uint8_t *element, float number)
 {
-    uint16_t half = type == PLAN_F32 ? 0 : half_of(type, number);
-    memcpy(element, type == PLAN_F32 ? (const void *)&number : (const void *)&half, plan_type_bytes(type));
+    uint16_t half = type == ELEMENT_F32 ? 0 : half_of(type, number);
+    memcpy(element, type == ELEMENT_F32 ? (const void *)&number : (const void *)&half, element_type_bytes(type));
 }
 
 /* Whether element i of a rank is what the collective promises. */
-static bool is_right(enum plan_kind kind, enum plan_type type, uint32_t rank, uint32_t size, uint64_t count, uint64_t i,
+static bool is_right(enum plan_kind kind, enum element_type type, uint32_t rank, uint32_t size, uint64_t count, uint64_t i,
                      const uint8_t *element)
 {
     float sum = 0;
@@ -127,9 +127,9 @@ static int body_every_plan(struct rank *rank, struct tcp_group *group)
     for (enum plan_kind kind = PLAN_ALL_REDUCE; kind <= PLAN_BARRIER; kind++) {
         for (enum plan_algorithm algorithm = PLAN_RING; algorithm < PLAN_ALGORITHMS; algorithm++) {
             for (size_t c = 0; plan_exists(kind, algorithm) && c < 4 * 3; c++) {
-                enum plan_type type = PLAN_F32 + (enum plan_type)(c / 4);
+                enum element_type type = ELEMENT_F32 + (enum element_type)(c / 4);
                 uint64_t count = kind == PLAN_BARRIER ? 0 : counts[c % 4];
-                uint32_t bytes = plan_type_bytes(type);
+                size_t bytes = element_type_bytes(type);
                 uint8_t *values = malloc(count * bytes + 1);
                 for (uint64_t i = 0; i < count && values != NULL; i++) {
                     put(type, values + i * bytes, number_of(rank->options.rank, i));
@@ -173,9 +173,9 @@ static void test_every_plan_gives_what_it_promises(void **state)
 static int body_wrong_usage(struct rank *rank, struct tcp_group *group)
 {
     uint8_t bytes[4] = {0};
-    bool refused = tcp_group_all_reduce(group, PLAN_BYTES, bytes, 4) == ERR_USAGE &&
+    bool refused = tcp_group_all_reduce(group, ELEMENT_BYTES, bytes, 4) == ERR_USAGE &&
                    tcp_group_broadcast(group, bytes, 4, rank->options.size) == ERR_USAGE &&
-                   tcp_group_run(group, PLAN_ALL_REDUCE, PLAN_TREE, PLAN_F32, bytes, 1, 0) == ERR_USAGE;
+                   tcp_group_run(group, PLAN_ALL_REDUCE, PLAN_TREE, ELEMENT_F32, bytes, 1, 0) == ERR_USAGE;
     return refused ? tcp_group_barrier(group) : ERR_CORRUPT; /* and nothing is broken by it */
 }
 
@@ -196,7 +196,7 @@ static int body_mixed(struct rank *rank, struct tcp_group *group)
     for (uint32_t round = 0; round < 40; round++) {
         uint64_t count = (round * 7919) % 60000;
         float *values = filled(count, round);
-        int error = tcp_group_all_reduce(group, PLAN_F32, values, count);
+        int error = tcp_group_all_reduce(group, ELEMENT_F32, values, count);
         float *again = filled(count, round);
         for (uint64_t i = 0; i < count && error == 0; i++) {
             float sum = again[i];
@@ -398,7 +398,7 @@ static void *relay_thread(void *argument)
 /* A rank whose own part went well hears of the other's failure in its next collective at the latest. */
 static int body_all_reduce_and_barrier(struct rank *rank, struct tcp_group *group)
 {
-    int error = tcp_group_all_reduce(group, PLAN_F32, rank->values, rank->count);
+    int error = tcp_group_all_reduce(group, ELEMENT_F32, rank->values, rank->count);
     return error != 0 ? error : tcp_group_barrier(group);
 }
 

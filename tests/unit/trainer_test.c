@@ -45,15 +45,16 @@ static size_t losses_of(const struct fake_daemon *daemon, double out[STEPS + 1])
     "{\"hidden\": [16, 8], \"learning_rate\": 0.05, \"learning_rate_decay\": 0.5, \"momentum\": 0.9, \"batch_size\": " batch ", \"epochs\": " epochs \
     ", \"report_every\": 1" extra "}"
 
-static void test_the_loss_curve_does_not_depend_on_the_ranks(void **state)
+static void test_the_loss_curve_does_not_depend_on_the_ranks_and_their_places(void **state)
 {
     (void)state;
-    static const uint32_t sizes[] = {1, 2, 3, 5};
+    static const uint32_t sizes[] = {1, 2, 3, 5, 3, 4, 5}, hosts[] = {1, 1, 1, 1, 3, 2, 3};
     double first[STEPS + 1], losses[STEPS + 1];
     double accuracy = -1;
-    for (size_t s = 0; s < 4; s++) {
+    for (size_t s = 0; s < 7; s++) {
         struct fake_daemon daemon;
         fake_daemon_start(&daemon, sizes[s], 11, HPARAMS("37", "3", ""));
+        daemon.hosts = hosts[s];
         assert_true(trained_run(&daemon, 0));
         assert_string_equal(trained.errors, "");
         trained_assert_equal(sizes[s]);
@@ -72,6 +73,24 @@ static void test_the_loss_curve_does_not_depend_on_the_ranks(void **state)
             /* fp32 rounding of sums in another order, carried through 45 steps. */
             assert_true(fabs(losses[i] - first[i]) < 1e-4 * (1 + fabs(first[i])));
         }
+        fake_daemon_stop(&daemon);
+    }
+}
+
+static void test_two_runs_on_the_same_hosts_end_with_the_same_bits(void **state)
+{
+    (void)state;
+    char first[80];
+    for (int run = 0; run < 2; run++) {
+        struct fake_daemon daemon;
+        fake_daemon_start(&daemon, 5, 11, HPARAMS("37", "3", ""));
+        daemon.hosts = 2;
+        assert_true(trained_run(&daemon, 0));
+        trained_assert_equal(5);
+        if (run == 0) {
+            strcpy(first, trained.hashes[0]);
+        }
+        assert_string_equal(trained.hashes[0], first);
         fake_daemon_stop(&daemon);
     }
 }
@@ -152,10 +171,15 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
     fake_daemon_stop(&daemon);
 
     fake_daemon_start(&daemon, 2, 5, hparams);
+    daemon.hold_saves = true; /* rank 0 waits with its third, so that it does not go on alone when rank 1 is gone */
     pid_t children[2];
     trained_start(&daemon, 0, 2, children);
-    assert_true(fake_daemon_wait(&daemon, &daemon.save_count, 2));
+    assert_true(fake_daemon_wait(&daemon, &daemon.held_count, 2));
     trained_kill_all(children, 2);
+    (void)pthread_mutex_lock(&daemon.mutex);
+    daemon.hold_saves = false; /* nobody waits for the answers */
+    daemon.held_count = 0;
+    (void)pthread_mutex_unlock(&daemon.mutex);
     char text[4096];
     (void)trained_read_text("errors", text, sizeof text);
     (void)trained_read_text("steps", text, sizeof text);
@@ -173,11 +197,12 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
 /* ---- groups that change ---- */
 
 /* `lost` is killed in the middle of training: the others go on in the same processes, from the step that it was in. */
-static void go_on_without(uint32_t size, uint32_t lost, bool is_told)
+static void go_on_without(uint32_t size, uint32_t lost, bool is_told, uint32_t hosts)
 {
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, size, 11, HPARAMS("37", "3", ", \"checkpoint_every\": 7"));
     daemon.tells_of_losses = is_told;
+    daemon.hosts = hosts;
     daemon.hold_saves = true; /* the third one waits, and the others for rank 0 */
     pid_t children[FAKE_RANKS_MAX];
     trained_start(&daemon, 0, size, children);
@@ -205,9 +230,14 @@ static void go_on_without(uint32_t size, uint32_t lost, bool is_told)
 static void test_a_lost_rank_costs_the_others_a_step(void **state)
 {
     (void)state;
-    go_on_without(3, 1, true);
-    go_on_without(2, 0, true); /* and one alone goes on, too; rank 0 is another now */
-    go_on_without(4, 3, false); /* the broken connection says it as well */
+    go_on_without(3, 1, true, 1);
+    go_on_without(2, 0, true, 1); /* and one alone goes on, too; rank 0 is another now */
+    go_on_without(4, 3, false, 1); /* what they share says it as well */
+    go_on_without(3, 1, false, 3); /* or the broken connection */
+    go_on_without(5, 0, true, 2); /* of two hosts, one who speaks for his, */
+    go_on_without(5, 1, false, 2);
+    go_on_without(5, 2, true, 2); /* and one who does not */
+    go_on_without(5, 4, false, 2);
 }
 
 static void test_a_worker_joins_and_gets_the_state(void **state)
@@ -314,7 +344,8 @@ static void test_damaged_data_fails_every_rank_cleanly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_loss_curve_does_not_depend_on_the_ranks),
+        cmocka_unit_test(test_the_loss_curve_does_not_depend_on_the_ranks_and_their_places),
+        cmocka_unit_test(test_two_runs_on_the_same_hosts_end_with_the_same_bits),
         cmocka_unit_test(test_ranks_without_samples_keep_in_step),
         cmocka_unit_test(test_a_resumed_run_equals_an_uninterrupted_one),
         cmocka_unit_test(test_a_killed_attempt_goes_on_from_its_checkpoint),

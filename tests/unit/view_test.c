@@ -732,6 +732,46 @@ static void trials_restart_until_their_failures_are_used_up(void **state)
     assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
 }
 
+/* Seed 732832 of plan 4. One coordinator gives the attempt up when a member of its group fails, another lets the group go on
+ * without it. */
+static void a_failure_that_one_judges_and_another_lets_pass_counts_once(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    attempt_id id = make_attempt_id(0, 0, 1, 1, mesh->people[1].id);
+    struct fact_attempt both = {.member_count = 2, .members = {{mesh->people[2].id, 0}, {mesh->people[3].id, 0}}};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &both);
+    struct fact_worker failed = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .generation = 1, .is_elastic = true};
+    say(mesh, 2, FACT_WORKER, fact_key_worker(&id, 0), &failed);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0); /* while it lives, its group may yet go on */
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 1);
+    judge(mesh, 1, &id, FACT_FAILED, 0);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+    struct fact_generation rest = {
+        .generation = 2, .term = 2, .member_count = 1, .members = {{mesh->people[3].id, 0, 1, false}}};
+    say(mesh, 4, FACT_GENERATION, fact_key_verdict(&id), &rest);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 1), &failed); /* before the verdict has come there */
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 2);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+}
+
+static void who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    struct fact_worker failed = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .is_elastic = true};
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 1), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 0);
+    failed.generation = 2;
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 2), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 1);
+    judge(mesh, 1, &id, FACT_LOST, 0);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+}
+
 static void pause_and_resume_are_one_register(void **state)
 {
     struct mesh *mesh = *state;
@@ -934,6 +974,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(failures_on_three_nodes_without_progress_quarantine_a_trial, setup, teardown),
         cmocka_unit_test_setup_teardown(the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_failure_that_one_judges_and_another_lets_pass_counts_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial, setup, teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_and_undrain_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
