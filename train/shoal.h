@@ -71,7 +71,8 @@ int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *
 
 /* Collectives: every rank makes the same calls in the same order with the same counts and types. They wait for the others, at
  * most SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
- * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint.
+ * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint (but see
+ * shoal_check_finite, and elastic groups below).
  * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO; and ERR_USAGE, by
  * which nothing is lost: no such type or root, elements that are not aligned to their size.
  *
