@@ -8,7 +8,8 @@
  *              rank 2 --'    (TCP, encrypted)   '-- rank 5
  *
  * All-reduce: the ranks of each host sum in memory; the lowest rank of each host, its leader, sums with the other leaders, and
- * hands the result to its host. Array after array of GROUP_CHUNK_BYTES at most, so that nobody waits for long without a sign.
+ * hands the result to its host. That goes part by part, of GROUP_CHUNK_BYTES at most, so that nobody waits for long without a
+ * sign.
  * The order of the additions depends on the count and on who is with whom, and on nothing else; all ranks get the same bits,
  * for each sum is computed on one of them, or alike on all. What is not an all-reduce goes over TCP unless all are on one host.
  *
