@@ -39,7 +39,6 @@ static bool is_on_disk(const struct node_core *core, const struct core_worker *w
 static void go_back(struct core_worker *worker, uint64_t start_step)
 {
     if (worker->step > start_step) {
-        MARK(steps_made_void);
         worker->step = start_step;
         worker->metrics_bytes = worker->metrics_step > start_step ? 0 : worker->metrics_bytes;
     }

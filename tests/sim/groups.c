@@ -261,7 +261,7 @@ void groups_lost(struct sim *sim, int node, uint32_t slot)
     }
 }
 
-void groups_left(struct sim *sim, const struct sim_event *event)
+void groups_left(struct sim *sim, struct sim_event *event)
 {
     int node = event->node;
     uint32_t slot = event->slot;
@@ -269,6 +269,11 @@ void groups_left(struct sim *sim, const struct sim_event *event)
     struct worker_process *process = &sim->nodes[node].processes[slot];
     struct elastic_group *group = find(sim, process->elastic_serial);
     if (group == NULL || group->serial != *from || process->waits || process->is_stopping || group->is_done) {
+        return;
+    }
+    uint64_t hung_ms = process->hung_until_ms < sim->plan.heal_ms ? process->hung_until_ms : sim->plan.heal_ms;
+    if (sim->plan.version > 4 && sim->now_ms < hung_ms) {
+        sim_again(sim, event, hung_ms); /* it hears nothing */
         return;
     }
     group->entered--;

@@ -49,7 +49,7 @@ void groups_leave(struct sim *sim, int node, uint32_t slot, const struct node_ef
 
 /* Events. */
 void groups_step(struct sim *sim, struct sim_event *event);
-void groups_left(struct sim *sim, const struct sim_event *event);
+void groups_left(struct sim *sim, struct sim_event *event);
 
 /* A disk forgets: names of attempts may be given again (DESIGN 13.7). Of groups that were made before nothing is claimed any
  * more once nobody lives in them. */
