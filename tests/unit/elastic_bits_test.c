@@ -89,7 +89,9 @@ static void test_through_many_changes_all_have_the_same_bits(void **state)
         bool ended[FAKE_RANKS_MAX] = {false};
         uint32_t alive = 3;
         random_init(&random, seed);
-        elastic_begin(&run, seed % 2 == 0 ? &exact : &rough, 3);
+        struct elastic_plan plan = seed % 2 == 0 ? exact : rough;
+        plan.hosts = (uint32_t)seed % 3;
+        elastic_begin(&run, &plan, 3);
         elastic_fork(&run, 0, 3);
         elastic_wait(&run.words[0].applied, 5);
         for (uint32_t event = 0; event < 20; event++) {

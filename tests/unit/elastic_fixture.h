@@ -1,6 +1,6 @@
 #ifndef TESTS_UNIT_ELASTIC_FIXTURE_H
 #define TESTS_UNIT_ELASTIC_FIXTURE_H
-/* Elastic groups of real processes that link libshoal, under a fake daemon, each on an address of its own. The program that
+/* Elastic groups of real processes that link libshoal, under a fake daemon. The program that
  * they run is a training loop whose result anybody can work out: in each step a batch of ELASTIC_BATCH samples is shared by
  * the ranks, and the sums are whole numbers, so that they are exact in whatever order, by whatever number of ranks, they
  * are added. A sample that is lost, used twice or damaged changes the state. */
@@ -20,6 +20,7 @@ struct elastic_worker;
 struct elastic_plan {
     uint64_t steps;
     size_t values;  /* floats of the state, and reduced in a step */
+    uint32_t hosts; /* the workers are spread over; 0: each has its own, and links to all */
     int timeout_ms; /* of collectives that stand still; 0: libshoal's */
     bool checks_finite;
     bool is_rough;  /* the sums are no whole numbers: their last bits depend on who adds what */

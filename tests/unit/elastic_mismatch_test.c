@@ -92,12 +92,17 @@ static void test_other_collectives_are_an_error_on_every_rank(void **state)
         {{.steps = 20, .values = VALUES, .at_step = one_more_of_the_same}, "in step 8, collective 2, ", "shoal_step_commit",
          "all-reduce of 3000 f32"},
     };
-    for (size_t i = 0; i < 3; i++) {
+    /* Where ranks share memory, and only one of each host has links, a rank may wait where nobody sees it: their patience ends
+     * that, and then they hear of it. */
+    for (size_t i = 0; i < 3 * 3; i++) {
         for (uint32_t size = 2; size <= 4; size++) {
             struct elastic_run run;
-            elastic_begin(&run, &cases[i].plan, size);
+            struct elastic_plan plan = cases[i % 3].plan;
+            plan.hosts = (uint32_t)i / 3;
+            plan.timeout_ms = plan.hosts > 0 ? 3000 : 0;
+            elastic_begin(&run, &plan, size);
             elastic_fork(&run, 0, size);
-            assert_all_say(&run, size, cases[i].where, cases[i].one, cases[i].other);
+            assert_all_say(&run, size, cases[i % 3].where, cases[i % 3].one, cases[i % 3].other);
             elastic_end(&run);
         }
     }
