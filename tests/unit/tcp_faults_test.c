@@ -365,6 +365,7 @@ static void test_the_word_ends_the_opening_too_and_may_come_from_a_signal(void *
 
 struct shared {
     atomic_int rounds; /* of rank 0 */
+    atomic_int ended;  /* ranks */
     struct {
         int result;
         uint64_t took_ms;
@@ -410,6 +411,7 @@ static void strike(uint32_t size, uint64_t count, int signal_number, int stall_t
             shared->ranks[i].result = r->open_result != 0 ? r->open_result : r->result;
             shared->ranks[i].took_ms = clock_ms();
             memcpy(shared->ranks[i].error, r->error, sizeof r->error);
+            atomic_fetch_add(&shared->ended, 1);
             _exit(0);
         }
     }
@@ -417,6 +419,7 @@ static void strike(uint32_t size, uint64_t count, int signal_number, int stall_t
         (void)close(g.ranks[i].listen_fd);
     }
     while (atomic_load(&shared->rounds) < 3) {
+        assert_int_equal(atomic_load(&shared->ended), 0);
         pause_ms(1);
     }
     uint64_t struck_ms = clock_ms();
@@ -461,7 +464,7 @@ static void test_a_rank_that_falls_silent_is_a_timeout(void **state)
     static const uint64_t counts[] = {1000, 1 << 20};
     for (size_t c = 0; c < 2; c++) {
         struct shared s;
-        strike(4, counts[c], SIGSTOP, 500, &s);
+        strike(4, counts[c], SIGSTOP, 3000, &s);
         bool named = false;
         for (uint32_t i = 0; i < 4; i++) {
             if (i != 1) {
