@@ -1,16 +1,198 @@
 #include "train/group.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
+#include "train/hosts.h"
+#include "train/shm_group.h"
+
+#define SHARE_MS 10000 /* to meet in memory; then TCP has to do */
 
 struct group {
-    struct tcp_group *links; /* between all ranks */
+    uint32_t rank, size;
+    struct hosts hosts;
+    uint32_t host_count;
+    struct tcp_group *links;   /* between all ranks */
+    struct shm_group *memory;  /* of this host; NULL: nobody else is here, or not all can share */
+    struct tcp_group *leaders; /* of all hosts; on leaders only, and where there are several hosts of which one shares memory */
+    int broken;                /* the error that ended the group, or 0 */
+    char error[GROUP_ERROR_BYTES];
 };
 
-int group_open(struct group **out, int listen_fd, const struct tcp_options *options, char error[GROUP_ERROR_BYTES])
+/* ---- who is with whom ---- */
+
+/* What each rank tells all others. */
+struct introduction {
+    struct host_name host;
+    char name[48]; /* of the socket on which it listens */
+};
+
+_Static_assert(sizeof(struct introduction) == 64, "travels as it lies in memory");
+
+/* All zeros where the kernel does not tell. */
+static struct host_name host_named(const char *given)
+{
+    char text[128] = "";
+    int fd = given == NULL ? open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC) : -1;
+    struct stat space;
+    if (fd >= 0) {
+        ssize_t n = read(fd, text, 64);
+        int used = n > 0 ? (int)n : 0;
+        if (used > 0 && stat("/proc/self/ns/net", &space) == 0) {
+            (void)snprintf(text + used, sizeof text - (size_t)used, "/%llu/%llu", (unsigned long long)space.st_dev,
+                           (unsigned long long)space.st_ino);
+        } else {
+            text[0] = 0;
+        }
+        (void)close(fd);
+    }
+    const char *name = given != NULL ? given : text;
+    struct host_name out = {0};
+    if (name[0] != 0) {
+        (void)crypto_generichash(out.bytes, sizeof out.bytes, (const uint8_t *)name, strlen(name), NULL, 0);
+    }
+    return out;
+}
+
+/* A name that nobody can know before it is told. The listener, or -1. */
+static int introduce(const char *host, struct introduction *own)
+{
+    uint8_t random[16];
+    int listen_fd = -1;
+    randombytes_buf(random, sizeof random);
+    (void)sodium_bin2hex(own->name, sizeof own->name, random, sizeof random);
+    if (shm_group_listen(own->name, &listen_fd) == 0) {
+        own->host = host_named(host);
+    }
+    return listen_fd;
+}
+
+/* Takes the listener. Whether this rank has met all others of its host. */
+static bool share(struct group *group, int shm_listen_fd, const struct tcp_options *options,
+                  const struct introduction all[PLAN_RANKS_MAX])
+{
+    uint32_t here[PLAN_RANKS_MAX], count = hosts_around(&group->hosts, group->rank, here);
+    struct shm_group_member members[SHM_GROUP_RANKS_MAX];
+    struct shm_group_options shm = {
+        .size = count,
+        .generation = options->generation,
+        .group = options->group,
+        .members = members,
+        .open_timeout_ms = options->open_timeout_ms < SHARE_MS ? options->open_timeout_ms : SHARE_MS,
+        .stall_timeout_ms = options->stall_timeout_ms,
+        .revoke = options->revoke,
+    };
+    memcpy(shm.key, options->key, sizeof shm.key);
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = (struct shm_group_member){0};
+        memcpy(members[i].name, all[here[i]].name, sizeof all[here[i]].name);
+        shm.rank = here[i] == group->rank ? i : shm.rank;
+    }
+    char error[SHM_GROUP_ERROR_BYTES];
+    bool met = shm_group_open(&group->memory, shm_listen_fd, &shm, error) == 0;
+    sodium_memzero(shm.key, sizeof shm.key);
+    return met;
+}
+
+/* Tells all which host this rank is on, meets those of its host, and hears who else has met. Takes the listener. */
+static int find_hosts(struct group *group, const struct tcp_options *options, const char *host)
+{
+    struct introduction all[PLAN_RANKS_MAX] = {0};
+    int shm_listen_fd = introduce(host, &all[group->rank]);
+    int error = tcp_group_all_gather(group->links, ELEMENT_BYTES, all, sizeof all[0] * group->size);
+    struct host_name names[PLAN_RANKS_MAX];
+    for (uint32_t i = 0; i < group->size; i++) {
+        names[i] = all[i].host;
+    }
+    hosts_init(&group->hosts, group->size, names);
+    uint32_t ranks[PLAN_RANKS_MAX];
+    bool has_met[PLAN_RANKS_MAX] = {false};
+    has_met[group->rank] = true;
+    if (error == 0 && hosts_around(&group->hosts, group->rank, ranks) > 1) {
+        has_met[group->rank] = share(group, shm_listen_fd, options, all);
+    } else if (shm_listen_fd >= 0) {
+        (void)close(shm_listen_fd);
+    }
+    if (error == 0) {
+        error = tcp_group_all_gather(group->links, ELEMENT_BYTES, has_met, group->size);
+    }
+    hosts_split(&group->hosts, has_met);
+    if (hosts_around(&group->hosts, group->rank, ranks) == 1) {
+        shm_group_close(&group->memory);
+    }
+    group->host_count = hosts_leaders(&group->hosts, ranks);
+    return error;
+}
+
+static bool is_mixed(const struct group *group)
+{
+    return group->host_count > 1 && group->host_count < group->size;
+}
+
+/* Takes `listen_fd`. */
+static int link_leaders(struct group *group, int listen_fd, const struct tcp_options *options, char error[TCP_ERROR_BYTES])
+{
+    if (!is_mixed(group) || group->hosts.leader[group->rank] != group->rank) {
+        (void)close(listen_fd);
+        return 0;
+    }
+    uint32_t ranks[PLAN_RANKS_MAX];
+    struct tcp_member members[PLAN_RANKS_MAX];
+    struct tcp_options own = *options;
+    own.size = hosts_leaders(&group->hosts, ranks);
+    own.members = members;
+    for (uint32_t i = 0; i < own.size; i++) {
+        members[i] = options->members[ranks[i]];
+        own.rank = ranks[i] == group->rank ? i : own.rank;
+    }
+    int result = tcp_group_open(&group->leaders, listen_fd, &own, error);
+    sodium_memzero(own.key, sizeof own.key);
+    return result;
+}
+
+/* ---- open and close ---- */
+
+static void close_all(struct group *group)
+{
+    shm_group_close(&group->memory);
+    tcp_group_close(&group->leaders);
+    tcp_group_close(&group->links);
+}
+
+static int open_shared(struct group *group, int listen_fd, const struct tcp_options *options, const char *host,
+                       char error[GROUP_ERROR_BYTES])
+{
+    int again_fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, 0); /* for the leaders' links */
+    if (again_fd < 0) {
+        (void)snprintf(error, GROUP_ERROR_BYTES, "no descriptor is left for the group: %s", strerror(errno));
+        (void)close(listen_fd);
+        return ERR_IO;
+    }
+    int result = tcp_group_open(&group->links, listen_fd, options, error);
+    if (result != 0) {
+        (void)close(again_fd);
+        return result;
+    }
+    result = find_hosts(group, options, host);
+    if (result != 0) {
+        bytes_copy_text(error, GROUP_ERROR_BYTES, tcp_group_error(group->links));
+        (void)close(again_fd);
+        return result;
+    }
+    return link_leaders(group, again_fd, options, error);
+}
+
+int group_open(struct group **out, int listen_fd, const struct tcp_options *options, const char *host,
+               char error[GROUP_ERROR_BYTES])
 {
     struct group *group = calloc(1, sizeof *group);
     if (group == NULL) {
@@ -20,50 +202,187 @@ int group_open(struct group **out, int listen_fd, const struct tcp_options *opti
         }
         return ERR_MEMORY;
     }
-    int result = tcp_group_open(&group->links, listen_fd, options, error);
+    group->rank = options->rank;
+    group->size = group->host_count = options->size;
+    int result = options->size < 2 ? tcp_group_open(&group->links, listen_fd, options, error)
+                                   : open_shared(group, listen_fd, options, host, error);
     if (result != 0) {
         group_close(&group);
         return result;
     }
+    group_set_timeout(group, options->stall_timeout_ms);
+    error[0] = 0;
     *out = group;
     return 0;
 }
 
-int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count)
-{
-    return tcp_group_all_reduce(group->links, type, values, count);
-}
-
-int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count)
-{
-    return tcp_group_all_gather(group->links, type, values, count);
-}
-
-int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root)
-{
-    return tcp_group_broadcast(group->links, bytes, count, root);
-}
-
-int group_barrier(struct group *group)
-{
-    return tcp_group_barrier(group->links);
-}
-
 void group_set_timeout(struct group *group, int stall_timeout_ms)
 {
+    if (group->broken != 0) {
+        return;
+    }
     tcp_group_set_timeout(group->links, stall_timeout_ms);
+    if (group->leaders != NULL) {
+        tcp_group_set_timeout(group->leaders, stall_timeout_ms);
+    }
+    if (group->memory != NULL) {
+        int twice = stall_timeout_ms < INT_MAX / 2 ? 2 * stall_timeout_ms : INT_MAX;
+        shm_group_set_timeout(group->memory, is_mixed(group) ? twice : stall_timeout_ms);
+    }
+}
+
+uint32_t group_hosts(const struct group *group)
+{
+    return group->host_count;
 }
 
 const char *group_error(const struct group *group)
 {
-    return tcp_group_error(group->links);
+    return group->error;
 }
 
 void group_close(struct group **group)
 {
     if (*group != NULL) {
-        tcp_group_close(&(*group)->links);
+        close_all(*group);
         free(*group);
         *group = NULL;
     }
+}
+
+/* ---- collectives ---- */
+
+/* "0, 2, 4" and so on, as far as it fits. */
+static void list_ranks(const uint32_t *ranks, uint32_t count, char out[64])
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < count && used < 48; i++) {
+        used += (size_t)snprintf(out + used, 64 - used, "%s%u", i > 0 ? ", " : "", ranks[i]);
+    }
+    if (used >= 48) {
+        (void)snprintf(out + used, 64 - used, " ...");
+    }
+}
+
+/* Keeps the sentence of the part that broke, and closes all of them: by that the other ranks learn it. A part of the group
+ * counts its ranks for itself, so the sentence says which they are. */
+static int fail(struct group *group, int error, const char *sentence, uint32_t (*of)(const struct group *, uint32_t *))
+{
+    char kept[TCP_ERROR_BYTES], list[64];
+    bytes_copy_text(kept, sizeof kept, sentence);
+    if (is_mixed(group) && of != NULL) {
+        uint32_t ranks[PLAN_RANKS_MAX], count = of(group, ranks);
+        list_ranks(ranks, count, list);
+        (void)snprintf(group->error, sizeof group->error, "among ranks %s, counted there from 0: %s", list, kept);
+    } else {
+        bytes_copy_text(group->error, sizeof group->error, kept);
+    }
+    group->broken = error;
+    close_all(group);
+    return error;
+}
+
+static uint32_t ranks_here(const struct group *group, uint32_t *out)
+{
+    return hosts_around(&group->hosts, group->rank, out);
+}
+
+static uint32_t ranks_leading(const struct group *group, uint32_t *out)
+{
+    return hosts_leaders(&group->hosts, out);
+}
+
+static int by_links(struct group *group, int error)
+{
+    return error == 0 ? 0 : fail(group, error, tcp_group_error(group->links), NULL);
+}
+
+static int by_memory(struct group *group, int error)
+{
+    return error == 0 ? 0 : fail(group, error, shm_group_error(group->memory), ranks_here);
+}
+
+static int by_leaders(struct group *group, int error)
+{
+    return error == 0 ? 0 : fail(group, error, tcp_group_error(group->leaders), ranks_leading);
+}
+
+/* Up to the leader, among the leaders, down again. */
+static int reduce_chunk(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    int error = 0;
+    if (group->memory != NULL) {
+        error = by_memory(group, shm_group_all_reduce(group->memory, type, values, count));
+    }
+    if (error == 0 && group->leaders != NULL) {
+        error = by_leaders(group, tcp_group_all_reduce(group->leaders, type, values, count));
+    }
+    if (error == 0 && group->memory != NULL) {
+        error = by_memory(group, shm_group_broadcast(group->memory, values, count * element_type_bytes(type), 0));
+    }
+    return error;
+}
+
+static bool one_host(const struct group *group)
+{
+    return group->memory != NULL && group->host_count == 1;
+}
+
+int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    size_t bytes = element_type_bytes(type);
+    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
+        return ERR_USAGE;
+    }
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    if (one_host(group)) {
+        return by_memory(group, shm_group_all_reduce(group->memory, type, values, count));
+    }
+    if (!is_mixed(group)) {
+        return by_links(group, tcp_group_all_reduce(group->links, type, values, count));
+    }
+    uint64_t done = 0;
+    int error;
+    do {
+        uint64_t most = GROUP_CHUNK_BYTES / bytes, part = count - done < most ? count - done : most;
+        error = reduce_chunk(group, type, (uint8_t *)values + done * bytes, part);
+        done += part;
+    } while (error == 0 && done < count);
+    return error;
+}
+
+int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    size_t bytes = element_type_bytes(type);
+    if (bytes == 0 || (uintptr_t)values % bytes != 0) {
+        return ERR_USAGE;
+    }
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    return one_host(group) ? by_memory(group, shm_group_all_gather(group->memory, type, values, count))
+                           : by_links(group, tcp_group_all_gather(group->links, type, values, count));
+}
+
+int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root)
+{
+    if (root >= group->size) {
+        return ERR_USAGE;
+    }
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    return one_host(group) ? by_memory(group, shm_group_broadcast(group->memory, bytes, count, root))
+                           : by_links(group, tcp_group_broadcast(group->links, bytes, count, root));
+}
+
+int group_barrier(struct group *group)
+{
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    return one_host(group) ? by_memory(group, shm_group_barrier(group->memory))
+                           : by_links(group, tcp_group_barrier(group->links));
 }

@@ -118,7 +118,7 @@ static int form_group(struct shoal *s)
         return error;
     }
     char text[GROUP_ERROR_BYTES];
-    error = group_open(&s->workers, listen_fd, &options, text);
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
 }

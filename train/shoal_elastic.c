@@ -38,14 +38,26 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 
 /* ---- leaving ---- */
 
-void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+/* What the daemon has said counts for the group that forms, too. */
+static void apply_notice(struct shoal *s)
 {
-    if (!s->elastic.is_on || generation != s->generation || s->workers == NULL) {
+    struct shoal_elastic *e = &s->elastic;
+    if (e->told_generation != s->generation || s->revoke.fd < 0) {
         return;
     }
-    s->elastic.leave_wanted = true;
-    if (at_once || !s->elastic.in_group) {
+    e->leave_wanted = true;
+    if (e->told_at_once || !e->in_group) {
         revoke_say(&s->revoke);
+    }
+}
+
+void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (e->is_on) {
+        e->told_at_once = at_once || (e->told_at_once && e->told_generation == generation);
+        e->told_generation = generation;
+        apply_notice(s);
     }
 }
 
@@ -234,8 +246,9 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
+    apply_notice(s); /* it may have come with the answer that named the group */
     char text[GROUP_ERROR_BYTES];
-    error = group_open(&s->workers, listen_fd, &options, text);
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", text);

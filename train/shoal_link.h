@@ -47,6 +47,8 @@ struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
     bool leave_wanted; /* after the next step */
+    uint64_t told_generation; /* of the group that the daemon has last asked to leave */
+    bool told_at_once;
     int listen_fd;
     uint16_t port;
     uint64_t applied; /* steps */

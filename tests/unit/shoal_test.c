@@ -16,6 +16,7 @@
 #include "base/pack.h"
 #include "tests/unit/fake_daemon.h"
 #include "train/hparams.h"
+#include "train/shoal_link.h"
 
 #define HPARAMS "{\"learning_rate\": 0.25, \"hidden\": [64, 32], \"batch_size\": 128.0, \"note\": \"caf\\u00e9\", " \
                 "\"optimizer\": {\"momentum\": 1}, \"none\": null}"
@@ -377,6 +378,54 @@ static void test_collectives_go_on_while_the_daemon_is_away(void **state)
     fake_daemon_stop(&daemon);
 }
 
+/* Asks for its group as any worker does, and ends when it is there, without a link to the other. */
+static void leave_once_there_is_a_group(const struct fake_daemon *daemon)
+{
+    struct shoal *s;
+    char error[SHOAL_ERROR_BYTES];
+    int listen_fd;
+    uint16_t port;
+    fake_daemon_environment(daemon, 1);
+    if (shoal_open_elastic(&s, error) != 0 || shoal_listen(s, &listen_fd, &port) != 0) {
+        _exit(1);
+    }
+    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    shoal_link_begin(&writer, bytes, ++s->last_id, "worker_group", 2);
+    pack_text(&writer, "port");
+    pack_u64(&writer, port);
+    pack_text(&writer, "elastic");
+    pack_bool(&writer, true);
+    _exit(shoal_link_call(s, &writer, s->last_id, 60000) == 0 ? 0 : 1);
+}
+
+static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 2, 7, "{}");
+    daemon.tells_of_losses = true;
+    pid_t lost = fork();
+    assert_true(lost >= 0);
+    if (lost == 0) {
+        leave_once_there_is_a_group(&daemon);
+    }
+    struct shoal *shoal;
+    char error[SHOAL_ERROR_BYTES];
+    uint64_t step, began_ms = shoal_link_now_ms();
+    fake_daemon_environment(&daemon, 0);
+    assert_int_equal(shoal_open_elastic(&shoal, error), 0);
+    assert_int_equal(shoal_step_begin(shoal, &step), 0);
+    assert_int_equal(shoal_size(shoal), 1);
+    assert_int_equal(shoal_generation(shoal), 2);
+    assert_true(shoal_link_now_ms() - began_ms < 15000); /* a group has 20 s to form */
+    int status;
+    assert_int_equal(waitpid(lost, &status, 0), lost);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
 static void test_outside_shoal_a_program_is_a_group_of_one(void **state)
 {
     (void)state;
@@ -456,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_the_queue_is_bounded_and_keeps_the_oldest),
         cmocka_unit_test(test_a_refused_worker_says_why),
         cmocka_unit_test(test_collectives_go_on_while_the_daemon_is_away),
+        cmocka_unit_test(test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for),
         cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
         cmocka_unit_test(test_json_is_read_strictly),
     };
