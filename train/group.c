@@ -7,15 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 #include "train/hosts.h"
 #include "train/shm_group.h"
+#include "train/shm_memory.h"
 
-#define SHARE_MS 10000 /* to meet in memory; then TCP has to do */
+#define SHARE_MS 10000 /* to meet in memory, and at most half of what is left to open; then TCP has to do */
 
 struct group {
     uint32_t rank, size;
@@ -24,9 +27,24 @@ struct group {
     struct tcp_group *links;   /* between all ranks */
     struct shm_group *memory;  /* of this host; NULL: nobody else is here, or not all can share */
     struct tcp_group *leaders; /* of all hosts; on leaders only, and where there are several hosts of which one shares memory */
+    uint64_t open_until_ms;
     int broken;                /* the error that ended the group, or 0 */
     char error[GROUP_ERROR_BYTES];
 };
+
+static uint64_t clock_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Of the time to open; a little in any case, so that a late step fails by its own sentence. */
+static int left_ms(const struct group *group)
+{
+    uint64_t now_ms = clock_ms();
+    return group->open_until_ms > now_ms + 100 ? (int)(group->open_until_ms - now_ms) : 100;
+}
 
 /* ---- who is with whom ---- */
 
@@ -39,17 +57,17 @@ struct introduction {
 _Static_assert(sizeof(struct introduction) == 64, "travels as it lies in memory");
 
 /* All zeros where the kernel does not tell. */
-static struct host_name host_named(const char *given)
+static struct host_name host_named(const char *given, const char *address)
 {
-    char text[128] = "";
+    char text[256] = "";
     int fd = given == NULL ? open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC) : -1;
     struct stat space;
     if (fd >= 0) {
         ssize_t n = read(fd, text, 64);
         int used = n > 0 ? (int)n : 0;
         if (used > 0 && stat("/proc/self/ns/net", &space) == 0) {
-            (void)snprintf(text + used, sizeof text - (size_t)used, "/%llu/%llu", (unsigned long long)space.st_dev,
-                           (unsigned long long)space.st_ino);
+            (void)snprintf(text + used, sizeof text - (size_t)used, "/%llu/%llu/%s", (unsigned long long)space.st_dev,
+                           (unsigned long long)space.st_ino, address);
         } else {
             text[0] = 0;
         }
@@ -63,15 +81,28 @@ static struct host_name host_named(const char *given)
     return out;
 }
 
+/* Where no memory can be shared at all (limits, filters of system calls) the others need not wait to find out. */
+static bool can_share(void)
+{
+    void *memory;
+    int fd;
+    if (shm_memory_create(1, &fd, &memory) != 0) {
+        return false;
+    }
+    (void)munmap(memory, 1);
+    (void)close(fd);
+    return true;
+}
+
 /* A name that nobody can know before it is told. The listener, or -1. */
-static int introduce(const char *host, struct introduction *own)
+static int introduce(const char *host, const char *address, struct introduction *own)
 {
     uint8_t random[16];
     int listen_fd = -1;
     randombytes_buf(random, sizeof random);
     (void)sodium_bin2hex(own->name, sizeof own->name, random, sizeof random);
-    if (shm_group_listen(own->name, &listen_fd) == 0) {
-        own->host = host_named(host);
+    if (can_share() && shm_group_listen(own->name, &listen_fd) == 0) {
+        own->host = host_named(host, address);
     }
     return listen_fd;
 }
@@ -87,7 +118,7 @@ static bool share(struct group *group, int shm_listen_fd, const struct tcp_optio
         .generation = options->generation,
         .group = options->group,
         .members = members,
-        .open_timeout_ms = options->open_timeout_ms < SHARE_MS ? options->open_timeout_ms : SHARE_MS,
+        .open_timeout_ms = left_ms(group) / 2 < SHARE_MS ? left_ms(group) / 2 : SHARE_MS,
         .stall_timeout_ms = options->stall_timeout_ms,
         .revoke = options->revoke,
     };
@@ -107,7 +138,8 @@ static bool share(struct group *group, int shm_listen_fd, const struct tcp_optio
 static int find_hosts(struct group *group, const struct tcp_options *options, const char *host)
 {
     struct introduction all[PLAN_RANKS_MAX] = {0};
-    int shm_listen_fd = introduce(host, &all[group->rank]);
+    int shm_listen_fd = introduce(host, options->members[group->rank].host, &all[group->rank]);
+    tcp_group_set_timeout(group->links, left_ms(group));
     int error = tcp_group_all_gather(group->links, ELEMENT_BYTES, all, sizeof all[0] * group->size);
     struct host_name names[PLAN_RANKS_MAX];
     for (uint32_t i = 0; i < group->size; i++) {
@@ -115,17 +147,22 @@ static int find_hosts(struct group *group, const struct tcp_options *options, co
     }
     hosts_init(&group->hosts, group->size, names);
     uint32_t ranks[PLAN_RANKS_MAX];
-    bool has_met[PLAN_RANKS_MAX] = {false};
-    has_met[group->rank] = true;
+    uint8_t has_met[PLAN_RANKS_MAX] = {0};
+    has_met[group->rank] = 1;
     if (error == 0 && hosts_around(&group->hosts, group->rank, ranks) > 1) {
         has_met[group->rank] = share(group, shm_listen_fd, options, all);
     } else if (shm_listen_fd >= 0) {
         (void)close(shm_listen_fd);
     }
     if (error == 0) {
+        tcp_group_set_timeout(group->links, left_ms(group));
         error = tcp_group_all_gather(group->links, ELEMENT_BYTES, has_met, group->size);
     }
-    hosts_split(&group->hosts, has_met);
+    bool shares[PLAN_RANKS_MAX];
+    for (uint32_t i = 0; i < group->size; i++) {
+        shares[i] = has_met[i] == 1;
+    }
+    hosts_split(&group->hosts, shares);
     if (hosts_around(&group->hosts, group->rank, ranks) == 1) {
         shm_group_close(&group->memory);
     }
@@ -150,6 +187,7 @@ static int link_leaders(struct group *group, int listen_fd, const struct tcp_opt
     struct tcp_options own = *options;
     own.size = hosts_leaders(&group->hosts, ranks);
     own.members = members;
+    own.open_timeout_ms = left_ms(group);
     for (uint32_t i = 0; i < own.size; i++) {
         members[i] = options->members[ranks[i]];
         own.rank = ranks[i] == group->rank ? i : own.rank;
@@ -204,6 +242,7 @@ int group_open(struct group **out, int listen_fd, const struct tcp_options *opti
     }
     group->rank = options->rank;
     group->size = group->host_count = options->size;
+    group->open_until_ms = clock_ms() + (uint64_t)options->open_timeout_ms;
     int result = options->size < 2 ? tcp_group_open(&group->links, listen_fd, options, error)
                                    : open_shared(group, listen_fd, options, host, error);
     if (result != 0) {
@@ -351,6 +390,19 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
         done += part;
     } while (error == 0 && done < count);
     return error;
+}
+
+int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count)
+{
+    size_t bytes = element_type_bytes(type);
+    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
+        return ERR_USAGE;
+    }
+    if (group->broken != 0) {
+        return group->broken;
+    }
+    return one_host(group) ? by_memory(group, shm_group_reduce_scatter(group->memory, type, values, count))
+                           : by_links(group, tcp_group_reduce_scatter(group->links, type, values, count));
 }
 
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count)

@@ -14,10 +14,10 @@
  *
  * Who is with whom. All ranks connect by TCP as ever; then each tells all others, over these links, the name of its host and of
  * an abstract Unix socket on which it listens. The name of a host is a hash of what the kernel calls this boot and this network
- * namespace: abstract sockets reach as far as that. Containers with namespaces of their own have other names, and clones of one
- * virtual machine, which may have the same, do not meet. Those of one name meet in shared memory, prove that they know the
- * group's key, and tell all whether they have: a host where one has not goes on by TCP alone. So a group forms wherever TCP
- * does. Nothing in a file system, and no memory or socket that outlives the processes, is ever made.
+ * namespace, as far as which abstract sockets reach, and of the address of the links. Containers with namespaces of their own
+ * have other names, and so have clones of one virtual machine. Those of one name meet in shared memory, prove that they know
+ * the group's key, and tell all whether they have: a host where one has not goes on by TCP alone. So a group forms wherever
+ * TCP does. Nothing in a file system, and no memory or socket that outlives the processes, is ever made.
  *
  * A rank that is gone, revoked or broken ends the others' waits: in memory within some 20 ms, over TCP by its closed links,
  * from host to host through the leaders. A leader that waits for another host learns of a loss on its own when that wait ends;
@@ -46,9 +46,10 @@ int group_open(struct group **out, int listen_fd, const struct tcp_options *opti
  * ERR_CLOSED (a rank is gone, or revoked), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO;
  * ERR_USAGE, which breaks nothing: a type that cannot be added, no such root, elements that are not aligned to their type.
  *
- * all_reduce: the sum over the ranks. all_gather: each rank's slice (plan_slice_start) reaches all. broadcast: the root's bytes
- * reach all. barrier: returns when all have called it. */
+ * all_reduce: the sum over the ranks. reduce_scatter: rank r has the sum of slice r (plan_slice_start), the rest is undefined.
+ * all_gather: rank r's slice r reaches all. broadcast: the root's bytes reach all. barrier: returns when all have called it. */
 int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count);
+int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root);
 int group_barrier(struct group *group);

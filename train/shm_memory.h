@@ -1,6 +1,7 @@
 #ifndef TRAIN_SHM_MEMORY_H
 #define TRAIN_SHM_MEMORY_H
-/* Memory that processes share, and the messages that carry it: for train/shm_group.c and train/shm_meet.c. A shell. */
+/* Memory that processes share, and the messages that carry it: for train/group.c, train/shm_group.c and
+ * train/shm_meet.c. A shell. */
 
 #include <stddef.h>
 

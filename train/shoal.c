@@ -108,11 +108,15 @@ static int form_group(struct shoal *s)
         .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
         .spin_us = -1,
+        .revoke = &s->revoke,
     };
     if (error == 0) {
         error = shoal_read_group(s, &options, members, has_state, &step);
     }
     shoal_link_drop_answer(s);
+    if (error == 0 && revoke_open(&s->revoke) != 0) {
+        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+    }
     if (error != 0) {
         (void)close(listen_fd);
         return error;
@@ -155,6 +159,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 
 static void destroy(struct shoal *s)
 {
+    shoal_background_close(s);
     group_close(&s->workers);
     shoal_elastic_close(s);
     shoal_link_drop_answer(s);
@@ -189,6 +194,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
+    shoal_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -363,6 +369,15 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
 
 /* ---- collectives ---- */
 
+_Static_assert((int)SHOAL_F32 == (int)ELEMENT_F32 && (int)SHOAL_F16 == (int)ELEMENT_F16 &&
+                   (int)SHOAL_BF16 == (int)ELEMENT_BF16 && (int)SHOAL_BYTES == (int)ELEMENT_BYTES,
+               "one list of types");
+
+int shoal_heed_fd(const struct shoal *s)
+{
+    return s->revoke.heed != NULL ? s->fd : -1;
+}
+
 static int collective_result(struct shoal *s, int error)
 {
     if (error == 0) {
@@ -372,9 +387,81 @@ static int collective_result(struct shoal *s, int error)
     return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
 }
 
+/* Before a collective: what was begun comes first. */
+static int settle(struct shoal *s)
+{
+    if (s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    int error = collective_result(s, shoal_background_wait(s));
+    s->revoke.heed_fd = shoal_heed_fd(s);
+    return error;
+}
+
+static int check_elements(struct shoal *s, const void *values, enum shoal_type type, bool moves)
+{
+    enum element_type element = (enum element_type)type;
+    if (!ELEMENT_ADDS(element) && !(moves && element == ELEMENT_BYTES)) {
+        return shoal_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
+    }
+    size_t bytes = element_type_bytes(element);
+    if ((uintptr_t)values % bytes != 0) {
+        return shoal_fail(s, ERR_USAGE, "elements of %zu bytes must be aligned to them", bytes);
+    }
+    return 0;
+}
+
+static int collective(struct shoal *s, void *values, size_t count, enum shoal_type type, bool moves,
+                      int (*run)(struct group *, enum element_type, void *, uint64_t))
+{
+    int error = check_elements(s, values, type, moves);
+    error = error != 0 ? error : settle(s);
+    if (error != 0 || s->workers == NULL) {
+        return error;
+    }
+    return collective_result(s, run(s->workers, (enum element_type)type, values, count));
+}
+
+int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    return collective(s, values, count, type, false, group_all_reduce);
+}
+
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 {
-    return s->workers == NULL ? 0 : collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, values, count));
+    return shoal_all_reduce(s, values, count, SHOAL_F32);
+}
+
+int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    return collective(s, values, count, type, false, group_reduce_scatter);
+}
+
+int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    return collective(s, values, count, type, true, group_all_gather);
+}
+
+int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    if (error == 0 && s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    if (error != 0 || s->workers == NULL || s->size == 1) {
+        return error;
+    }
+    return shoal_background_begin(s, values, count, (enum element_type)type);
+}
+
+int shoal_all_reduce_wait(struct shoal *s)
+{
+    return settle(s);
+}
+
+void shoal_use_thread(struct shoal *s, bool is_wanted)
+{
+    s->background.wish = is_wanted ? SHOAL_THREAD_WANTED : SHOAL_THREAD_UNWANTED;
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -382,17 +469,23 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    return s->workers == NULL ? 0 : collective_result(s, group_broadcast(s->workers, bytes, count, root));
+    int error = settle(s);
+    if (error != 0 || s->workers == NULL) {
+        return error;
+    }
+    return collective_result(s, group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    return s->workers == NULL ? 0 : collective_result(s, group_barrier(s->workers));
+    int error = settle(s);
+    return error != 0 || s->workers == NULL ? error : collective_result(s, group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
     if (s->workers != NULL && timeout_ms > 0) {
+        shoal_background_settle(s);
         group_set_timeout(s->workers, timeout_ms);
     }
 }

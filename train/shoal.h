@@ -18,7 +18,7 @@
  * could be in the training loop does not wait for a daemon that is away. After 60 s without one, shoal_report,
  * shoal_progress and shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
  *
- * Calls come from one thread. Errors are the negative codes of base/err.h; out-parameters are untouched on failure. */
+ * Calls on a context come from one thread. Errors are the negative codes of base/err.h; out-parameters are untouched on failure. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,17 +69,54 @@ int shoal_hparam_text(struct shoal *shoal, const char *path, const char *fallbac
 int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *fallback, size_t fallback_count,
                           int64_t *out, size_t capacity, size_t *count);
 
-/* Collectives: every rank makes the same calls in the same order with the same counts. They wait for the others, at most
- * SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
+/* Collectives: every rank makes the same calls in the same order with the same counts and types. They wait for the others, at
+ * most SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
  * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint.
- * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH.
+ * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO; and ERR_USAGE, by
+ * which nothing is lost: no such type or root, elements that are not aligned to their size.
  *
- * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank; on an error the values are
- * undefined. broadcast: bytes[count] of `root` reach every rank. barrier: returns when all ranks have called it. */
-int shoal_all_reduce_f32(struct shoal *shoal, float *values, size_t count);
+ * The memory is the caller's; on an error what is in it is undefined.
+ *
+ * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank. reduce_scatter: slice r of
+ * values[count], which is elements count * r / size to count * (r + 1) / size, becomes the sum on rank r; its other slices are
+ * undefined. all_gather: slice r of rank r reaches all ranks. broadcast: bytes[count] of `root` reach every rank. barrier: returns when
+ * all ranks have called it.
+ *
+ * Halves (IEEE 754 binary16) and bfloat16 are added as float32 and rounded to nearest, ties to even: once, where all ranks of
+ * the group share a host; else each time that a sum of some ranks travels on to another rank. Which sums those are depends
+ * on the number of elements, the number of ranks and their hosts only, so a step that is done over ends with the same bits.
+ * Where one rounding too many matters, sum float32. */
+enum shoal_type { SHOAL_F32 = 1, SHOAL_F16, SHOAL_BF16, SHOAL_BYTES };
+
+int shoal_all_reduce(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
+int shoal_all_reduce_f32(struct shoal *shoal, float *values, size_t count); /* of SHOAL_F32 */
+int shoal_reduce_scatter(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
+int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* SHOAL_BYTES, too */
 int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
 int shoal_barrier(struct shoal *shoal);
 void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
+
+/* An all-reduce beside the computation. begin returns at once; wait returns when all that was begun is summed, or the group is
+ * broken: then nothing of it may be used. From begin to wait the values are libshoal's: the program neither reads nor
+ * writes them. So the gradients of a layer travel while those of the layer below are computed:
+ *
+ *     for each layer, last first: compute its gradients; shoal_all_reduce_begin(shoal, gradients, count, SHOAL_F32);
+ *     error = shoal_all_reduce_wait(shoal);
+ *
+ * Every rank begins the same in the same order, and one is summed after the other, to the bits that shoal_all_reduce gives.
+ * Other calls may come between; a collective among them first waits for what was begun, and fails as wait would.
+ * shoal_step_commit comes after wait.
+ *
+ * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX wait already), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no group);
+ * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun.
+ *
+ * A thread of libshoal does it where ranks are on several hosts, for it hides waiting for the network. On one host summing is
+ * work for the processors that compute: wait does it, unless shoal_use_thread says that there are processors to spare. With two
+ * ranks on two processors a thread made shoal-train slower. What ranks use need not be alike. */
+#define SHOAL_BEGUN_MAX 64
+int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
+int shoal_all_reduce_wait(struct shoal *shoal);
+void shoal_use_thread(struct shoal *shoal, bool is_wanted);
 
 /* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
  * register what training carries from step to step, then
@@ -124,7 +161,8 @@ int shoal_step_begin(struct shoal *shoal, uint64_t *step);
 
 /* The step is applied in memory. Learns whether anybody was asked to stop or to leave the group for a larger one, the same on
  * all ranks. Every SHOAL_CHECK_STEPS it compares a hash of the state: ERR_CORRUPT on the rank that differs from the most (on
- * all, if none are the most). 0, SHOAL_STOP, SHOAL_AGAIN, ERR_... as shoal_step_begin. */
+ * all, if none are the most). ERR_USAGE where what was begun is not waited for. 0, SHOAL_STOP, SHOAL_AGAIN, ERR_... as
+ * shoal_step_begin. */
 #define SHOAL_CHECK_STEPS 256
 int shoal_step_commit(struct shoal *shoal);
 

@@ -3,6 +3,7 @@
 /* The inside of libshoal: its one struct, and the connection to the daemon, which may go away and come back. Nothing here is seen
  * from outside the library. */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,6 +60,28 @@ struct shoal_elastic {
     void *load_context;
 };
 
+struct shoal_begun {
+    void *values;
+    size_t count;
+    enum element_type type;
+};
+
+/* train/shoal_background.c */
+enum shoal_thread { SHOAL_THREAD_BY_HOSTS, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+
+struct shoal_background {
+    enum shoal_thread wish;
+    bool is_started;
+    pthread_t thread;
+    int done_fd; /* an eventfd: all that was begun is done, and that is awaited */
+    pthread_cond_t changed; /* something is begun, or all is over */
+    pthread_mutex_t mutex;  /* for all below */
+    struct shoal_begun begun[SHOAL_BEGUN_MAX];
+    size_t begun_count, done_count; /* since the last wait; only the program's thread changes the first */
+    bool is_running, is_awaited, is_over;
+    int error; /* of the first that failed */
+};
+
 struct shoal {
     enum shoal_state state;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -84,6 +107,7 @@ struct shoal {
     struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
     struct shoal_elastic elastic;
+    struct shoal_background background;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     uint64_t generation, seed, start_step, durable_step;
@@ -106,7 +130,28 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
 
+/* ---- train/shoal_background.c ---- */
+
+void shoal_background_init(struct shoal *s);
+
+/* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
+int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type);
+
+/* Whether something was begun since the last wait. */
+bool shoal_background_is_busy(struct shoal *s);
+
+/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error of the
+ * first that failed. */
+void shoal_background_settle(struct shoal *s);
+int shoal_background_wait(struct shoal *s);
+
+/* Ends what still runs by revoking the group. */
+void shoal_background_close(struct shoal *s);
+
 /* ---- train/shoal.c ---- */
+
+/* The descriptor by which the group's waits hear the daemon (struct revoke) while the program's own thread makes a collective. */
+int shoal_heed_fd(const struct shoal *s);
 
 /* Reads the answer to worker_group: rank, size, generation, the members and the key. */
 int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],

@@ -17,6 +17,7 @@
 #include "train/trainer_data.h"
 #include "train/trainer_state.h"
 
+#define BUCKET_BYTES (256 * 1024) /* at least, but the last: a smaller one costs more waiting than it hides */
 #define EVALUATE_COUNT 250 /* samples in one evaluation batch */
 #define PRINT_S 5.0
 #define LEAVE_MS 45000 /* for the daemon to take the last checkpoint */
@@ -32,6 +33,8 @@ struct trainer {
         uint64_t loss_count;
     } counters;      /* of the state, as they are handed on */
     float *reduced;  /* [parameter_count + 1]: gradients, loss */
+    size_t bucket_end;  /* of `reduced`: from here on it is in a bucket */
+    int bucket_error;   /* of the first that could not be begun */
     float *inputs;   /* [batch][features] */
     uint8_t *labels; /* [batch] */
     uint8_t fingerprint[TRAINER_FINGERPRINT_BYTES];
@@ -179,6 +182,21 @@ static void log_step(struct trainer *t)
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
 
+/* Gradients are reduced in buckets while the backward pass makes those of the layers below. The loss travels in the first. Where
+ * buckets end depends on the model alone, so that the sums have the same bits in every run. */
+static void reduce_bucket(void *context, size_t offset, double loss)
+{
+    struct trainer *t = context;
+    if (t->bucket_end > t->state.parameter_count) {
+        t->reduced[t->state.parameter_count] = (float)loss;
+    }
+    size_t count = t->bucket_end - offset;
+    if (t->bucket_error == 0 && (offset == 0 || count * sizeof(float) >= BUCKET_BYTES)) {
+        t->bucket_error = shoal_all_reduce_begin(t->shoal, t->reduced + offset, count, SHOAL_F32);
+        t->bucket_end = offset;
+    }
+}
+
 /* Computes, reduces and applies the next step. */
 static int train_step(struct trainer *t)
 {
@@ -199,9 +217,11 @@ static int train_step(struct trainer *t)
     trainer_data_gather(&t->data, &t->data.train, t->data.order, first + start, count, t->inputs, t->labels);
     struct model_batch batch = {t->inputs, t->labels, count};
     size_t parameter_count = t->state.parameter_count;
-    double loss = t->model->gradient(t->model, t->state.parameters, &batch, t->reduced);
-    t->reduced[parameter_count] = (float)loss;
-    int error = shoal_all_reduce_f32(t->shoal, t->reduced, parameter_count + 1);
+    t->bucket_end = parameter_count + 1;
+    t->bucket_error = 0;
+    (void)t->model->gradient(t->model, t->state.parameters, &batch, t->reduced, reduce_bucket, t);
+    int error = shoal_all_reduce_wait(t->shoal); /* also for those before one that could not be begun */
+    error = t->bucket_error != 0 ? t->bucket_error : error;
     if (error != 0) {
         return fail_shoal(t, error);
     }

@@ -90,7 +90,7 @@ static void test_the_gradient_is_the_slope_of_the_loss(void **state)
     }
     memset(gradients, 0x7f, sizeof gradients); /* it writes, it does not add */
     struct model_batch batch = {inputs, labels, BATCH};
-    double loss = model->gradient(model, parameters, &batch, gradients);
+    double loss = model->gradient(model, parameters, &batch, gradients, NULL, NULL);
     assert_true(fabs(loss - reference_loss(wide, inputs, labels)) < 1e-4); /* fp32 sums of about 10 */
     const double step = 1e-6;
     for (size_t i = 0; i < model->parameter_count; i++) {
@@ -116,11 +116,11 @@ static void test_parts_of_a_batch_add_up(void **state)
     fill_batch(inputs, labels);
     model->init(model, 3, parameters);
     struct model_batch batch = {inputs, labels, BATCH};
-    double loss = model->gradient(model, parameters, &batch, whole), parts = 0;
+    double loss = model->gradient(model, parameters, &batch, whole, NULL, NULL), parts = 0;
     static const uint32_t cuts[] = {0, 4, 4, 9}; /* one part is empty */
     for (size_t k = 0; k < 3; k++) {
         batch = (struct model_batch){inputs + cuts[k] * INPUTS, labels + cuts[k], cuts[k + 1] - cuts[k]};
-        parts += model->gradient(model, parameters, &batch, part);
+        parts += model->gradient(model, parameters, &batch, part, NULL, NULL);
         for (size_t i = 0; i < model->parameter_count; i++) {
             sum[i] += part[i];
         }
@@ -145,9 +145,9 @@ static void test_evaluation_agrees_with_training(void **state)
     fill_batch(inputs, labels);
     model->init(model, 8, parameters);
     struct model_batch batch = {inputs, labels, BATCH};
-    double first = model->gradient(model, parameters, &batch, gradients), last = first;
+    double first = model->gradient(model, parameters, &batch, gradients, NULL, NULL), last = first;
     for (int step = 0; step < 500; step++) {
-        last = model->gradient(model, parameters, &batch, gradients);
+        last = model->gradient(model, parameters, &batch, gradients, NULL, NULL);
         for (size_t i = 0; i < model->parameter_count; i++) {
             parameters[i] -= 0.02f * gradients[i];
         }
@@ -157,7 +157,7 @@ static void test_evaluation_agrees_with_training(void **state)
     uint64_t correct = 5;
     model->evaluate(model, parameters, &batch, &loss, &correct);
     assert_int_equal(correct, 5 + BATCH); /* it adds */
-    assert_true(fabs(loss - 1 - model->gradient(model, parameters, &batch, gradients)) < 1e-6);
+    assert_true(fabs(loss - 1 - model->gradient(model, parameters, &batch, gradients, NULL, NULL)) < 1e-6);
     model->destroy(model);
 }
 

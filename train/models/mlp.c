@@ -95,11 +95,14 @@ static double cross_entropy(const float *scores, uint32_t classes, uint8_t label
 }
 
 static double mlp_gradient(struct model *model, const float *parameters, const struct model_batch *batch,
-                           float *gradients)
+                           float *gradients, model_made *made, void *context)
 {
     struct mlp *mlp = (struct mlp *)(void *)model;
     if (batch->count == 0) {
         memset(gradients, 0, model->parameter_count * sizeof *gradients);
+        for (uint32_t layer = mlp->layer_count; layer-- > 0 && made != NULL;) {
+            made(context, mlp->offsets[layer], 0);
+        }
         return 0;
     }
     forward(mlp, parameters, batch);
@@ -116,6 +119,9 @@ static double mlp_gradient(struct model *model, const float *parameters, const s
         const float *delta = mlp->deltas[layer];
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)in, (int)out, (int)batch->count, 1.0f, input, (int)in,
                     delta, (int)out, 0.0f, gradients + mlp->offsets[layer], (int)out);
+        if (made != NULL) {
+            made(context, mlp->offsets[layer], loss);
+        }
         if (layer > 0) {
             float *below = mlp->deltas[layer - 1];
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)batch->count, (int)in, (int)out, 1.0f, delta, (int)out,

@@ -15,53 +15,43 @@
 
 static double *seconds; /* by rank, shared */
 static struct shm_group_member members[SHM_GROUP_RANKS_MAX];
+static struct shm_group *group;
+static struct bench bench;
 
-static void must(struct shm_group *group, int error)
+static void must(int error)
 {
     if (error != 0) {
         bench_die(shm_group_error(group));
     }
 }
 
-static double block(struct shm_group *group, uint32_t rank, uint32_t size, float *values, size_t count, uint32_t calls)
+static void all_reduce(void *context, float *in, float *out, size_t count)
 {
-    must(group, shm_group_barrier(group));
-    double start = bench_seconds();
-    for (uint32_t i = 0; i < calls; i++) {
-        must(group, shm_group_all_reduce(group, ELEMENT_F32, values, count));
-    }
-    seconds[rank] = (bench_seconds() - start) / calls;
-    must(group, shm_group_barrier(group));
+    (void)context, (void)out;
+    must(shm_group_all_reduce(group, ELEMENT_F32, in, count));
+}
+
+static double worst_of(void *context, double own)
+{
+    (void)context;
     double worst = 0;
-    for (uint32_t r = 0; r < size; r++) {
+    seconds[bench.rank] = own;
+    must(shm_group_barrier(group));
+    for (uint32_t r = 0; r < bench.size; r++) {
         worst = seconds[r] > worst ? seconds[r] : worst;
     }
-    must(group, shm_group_barrier(group));
+    must(shm_group_barrier(group));
     return worst;
 }
 
-static void measure(struct shm_group *group, const struct shm_group_options *options, size_t bytes, int blocks,
-                    bool own)
+static void measure(size_t bytes, int blocks, bool own)
 {
     size_t count = bytes / sizeof(float);
-    void *memory = own ? malloc(bytes) : NULL;
-    if (own ? memory == NULL : shm_group_alloc(group, bytes, &memory) != 0) {
-        bench_die("no memory");
+    void *memory = own ? bench_floats(count) : NULL;
+    if (!own) {
+        must(shm_group_alloc(group, bytes, &memory));
     }
-    float *values = memory;
-    bench_fill(values, count, options->rank);
-    must(group, shm_group_all_reduce(group, ELEMENT_F32, values, count));
-    if (!bench_sum_holds(values, count, options->size)) {
-        bench_die("the sum is wrong");
-    }
-    memset(values, 0, bytes); /* so that sums do not grow from call to call */
-    uint32_t calls = bench_calls(block(group, options->rank, options->size, values, count, 2));
-    for (int b = 0; b < blocks; b++) {
-        double worst = block(group, options->rank, options->size, values, count, calls);
-        if (options->rank == 0) {
-            (void)printf("%zu %.3f\n", bytes, worst * 1e6);
-        }
-    }
+    bench_measure(&bench, memory, memory, count, bytes, blocks);
     if (own) {
         free(memory);
     } else {
@@ -94,8 +84,8 @@ int main(int count, char **words)
         options.rank = fork() == 0 ? r : 0;
     }
     bench_pin(options.rank);
+    bench = (struct bench){.rank = options.rank, .size = size, .all_reduce = all_reduce, .worst = worst_of};
     int listen_fd = -1;
-    struct shm_group *group;
     char error[SHM_GROUP_ERROR_BYTES];
     if (shm_group_listen(members[options.rank].name, &listen_fd) != 0 ||
         shm_group_open(&group, listen_fd, &options, error) != 0) {
@@ -103,7 +93,7 @@ int main(int count, char **words)
     }
     size_t sizes[BENCH_SIZES_MAX], kinds = bench_sizes(words[2], sizes);
     for (size_t s = 0; s < kinds; s++) {
-        measure(group, &options, sizes[s], atoi(words[3]), strcmp(words[4], "process") == 0);
+        measure(sizes[s], atoi(words[3]), strcmp(words[4], "process") == 0);
     }
     shm_group_close(&group);
     if (options.rank == 0) {

@@ -3,22 +3,24 @@
  * no checks, and the only other memory is a landing area that stays in the cache. It spins where every rank has a core of
  * its own, else it polls.
  *
- * usage: ar_floor_tcp NAME RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE */
+ * usage: bench_floor_tcp RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE (tools/bench/allreduce_net runs it) */
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include "tools/bench/ar_net.h"
-#include "tools/bench/ar_place.h"
+#include "tools/bench/collectives/bench.h"
 
 #define LANDING_BYTES (256u * 1024)
 
-static int own, ranks, next_fd, previous_fd;
+static uint32_t own, ranks;
+static int next_fd, previous_fd;
 static bool spins;
 static _Alignas(64) uint8_t landing[LANDING_BYTES];
 
@@ -32,15 +34,16 @@ static void add(float *restrict to, const float *restrict from, size_t count)
 /* Slice `back` before the own one, round the ring. */
 static uint8_t *slice_at(uint8_t *array, size_t slice_bytes, size_t back)
 {
-    size_t n = (size_t)ranks;
-    return array + ((size_t)own + 2 * n - back) % n * slice_bytes;
+    size_t n = ranks;
+    return array + (own + 2 * n - back) % n * slice_bytes;
 }
 
 /* The stream to the next rank is slices own, own - 1, ... for 2 (n - 1) slices; the one from the previous rank begins with
  * own - 1. The first half of it is added, the second replaces. count is a multiple of the number of ranks. */
-static void all_reduce(float *values, size_t count)
+static void all_reduce(void *context, float *in, float *out, size_t count)
 {
-    uint8_t *array = (uint8_t *)values;
+    (void)context, (void)out;
+    uint8_t *array = (uint8_t *)in;
     size_t slice = count * sizeof(float) / (size_t)ranks, total = 2 * (size_t)(ranks - 1) * slice;
     size_t sent = 0, received = 0, torn = 0; /* torn: bytes of an element that is not all there */
     while (sent < total || received < total) {
@@ -55,7 +58,7 @@ static void all_reduce(float *values, size_t count)
             ssize_t n = adds ? recv(previous_fd, landing + torn, want - torn, MSG_DONTWAIT)
                              : recv(previous_fd, place, want, MSG_DONTWAIT);
             if (n == 0 || (n < 0 && errno != EAGAIN)) {
-                ar_die("recv failed");
+                bench_die("recv failed");
             }
             moved = n > 0;
             if (n > 0 && adds) {
@@ -73,7 +76,7 @@ static void all_reduce(float *values, size_t count)
             size_t within = sent % slice, left = slice - within < ready - sent ? slice - within : ready - sent;
             ssize_t n = send(next_fd, slice_at(array, slice, sent / slice) + within, left, MSG_DONTWAIT | MSG_NOSIGNAL);
             if (n < 0 && errno != EAGAIN) {
-                ar_die("send failed");
+                bench_die("send failed");
             }
             moved = moved || n > 0;
             sent += n > 0 ? (size_t)n : 0;
@@ -93,85 +96,53 @@ static void meet(const char *directory, const char *address)
     int on = 1, listen_fd = socket(AF_INET, SOCK_STREAM, 0);
     if (inet_pton(AF_INET, address, &at.sin_addr) != 1 || bind(listen_fd, (struct sockaddr *)&at, sizeof at) != 0 ||
         listen(listen_fd, 1) != 0 || getsockname(listen_fd, (struct sockaddr *)&at, &at_bytes) != 0) {
-        ar_die("cannot listen on the address");
+        bench_die("cannot listen on the address");
     }
-    ar_publish(directory, own, address, ntohs(at.sin_port));
+    bench_publish(directory, own, address, ntohs(at.sin_port));
     char host[64];
     uint16_t port;
-    ar_find(directory, (own + 1) % ranks, host, &port);
+    bench_find(directory, (own + 1) % ranks, host, &port);
     at.sin_port = htons(port);
     next_fd = socket(AF_INET, SOCK_STREAM, 0);
     if (inet_pton(AF_INET, host, &at.sin_addr) != 1 || connect(next_fd, (struct sockaddr *)&at, sizeof at) != 0) {
-        ar_die("cannot connect to the next rank");
+        bench_die("cannot connect to the next rank");
     }
     previous_fd = accept(listen_fd, NULL, NULL);
     (void)setsockopt(next_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)close(listen_fd);
 }
 
-static double worst_of(double own_s)
+static double worst_of(void *context, double own_s)
 {
-    float all[64] = {0};
+    float all[BENCH_RANKS_MAX] = {0};
     all[own] = (float)own_s;
-    all_reduce(all, (size_t)ranks);
+    all_reduce(context, all, all, ranks);
     double worst = 0;
-    for (int i = 0; i < ranks; i++) {
+    for (uint32_t i = 0; i < ranks; i++) {
         worst = all[i] > worst ? all[i] : worst;
     }
     return worst;
 }
 
-static void measure(const char *name, size_t bytes, int blocks)
+int main(int count, char **words)
 {
-    size_t step = (size_t)ranks * 16, count = (bytes / sizeof(float) + step - 1) / step * step; /* equal, aligned slices */
-    float *values = aligned_alloc(64, count * sizeof(float));
-    if (values == NULL) {
-        ar_die("no memory is left");
+    if (count != 8) {
+        bench_die("usage: bench_floor_tcp RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE");
     }
-    ar_fill(values, count, own);
-    all_reduce(values, count);
-    if (ar_wrong(values, count, ranks)) {
-        ar_die("wrong sum");
+    own = (uint32_t)atoi(words[1]);
+    ranks = (uint32_t)atoi(words[2]);
+    if (ranks < 2 || ranks > BENCH_RANKS_MAX || own >= ranks) {
+        bench_die("the floor has 2 to 64 ranks");
     }
-    double block_s[AR_BLOCKS_MAX];
-    int calls = 2;
-    for (int block = -1; block < blocks; block++) {
-        memset(values, 0, count * sizeof(float));
-        (void)worst_of(0); /* a barrier */
-        double begin_s = ar_now_s();
-        for (int i = 0; i < calls; i++) {
-            all_reduce(values, count);
-        }
-        double worst_s = worst_of((ar_now_s() - begin_s) / calls);
-        if (block < 0) {
-            calls = ar_calls(worst_s);
-        } else {
-            block_s[block] = worst_s;
-        }
-    }
-    if (own == 0) {
-        ar_print(name, ranks, bytes, block_s, blocks);
-    }
-    free(values);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc < 9) {
-        return 2;
-    }
-    own = atoi(argv[2]);
-    ranks = atoi(argv[3]);
-    int blocks = atoi(argv[7]);
-    if (ranks < 2 || ranks > 64 || own < 0 || own >= ranks || blocks < 1 || blocks > AR_BLOCKS_MAX) {
-        return 2;
-    }
-    spins = ar_own_core(own, atoi(argv[8]));
-    meet(argv[4], argv[5]);
-    size_t sizes[AR_SIZES_MAX];
-    int count = ar_sizes(argv[6], sizes);
-    for (int i = 0; i < count; i++) {
-        measure(argv[1], sizes[i], blocks);
+    spins = bench_pin_apart(own, (uint32_t)atoi(words[7]));
+    meet(words[3], words[4]);
+    const struct bench bench = {.rank = own, .size = ranks, .all_reduce = all_reduce, .worst = worst_of};
+    size_t sizes[BENCH_SIZES_MAX], kinds = bench_sizes(words[5], sizes);
+    for (size_t s = 0; s < kinds; s++) {
+        size_t step = (size_t)ranks * 16, floats = (sizes[s] / sizeof(float) + step - 1) / step * step; /* equal, aligned slices */
+        float *values = bench_floats(floats);
+        bench_measure(&bench, values, values, floats, sizes[s], atoi(words[6]));
+        free(values);
     }
     return 0;
 }

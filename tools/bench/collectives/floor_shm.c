@@ -3,7 +3,7 @@
  * all outputs, barrier. No group, no errors, no waiting but a spin (or sched_yield, with more ranks than processors).
  * Outputs lie apart from the inputs, as most interfaces have it, or in their place, which moves half as much memory.
  *
- * usage: bench_floor RANKS SIZES BLOCKS apart|place (tools/bench/allreduce runs it) */
+ * usage: bench_floor_shm RANKS SIZES BLOCKS apart|place (tools/bench/allreduce runs it) */
 
 #include <immintrin.h>
 #include <sched.h>
@@ -17,19 +17,18 @@
 
 #include "tools/bench/collectives/bench.h"
 
-#define RANKS_MAX 64
 #define PIECE 4096                      /* floats, summed in the first cache */
 #define STREAM_BYTES (8u * 1024 * 1024) /* arrays so large are stored past the caches */
 
 struct common {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t turn;
-    _Alignas(64) double seconds[RANKS_MAX];
-    float *in[RANKS_MAX], *out[RANKS_MAX];
+    _Alignas(64) double seconds[BENCH_RANKS_MAX];
+    float *in[BENCH_RANKS_MAX], *out[BENCH_RANKS_MAX];
 };
 
 static struct common *common;
-static uint32_t size;
+static uint32_t size, rank;
 static bool crowded;
 
 static void *shared(size_t bytes)
@@ -104,22 +103,23 @@ static void reduce(size_t begin, size_t end, bool streaming)
     _mm_sfence();
 }
 
-static double block(uint32_t rank, size_t count, uint32_t calls)
+static void all_reduce(void *context, float *in, float *out, size_t count)
 {
+    (void)context;
     size_t slice = (count / size + 15) / 16 * 16, begin = slice * rank, end = begin + slice;
     begin = begin < count ? begin : count;
     end = end < count && rank != size - 1 ? end : count;
-    bool streaming = count * sizeof(float) >= STREAM_BYTES && common->in[0] != common->out[0];
     barrier();
-    double start = bench_seconds();
-    for (uint32_t i = 0; i < calls; i++) {
-        barrier();
-        reduce(begin, end, streaming);
-        barrier();
-    }
-    common->seconds[rank] = (bench_seconds() - start) / calls;
+    reduce(begin, end, count * sizeof(float) >= STREAM_BYTES && in != out);
     barrier();
+}
+
+static double worst_of(void *context, double own)
+{
+    (void)context;
     double worst = 0;
+    common->seconds[rank] = own;
+    barrier();
     for (uint32_t r = 0; r < size; r++) {
         worst = common->seconds[r] > worst ? common->seconds[r] : worst;
     }
@@ -129,8 +129,8 @@ static double block(uint32_t rank, size_t count, uint32_t calls)
 
 int main(int count, char **words)
 {
-    if (count != 5 || (size = (uint32_t)atoi(words[1])) < 2 || size > RANKS_MAX) {
-        bench_die("usage: bench_floor RANKS SIZES BLOCKS apart|place");
+    if (count != 5 || (size = (uint32_t)atoi(words[1])) < 2 || size > BENCH_RANKS_MAX) {
+        bench_die("usage: bench_floor_shm RANKS SIZES BLOCKS apart|place");
     }
     size_t sizes[BENCH_SIZES_MAX], kinds = bench_sizes(words[2], sizes), largest = 0;
     for (size_t s = 0; s < kinds; s++) {
@@ -142,26 +142,13 @@ int main(int count, char **words)
         common->in[r] = shared(largest);
         common->out[r] = strcmp(words[4], "place") == 0 ? common->in[r] : shared(largest);
     }
-    uint32_t rank = 0;
     for (uint32_t r = 1; r < size && rank == 0; r++) {
         rank = fork() == 0 ? r : 0;
     }
     bench_pin(rank);
+    const struct bench bench = {.rank = rank, .size = size, .all_reduce = all_reduce, .worst = worst_of};
     for (size_t s = 0; s < kinds; s++) {
-        size_t values = sizes[s] / sizeof(float);
-        bench_fill(common->in[rank], values, rank);
-        (void)block(rank, values, 1);
-        if (!bench_sum_holds(common->out[rank], values, size)) {
-            bench_die("the floor sums wrongly");
-        }
-        memset(common->in[rank], 0, sizes[s]); /* so that sums in place do not grow from call to call */
-        uint32_t calls = bench_calls(block(rank, values, 2));
-        for (int b = 0; b < atoi(words[3]); b++) {
-            double seconds = block(rank, values, calls);
-            if (rank == 0) {
-                (void)printf("%zu %.3f\n", sizes[s], seconds * 1e6);
-            }
-        }
+        bench_measure(&bench, common->in[rank], common->out[rank], sizes[s] / sizeof(float), sizes[s], atoi(words[3]));
     }
     if (rank == 0) {
         (void)fflush(stdout);
