@@ -1,8 +1,11 @@
-/* Compared with the real header: what train/nccl_abi.h says of NCCL. Nothing to run. */
+/* Compared with the real header: what train/nccl_abi.h says of NCCL. Nothing to run. A header that is older than what libshoal takes at run
+ * time is not looked at. */
 #include <nccl.h>
 #include <stddef.h>
 
 #include "train/nccl_abi.h"
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
 
 _Static_assert(NCCL_OK == (int)ncclSuccess && NCCL_REMOTE_ERROR == (int)ncclRemoteError &&
                    NCCL_IN_PROGRESS == (int)ncclInProgress,
@@ -35,4 +38,6 @@ CHECK_FIELD(split_share, splitShare);
 NCCL_FUNCTIONS(CHECK_FUNCTION, ncclResult_t, ncclUniqueId, ncclConfig_t, ncclDataType_t, ncclRedOp_t)
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9)
 NCCL_FUNCTIONS_NEW(CHECK_FUNCTION, ncclResult_t, ncclConfig_t)
+#endif
+
 #endif
