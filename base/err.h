@@ -19,7 +19,8 @@
     X(ERR_VERSION, -13, "version", "the other side speaks another version")  \
     X(ERR_USAGE, -14, "usage", "an argument is wrong")                       \
     X(ERR_AUTH, -15, "auth", "a key, signature or token is not valid")       \
-    X(ERR_AGAIN, -16, "again", "not now; the caller may try again")
+    X(ERR_AGAIN, -16, "again", "not now; the caller may try again")          \
+    X(ERR_NOT_FINITE, -17, "not finite", "a number is infinite or not a number")
 
 enum err {
 #define ERR_ENUM(symbol, code, name, text) symbol = (code),

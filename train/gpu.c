@@ -26,8 +26,6 @@ static int take_device(struct gpu *gpu)
     char bus[64] = "";
     int code = check(gpu, gpu->cuda.get_device(&gpu->device), "device");
     code = code != CUDA_OK ? code : check(gpu, gpu->cuda.bus_id(bus, (int)sizeof bus, gpu->device), "bus id");
-    code = code != CUDA_OK ? code : check(gpu, gpu->cuda.stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING), "stream");
-    code = code != CUDA_OK ? code : check(gpu, gpu->cuda.event_create(&gpu->event, CUDA_EVENT_DISABLE_TIMING), "event");
     (void)bytes_copy_text(gpu->bus, sizeof gpu->bus, bus);
     return code;
 }
@@ -82,48 +80,77 @@ void gpu_leave(const struct gpu *gpu, int before)
     }
 }
 
-int gpu_stage(struct gpu *gpu, size_t bytes)
+/* ---- copies ---- */
+
+int gpu_stage(const struct gpu *gpu, struct gpu_copier *copier, size_t bytes)
 {
-    if (bytes <= gpu->staging_bytes) {
+    if (bytes <= copier->staging_bytes) {
         return 0;
     }
-    if (gpu->staging != NULL) {
-        (void)gpu->cuda.host_free(gpu->staging);
+    if (copier->staging != NULL) {
+        (void)gpu->cuda.host_free(copier->staging);
     }
-    gpu->staging = NULL;
-    gpu->staging_bytes = 0;
+    copier->staging = NULL;
+    copier->staging_bytes = 0;
     void *memory;
     if (gpu->cuda.host_alloc(&memory, bytes) != CUDA_OK) {
         return ERR_MEMORY;
     }
-    gpu->staging = memory;
-    gpu->staging_bytes = bytes;
+    copier->staging = memory;
+    copier->staging_bytes = bytes;
     return 0;
 }
 
-/* ---- copies ---- */
+static void copier_close(const struct gpu *gpu, struct gpu_copier *copier)
+{
+    if (copier->staging != NULL) {
+        (void)gpu->cuda.host_free(copier->staging);
+    }
+    if (copier->event != NULL) {
+        (void)gpu->cuda.event_destroy(copier->event);
+    }
+    if (copier->stream != NULL) {
+        (void)gpu->cuda.stream_destroy(copier->stream);
+    }
+}
+
+/* The copy is queued behind what the program has queued; CUDA's code. */
+static int begin_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes)
+{
+    int code = copier->stream != NULL ? CUDA_OK : gpu->cuda.stream_create(&copier->stream, CUDA_STREAM_NON_BLOCKING);
+    if (code == CUDA_OK && copier->event == NULL) {
+        code = gpu->cuda.event_create(&copier->event, CUDA_EVENT_DISABLE_TIMING);
+    }
+    code = code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, NULL);
+    code = code != CUDA_OK ? code : gpu->cuda.stream_wait(copier->stream, copier->event, 0);
+    code = code != CUDA_OK ? code : gpu->cuda.copy(to, from, bytes, CUDA_COPY_DEFAULT, copier->stream);
+    return code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, copier->stream);
+}
+
+struct asked {
+    const struct gpu *gpu;
+    cuda_event event;
+    int code;
+};
 
 static int is_copied(void *context)
 {
-    const struct gpu *gpu = context;
-    int code = gpu->cuda.event_query(gpu->event);
-    return code == CUDA_OK ? 1 : code == CUDA_NOT_READY ? 0 : ERR_IO;
+    struct asked *asked = context;
+    asked->code = asked->gpu->cuda.event_query(asked->event);
+    return asked->code == CUDA_OK ? 1 : asked->code == CUDA_NOT_READY ? 0 : ERR_IO;
 }
 
-int gpu_copy(struct gpu *gpu, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
+int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
              char error[NCCL_GROUP_ERROR_BYTES])
 {
-    int code = gpu->cuda.event_record(gpu->event, NULL);
-    code = code != CUDA_OK ? code : gpu->cuda.stream_wait(gpu->stream, gpu->event, 0);
-    code = code != CUDA_OK ? code : gpu->cuda.copy(to, from, bytes, CUDA_COPY_DEFAULT, gpu->stream);
-    code = code != CUDA_OK ? code : gpu->cuda.event_record(gpu->event, gpu->stream);
+    int code = begin_copy(gpu, copier, to, from, bytes);
+    struct asked asked = {gpu, copier->event, code};
     uint32_t gone;
-    int result = code != CUDA_OK ? ERR_IO : gpu_wait(watch, is_copied, gpu, INT_MAX, INT_MAX, &gone);
+    int result = code != CUDA_OK ? ERR_IO : gpu_wait(watch, is_copied, &asked, INT_MAX, INT_MAX, &gone);
     if (result == ERR_CLOSED) {
         (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "the group was over while GPU memory was copied");
     } else if (result != 0) {
-        code = code != CUDA_OK ? code : gpu->cuda.event_query(gpu->event);
-        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "GPU memory cannot be copied: %s", gpu->cuda.error_text(code));
+        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "GPU memory cannot be copied: %s", gpu->cuda.error_text(asked.code));
     }
     return result;
 }
@@ -164,15 +191,8 @@ void gpu_close(struct gpu **gpu)
         return;
     }
     gpu_forget(g);
-    if (g->staging != NULL) {
-        (void)g->cuda.host_free(g->staging);
-    }
-    if (g->event != NULL) {
-        (void)g->cuda.event_destroy(g->event);
-    }
-    if (g->stream != NULL) {
-        (void)g->cuda.stream_destroy(g->stream);
-    }
+    copier_close(g, &g->collectives);
+    copier_close(g, &g->program);
     free(g);
     *gpu = NULL;
 }

@@ -3,7 +3,7 @@
 /* The GPU of this worker: what there is to use it, host memory for what goes through that, and the communicator that the last
  * group left. A shell.
  *
- * One thread at a time calls. A function that uses the GPU makes it the calling thread's, and gives back the thread's own. */
+ * One thread at a time calls; but copies of different copiers may go on at once, and gpu_owns is for any thread. A function that uses the GPU makes it the calling thread's, and gives back the thread's own. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +11,14 @@
 #include "train/cuda_library.h"
 #include "train/gpu_agree.h"
 #include "train/nccl_group.h"
+
+/* What one thread copies with; made when it is needed first. */
+struct gpu_copier {
+    cuda_stream stream;
+    cuda_event event;
+    uint8_t *staging; /* pinned host memory */
+    size_t staging_bytes;
+};
 
 struct gpu {
     enum gpu_lack lack;
@@ -20,10 +28,7 @@ struct gpu {
     struct nccl_library nccl;      /* if GPU_LACKS_NOTHING, or it stopped working */
     int device;
     char bus[GPU_BUS_BYTES];
-    cuda_stream stream; /* for copies */
-    cuda_event event;
-    uint8_t *staging; /* pinned host memory */
-    size_t staging_bytes;
+    struct gpu_copier collectives, program; /* of the thread that makes collectives, and of the program's when it looks at memory */
     /* Of an earlier group, for nccl_group_shrink; NULL: none. Its name, and who this worker was in it. */
     struct nccl_group *earlier;
     uint64_t earlier_name;
@@ -41,12 +46,12 @@ bool gpu_owns(const struct gpu *gpu, const void *memory, int *device);
 int gpu_enter(const struct gpu *gpu, int *before);
 void gpu_leave(const struct gpu *gpu, int before);
 
-/* Room for `bytes` in gpu->staging. ERR_MEMORY. */
-int gpu_stage(struct gpu *gpu, size_t bytes);
+/* Room for `bytes` in copier->staging. ERR_MEMORY. */
+int gpu_stage(const struct gpu *gpu, struct gpu_copier *copier, size_t bytes);
 
 /* Copies, between host and device in any direction, after what the program has queued (train/nccl_group.h). ERR_CLOSED (by `watch`),
  * ERR_IO; `error` then holds a sentence. */
-int gpu_copy(struct gpu *gpu, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
+int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
              char error[NCCL_GROUP_ERROR_BYTES]);
 
 /* The communicator of a group that ends: kept if it can be made smaller, else closed. The pointer is cleared. */

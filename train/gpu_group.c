@@ -292,14 +292,15 @@ static int run_staged(struct gpu_group *g, enum plan_kind kind, enum element_typ
     if (bytes == 0) {
         return run_group(g, kind, type, values, 0, root);
     }
-    int error = gpu_stage(g->gpu, bytes);
+    struct gpu_copier *copier = &g->gpu->collectives;
+    int error = gpu_stage(g->gpu, copier, bytes);
     if (error != 0) {
         (void)snprintf(g->error, sizeof g->error, "no host memory is left for %zu bytes of GPU memory on their way", bytes);
         return error;
     }
-    error = gpu_copy(g->gpu, g->gpu->staging, values, bytes, &g->watch, g->error);
-    error = error != 0 ? error : run_group(g, kind, type, g->gpu->staging, count, root);
-    return error != 0 ? error : gpu_copy(g->gpu, values, g->gpu->staging, bytes, &g->watch, g->error);
+    error = gpu_copy(g->gpu, copier, copier->staging, values, bytes, &g->watch, g->error);
+    error = error != 0 ? error : run_group(g, kind, type, copier->staging, count, root);
+    return error != 0 ? error : gpu_copy(g->gpu, copier, values, copier->staging, bytes, &g->watch, g->error);
 }
 
 int gpu_group_run(struct gpu_group *gpus, enum plan_kind kind, enum element_type type, void *values, uint64_t count,

@@ -1,13 +1,15 @@
 #include "train/gpu_wait.h"
 
 #include <sched.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <time.h>
 
 #include "base/err.h"
 
-#define SPIN_US 200 /* then the processor is given away for a millisecond at a time */
-#define LOOK_MS 1
+#define SPIN_US 200        /* then the processor is given away, */
+#define SLEEP_PART 16      /* for this part of what was waited already, so that a wait is not much longer than it needs to be, */
+#define SLEEP_US_MAX 1000  /* but for no longer than this, */
+#define SLEEP_US_MIN 50    /* and no shorter than this */
 
 static uint64_t now_us(void)
 {
@@ -16,13 +18,11 @@ static uint64_t now_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static int look(const struct gpu_watch *watch, uint32_t *gone)
+static void sleep_part(uint64_t waited_us)
 {
-    if (watch != NULL) {
-        return watch->look(watch->context, LOOK_MS, gone);
-    }
-    (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
-    return 0;
+    uint64_t us = waited_us / SLEEP_PART;
+    us = us < SLEEP_US_MIN ? SLEEP_US_MIN : us > SLEEP_US_MAX ? SLEEP_US_MAX : us;
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
 }
 
 int gpu_wait(const struct gpu_watch *watch, int (*done)(void *context), void *context, int limit_ms, int settle_ms,
@@ -40,8 +40,9 @@ int gpu_wait(const struct gpu_watch *watch, int (*done)(void *context), void *co
             (void)sched_yield();
             continue;
         }
+        sleep_part(waited_us);
         uint32_t missed = GPU_NOBODY;
-        if (look(watch, &missed) != 0) {
+        if (watch != NULL && watch->look(watch->context, &missed) != 0) {
             *gone = GPU_NOBODY;
             return ERR_CLOSED;
         }

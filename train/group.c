@@ -357,10 +357,10 @@ static int by_leaders(struct group *group, int error)
 
 /* ---- memory of GPUs ---- */
 
-static int watch_links(void *context, int wait_ms, uint32_t *gone)
+static int look_at_links(void *context, uint32_t *gone)
 {
     struct group *group = context;
-    return tcp_group_watch(group->links, wait_ms, gone);
+    return tcp_group_look(group->links, gone);
 }
 
 int group_use_gpu(struct group *group, struct gpu *gpu)
@@ -374,7 +374,7 @@ int group_use_gpu(struct group *group, struct gpu *gpu)
         .leader = group->hosts.leader,
         .open_timeout_ms = group->open_timeout_ms,
         .stall_timeout_ms = group->stall_timeout_ms,
-        .watch = {watch_links, group},
+        .watch = {look_at_links, group},
     };
     int error = gpu_group_open(&group->gpus, group, gpu, &options);
     return error == 0 || group->broken != 0 ? error : fail(group, error, "no memory is left for the group", NULL);

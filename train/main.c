@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/ledger_command.h"
 #include "train/plan_command.h"
 #include "train/trainer.h"
 
@@ -13,6 +14,7 @@ static const char help[] =
     "Usage: shoal-train MODEL [--data DIR]\n"
     "       shoal-train plan --ranks N --bytes SIZE [--collective C] [--algorithm A] [--type T]\n"
     "                        [--root R] [--json]\n"
+    "       shoal-train ledger [--samples N] LOG...\n"
     "\n"
     "Trains a model on images in IDX files (MNIST's format, plain or .gz). As the entrypoint of a Shoal\n"
     "experiment it is one of the workers of a trial; started by hand it trains alone.\n"
@@ -29,6 +31,11 @@ static const char help[] =
     "  --type T        of the elements: f32 (default), f16, bf16, bytes\n"
     "  --root R        the rank that broadcasts, default 0\n"
     "  --json          one JSON object\n"
+    "\n"
+    "shoal-train ledger proves from logs of steps (SHOAL_STEP_LOG, of all workers of a trial) that each\n"
+    "sample of each epoch was used exactly once, whatever became of workers and groups; a line of a step\n"
+    "that a later group had to make anew is void.\n"
+    "  --samples N     training samples of an epoch; else those of the first complete one\n"
     "\n"
     "Options:\n"
     "  --data DIR   the directory of train-images-idx3-ubyte, train-labels-idx1-ubyte,\n"
@@ -47,6 +54,8 @@ static const char help[] =
     "  epochs            passes over the training samples, a fraction is allowed   3\n"
     "  checkpoint_every  steps between checkpoints                                 100\n"
     "  report_every      steps between reports of the training loss                20\n"
+    "  nonfinite         stop: fail when a gradient is infinite or no number, and say   stop\n"
+    "                    whose; ignore: go on\n"
     "  data_dir          see --data\n"
     "\n"
     "Metrics: loss in group training; accuracy and loss in group validation, on the last 5,000 training\n"
@@ -58,7 +67,8 @@ static const char help[] =
     "monotonic clock), SHOAL_FINAL_HASH (a file that gets one line per rank at the end: trial, attempt,\n"
     "rank, BLAKE2b of the parameters).\n"
     "\n"
-    "Exit status: 0 trained, or saved a checkpoint after being asked to stop; 1 failed; 2 usage.\n";
+    "Exit status: 0 trained, or saved a checkpoint after being asked to stop; 1 failed (ledger: a sample\n"
+    "was not used once); 2 usage.\n";
 
 static int usage(const char *what, const char *argument)
 {
@@ -98,6 +108,9 @@ int main(int argc, char **argv)
     const char *model = NULL, *data_dir = getenv("SHOAL_DATA");
     if (argc > 1 && strcmp(argv[1], "plan") == 0 && (argc == 2 || strcmp(argv[2], "--help") != 0)) {
         return plan_command(argc - 2, argv + 2, stdout, stderr);
+    }
+    if (argc > 1 && strcmp(argv[1], "ledger") == 0 && (argc == 2 || strcmp(argv[2], "--help") != 0)) {
+        return ledger_command(argc - 2, argv + 2, stdout, stderr);
     }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {

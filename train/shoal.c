@@ -161,6 +161,7 @@ static void destroy(struct shoal *s)
 {
     shoal_background_close(s);
     group_close(&s->workers);
+    gpu_close(&s->gpu);
     shoal_elastic_close(s);
     shoal_link_drop_answer(s);
     if (s->fd >= 0) {
@@ -194,6 +195,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->saves[0].fd = s->saves[1].fd = -1;
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
+    s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
     shoal_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
@@ -378,7 +380,7 @@ int shoal_heed_fd(const struct shoal *s)
     return s->revoke.heed != NULL ? s->fd : -1;
 }
 
-static int collective_result(struct shoal *s, int error)
+int shoal_collective_result(struct shoal *s, int error)
 {
     if (error == 0) {
         return 0;
@@ -393,7 +395,7 @@ static int settle(struct shoal *s)
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
-    int error = collective_result(s, shoal_background_wait(s));
+    int error = shoal_background_wait(s);
     s->revoke.heed_fd = shoal_heed_fd(s);
     return error;
 }
@@ -411,20 +413,39 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
     return 0;
 }
 
-static int collective(struct shoal *s, void *values, size_t count, enum shoal_type type, bool moves,
-                      int (*run)(struct group *, enum element_type, void *, uint64_t))
+typedef int run_collective(struct group *group, enum element_type type, void *values, uint64_t count);
+
+static int collective(struct shoal *s, enum shoal_call_kind kind, void *values, size_t count, enum shoal_type type,
+                      run_collective *run)
 {
-    int error = check_elements(s, values, type, moves);
+    int error = check_elements(s, values, type, kind == SHOAL_CALL_ALL_GATHER);
     error = error != 0 ? error : settle(s);
-    if (error != 0 || s->workers == NULL) {
+    if (error != 0) {
         return error;
     }
-    return collective_result(s, run(s->workers, (enum element_type)type, values, count));
+    enum element_type element = (enum element_type)type;
+    (void)shoal_call_note(s, kind, element, count);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, run(s->workers, element, values, count));
+}
+
+static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
+    what.call = shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
+    shoal_finite_look(s, &what);
+    return what;
 }
 
 int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    return collective(s, values, count, type, false, group_all_reduce);
+    int error = check_elements(s, values, type, false);
+    error = error != 0 ? error : settle(s);
+    if (error != 0) {
+        return error;
+    }
+    struct shoal_begun what = begin(s, values, count, type);
+    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, what.type, values, count));
+    return error != 0 ? error : shoal_finite_judge(s, &what);
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
@@ -434,12 +455,12 @@ int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 
 int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    return collective(s, values, count, type, false, group_reduce_scatter);
+    return collective(s, SHOAL_CALL_REDUCE_SCATTER, values, count, type, group_reduce_scatter);
 }
 
 int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    return collective(s, values, count, type, true, group_all_gather);
+    return collective(s, SHOAL_CALL_ALL_GATHER, values, count, type, group_all_gather);
 }
 
 int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
@@ -448,10 +469,11 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
     if (error == 0 && s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
-    if (error != 0 || s->workers == NULL || s->size == 1) {
+    if (error != 0) {
         return error;
     }
-    return shoal_background_begin(s, values, count, (enum element_type)type);
+    struct shoal_begun what = begin(s, values, count, type);
+    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : shoal_background_begin(s, &what);
 }
 
 int shoal_all_reduce_wait(struct shoal *s)
@@ -470,24 +492,37 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
     int error = settle(s);
-    if (error != 0 || s->workers == NULL) {
+    if (error != 0) {
         return error;
     }
-    return collective_result(s, group_broadcast(s->workers, bytes, count, root));
+    (void)shoal_call_note(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, count);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, group_broadcast(s->workers, bytes, count, root));
 }
 
 int shoal_barrier(struct shoal *s)
 {
     int error = settle(s);
-    return error != 0 || s->workers == NULL ? error : collective_result(s, group_barrier(s->workers));
+    if (error != 0) {
+        return error;
+    }
+    (void)shoal_call_note(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, 0);
+    return s->workers == NULL ? 0 : shoal_collective_result(s, group_barrier(s->workers));
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
 {
+    if (timeout_ms > 0) {
+        s->timeout_ms = timeout_ms;
+    }
     if (s->workers != NULL && timeout_ms > 0) {
         shoal_background_settle(s);
         group_set_timeout(s->workers, timeout_ms);
     }
+}
+
+void shoal_check_finite(struct shoal *s, bool is_wanted)
+{
+    s->checks_finite = is_wanted;
 }
 
 /* ---- reports ---- */

@@ -94,7 +94,14 @@ int shoal_reduce_scatter(struct shoal *shoal, void *values, size_t count, enum s
 int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* SHOAL_BYTES, too */
 int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
 int shoal_barrier(struct shoal *shoal);
-void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
+void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0; also of the groups to come */
+
+/* With true, an all-reduce looks at the values and at the sums, which costs a pass over each: if a sum is infinite or no number,
+ * it (or shoal_all_reduce_wait) returns ERR_NOT_FINITE, the same on every rank, and shoal_error names the step, the collective
+ * in the step (from 1), the rank that brought the value, and where. The group stays whole: a program may leave the step out
+ * (with shoal_step_commit all the same), scale its loss otherwise and go on. False at the beginning, for such programs as
+ * expect infinities; the same on all ranks. */
+void shoal_check_finite(struct shoal *shoal, bool is_wanted);
 
 /* An all-reduce beside the computation. begin returns at once; wait returns when all that was begun is summed, or the group is
  * broken: then nothing of it may be used. From begin to wait the values are libshoal's: the program neither reads nor
@@ -117,6 +124,30 @@ void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0 */
 int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_wait(struct shoal *shoal);
 void shoal_use_thread(struct shoal *shoal, bool is_wanted);
+
+/* Collectives of GPU memory. Every rank calls it, once: after shoal_open, or between shoal_open_elastic and the first shoal_step_begin.
+ * From then on what collectives and shoal_register are given may be memory of the CUDA device that was current then, or
+ * managed memory; each call finds out. Checkpoints are host memory.
+ *
+ * The memory goes by NCCL where every rank has a GPU of its own and the same NCCL (2.18 or later), and all are on one host; with
+ * SHOAL_GPU_PLAIN on all ranks also between hosts, on links of NCCL's own, which are neither encrypted nor authenticated. Then all
+ * ranks give GPU memory in a collective, or none does. Else it goes through host memory and the links of host memory: slower,
+ * but ranks without a GPU, whose memory is the host's, can be of the group. shoal_gpu_path says which it is in this group, and why,
+ * in one sentence; "" before the group is there, and in a group of one. Valid until the next call.
+ *
+ * A collective waits for what the program has queued on CUDA's legacy default stream and on streams that synchronise with it (not on
+ * streams made with cudaStreamNonBlocking), and returns when the result is in the memory.
+ *
+ * By NCCL, too, all ranks end with the same bits, but they are not those of host memory, and halves and bfloat16 are rounded at each
+ * addition. Two runs have the same bits if NCCL, its settings, the GPUs and their wiring, and the ranks are the same. For
+ * that it sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in this process where the environment does not say otherwise; call it before there are
+ * threads that read the environment.
+ *
+ * CUDA and NCCL are opened at run time as libcudart.so.13, .12, .11.0 and libnccl.so.2, or what SHOAL_LIBCUDART and SHOAL_LIBNCCL
+ * name. That something is missing is no error. ERR_USAGE (called twice, or too late), ERR_MEMORY, errors as of a collective. */
+#define SHOAL_GPU_PLAIN 1u
+int shoal_use_gpu(struct shoal *shoal, unsigned flags);
+const char *shoal_gpu_path(const struct shoal *shoal);
 
 /* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
  * register what training carries from step to step, then
@@ -144,18 +175,20 @@ int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
 #define SHOAL_PARTS_MAX 32
 
 /* A part of the state: `bytes` stays valid until close. All ranks register the same sizes in the same order, before the first
- * shoal_step_begin. What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
+ * shoal_step_begin (which else is ERR_MALFORMED on every rank, and names two ranks and their sizes; on those only
+ * who join a group that agrees). What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
  * generator state, counters. ERR_FULL, ERR_USAGE. */
 int shoal_register(struct shoal *shoal, void *bytes, size_t count);
 
 /* Called in rank 0 of a group of which nobody has the state yet, the others get it from there: loads the checkpoint if there is
  * one (shoal_checkpoint_load), else leaves the parts as they begin, and says how many steps they have behind them. Its
- * error ends shoal_step_begin on all ranks. Without it training begins at step 0. */
+ * error ends shoal_step_begin on all ranks; ERR_MEMORY on this one only, the others form a group without it. Without it training begins at step 0. */
 typedef int shoal_load_state(void *context, uint64_t *step);
 void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
 
 /* Comes into a group if this worker is in none: waits for the others, gets the state from one who has it, or hands it on. 0,
- * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes),
+ * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes, or the
+ * last group broke because ranks called different collectives: the sentence names two of them and what they called),
  * ERR_MEMORY, ERR_IO, what the load function said. */
 int shoal_step_begin(struct shoal *shoal, uint64_t *step);
 

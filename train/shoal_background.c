@@ -81,7 +81,7 @@ static int start(struct shoal *s)
     return 0;
 }
 
-int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type)
+int shoal_background_begin(struct shoal *s, const struct shoal_begun *what)
 {
     struct shoal_background *b = &s->background;
     bool uses_thread = b->wish == SHOAL_THREAD_BY_HOSTS ? group_hosts(s->workers) > 1 : b->wish == SHOAL_THREAD_WANTED;
@@ -95,7 +95,7 @@ int shoal_background_begin(struct shoal *s, void *values, size_t count, enum ele
     } else if (b->begun_count == SHOAL_BEGUN_MAX) {
         error = ERR_FULL;
     } else {
-        b->begun[b->begun_count++] = (struct shoal_begun){values, count, type};
+        b->begun[b->begun_count++] = *what;
         if (uses_thread) {
             (void)pthread_cond_signal(&b->changed);
         }
@@ -149,9 +149,14 @@ int shoal_background_wait(struct shoal *s)
     shoal_background_settle(s);
     (void)pthread_mutex_lock(&b->mutex);
     int error = b->error;
+    size_t count = b->begun_count;
     b->begun_count = b->done_count = 0;
     b->error = 0;
     (void)pthread_mutex_unlock(&b->mutex);
+    error = shoal_collective_result(s, error);
+    for (size_t i = 0; i < count && error == 0; i++) {
+        error = shoal_finite_judge(s, &b->begun[i]);
+    }
     return error;
 }
 

@@ -77,7 +77,7 @@ static void leave(struct shoal *s)
 
 int shoal_elastic_failed(struct shoal *s, int error)
 {
-    if (error == ERR_USAGE || error == ERR_MALFORMED || error == ERR_MEMORY) {
+    if (error == ERR_USAGE || error == ERR_MEMORY) {
         return error; /* the program's own fault, or nothing that another group would mend */
     }
     leave(s);
@@ -119,7 +119,7 @@ static int wait_for_group(struct shoal *s)
     uint64_t id = ++s->last_id;
     int error = request_group(s, id);
     while (error == 0 && s->answer == NULL) {
-        error = shoal_link_pump(s);
+        error = shoal_link_pump_call(s);
         if (error == 0 && s->stop && s->answer == NULL) {
             error = SHOAL_STOP;
         }
@@ -131,20 +131,12 @@ static int wait_for_group(struct shoal *s)
 }
 
 /* What the one who hands the state on says first. */
-struct head {
-    uint64_t error; /* it could not load it */
-    uint64_t step;
-    uint64_t bytes;
-};
+enum loaded { LOADED, NOT_LOADED, NO_MEMORY };
 
-static uint64_t state_bytes(const struct shoal_elastic *e)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < e->part_count; i++) {
-        bytes += e->parts[i].count;
-    }
-    return bytes;
-}
+struct head {
+    uint64_t loaded;
+    uint64_t step;
+};
 
 static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
 {
@@ -162,11 +154,11 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
 static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, uint64_t step)
 {
     struct shoal_elastic *e = &s->elastic;
-    struct head head = {.step = step, .bytes = state_bytes(e)};
+    struct head head = {.step = step, .loaded = LOADED};
     int loaded = 0;
     if (s->rank == root && is_fresh && e->load != NULL) {
         loaded = e->load(e->load_context, &head.step);
-        head.error = loaded != 0;
+        head.loaded = loaded == 0 ? LOADED : loaded == ERR_MEMORY ? NO_MEMORY : NOT_LOADED;
     } else if (s->rank == root && is_fresh) {
         head.step = 0;
     }
@@ -174,13 +166,12 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, uint64_t step)
     if (loaded != 0 || error != 0) {
         return loaded != 0 ? loaded : error;
     }
-    if (head.error != 0) {
-        return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
+    if (head.loaded == NO_MEMORY) { /* its host's trouble: another may have the room */
+        (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint", root);
+        return shoal_elastic_failed(s, ERR_CLOSED);
     }
-    if (head.bytes != state_bytes(e)) {
-        return shoal_fail(s, ERR_MALFORMED, "rank %u has registered %llu bytes of state and rank %u %llu: all ranks register the "
-                                            "same parts",
-                          root, (unsigned long long)head.bytes, s->rank, (unsigned long long)state_bytes(e));
+    if (head.loaded != LOADED) {
+        return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
     }
     for (size_t i = 0; i < e->part_count && error == 0; i++) {
         error = broadcast(s, e->parts[i].bytes, e->parts[i].count, root);
@@ -225,7 +216,7 @@ static int come_in(struct shoal *s)
         .group = group,
         .members = members,
         .open_timeout_ms = FORM_MS,
-        .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
+        .stall_timeout_ms = s->timeout_ms,
         .spin_us = -1,
         .revoke = &s->revoke,
     };
@@ -254,7 +245,12 @@ static int come_in(struct shoal *s)
         (void)shoal_fail(s, error, "%s", text);
         return shoal_elastic_failed(s, error);
     }
-    error = get_state(s, has_state, step);
+    error = shoal_roll_call(s, has_state);
+    int joined = error == 0 ? shoal_gpu_join(s) : 0;
+    if (joined != 0) {
+        return shoal_elastic_failed(s, joined);
+    }
+    error = error == 0 ? get_state(s, has_state, step) : error;
     e->in_group = error == 0;
     return error;
 }
@@ -285,6 +281,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
     }
     if (error == 0) {
         *step = e->applied;
+        s->call_of_step = 0;
     }
     return error;
 }
@@ -299,15 +296,17 @@ static int compare(struct shoal *s)
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, 16);
     for (size_t i = 0; i < e->part_count; i++) {
-        (void)crypto_generichash_update(&state, e->parts[i].bytes, e->parts[i].count);
+        int failed = shoal_gpu_hash(s, &state, e->parts[i].bytes, e->parts[i].count);
+        if (failed != 0) {
+            return failed;
+        }
     }
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);
     memcpy(&hashes[s->rank], hash, sizeof hashes[0]);
-    int error = group_all_gather(s->workers, ELEMENT_BYTES, hashes, sizeof hashes[0] * s->size);
+    int error = shoal_gather(s, hashes, sizeof hashes[0]);
     if (error != 0) {
-        (void)shoal_fail(s, error, "%s", group_error(s->workers));
-        return shoal_elastic_failed(s, error);
+        return error;
     }
     uint32_t most = 0, own = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
@@ -318,7 +317,11 @@ static int compare(struct shoal *s)
         most = alike > most ? alike : most;
         own = rank == s->rank ? alike : own;
     }
-    if (most == s->size || (own == most && own * 2 > s->size)) {
+    if (most == s->size) {
+        return 0;
+    }
+    shoal_gather_heard(s);
+    if (own == most && own * 2 > s->size) {
         return 0;
     }
     return shoal_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,
@@ -340,7 +343,8 @@ int shoal_step_commit(struct shoal *s)
         (void)shoal_link_pump(s);
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
-    int error = shoal_all_reduce_f32(s, wishes, 2);
+    (void)shoal_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
+    int error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
     if (error == 0 && wishes[1] > 0) {
         s->stop = true;
         return SHOAL_STOP;

@@ -252,8 +252,9 @@ static void take_answer(struct shoal *s, const struct pack_reader *reply, bool w
 {
     struct pack_reader found = pack_find(reply, "found");
     int fd = pack_read_bool(&found) && !found.failed ? frame_reader_take_fd(&s->reader) : -1;
-    uint8_t *copy = wanted ? malloc(reply->count) : NULL; /* out of memory: the caller's wait ends with ERR_TIMEOUT */
+    uint8_t *copy = wanted ? malloc(reply->count) : NULL;
     if (copy == NULL) {
+        s->answer_lost = wanted;
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -411,11 +412,18 @@ void shoal_link_drop_answer(struct shoal *s)
 int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id)
 {
     shoal_link_drop_answer(s);
+    s->answer_lost = false;
     int error = shoal_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
     if (error == 0) {
         s->queue[s->queue_count - 1]->wanted = true;
     }
     return error;
+}
+
+int shoal_link_pump_call(struct shoal *s)
+{
+    int error = shoal_link_pump(s);
+    return error == 0 && s->answer_lost ? shoal_fail(s, ERR_MEMORY, "no memory is left for the daemon's answer") : error;
 }
 
 int shoal_link_end_call(struct shoal *s, int error)
@@ -440,7 +448,7 @@ int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t 
     int error = shoal_link_begin_call(s, writer, id);
     uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
     while (error == 0) {
-        error = shoal_link_pump(s);
+        error = shoal_link_pump_call(s);
         if (s->answer != NULL) {
             error = 0;
             break;

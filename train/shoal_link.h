@@ -4,6 +4,7 @@
  * from outside the library. */
 
 #include <pthread.h>
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
+#include "train/gpu.h"
 #include "train/group.h"
 #include "train/shoal.h"
 
@@ -43,6 +45,31 @@ struct shoal_part {
     size_t count;
 };
 
+/* What a program calls, as it is compared when ranks have called different things (train/shoal_roll.c). Numbers of the wire. */
+enum shoal_call_kind {
+    SHOAL_CALL_ALL_REDUCE = 1,
+    SHOAL_CALL_BROADCAST,
+    SHOAL_CALL_BARRIER,
+    SHOAL_CALL_COMMIT,
+    SHOAL_CALL_REDUCE_SCATTER,
+    SHOAL_CALL_ALL_GATHER
+};
+
+#define SHOAL_CALLS_KEPT 8
+
+struct shoal_call {
+    uint64_t number; /* in its group, from 1; 0: none */
+    uint64_t step;   /* that it belongs to, from 1 */
+    uint64_t index;  /* in this step, from 1 */
+    uint64_t kind, type, count;
+};
+
+/* Of an array before it is summed (train/shoal_finite.c). */
+struct shoal_finite {
+    uint64_t bad;  /* the first value that is not finite, counted from 1; 0: none, or nobody looked */
+    uint64_t bits; /* of that value, in its type */
+};
+
 /* train/shoal_elastic.c */
 struct shoal_elastic {
     bool is_on;
@@ -60,10 +87,13 @@ struct shoal_elastic {
     void *load_context;
 };
 
+/* An all-reduce that the program has called. */
 struct shoal_begun {
     void *values;
     size_t count;
     enum element_type type;
+    struct shoal_call call;
+    struct shoal_finite own;
 };
 
 /* train/shoal_background.c */
@@ -99,6 +129,7 @@ struct shoal {
     uint8_t *answer; /* of the request that somebody waits for */
     size_t answer_bytes;
     int answer_fd;
+    bool answer_lost; /* there was no memory for it */
 
     struct shoal_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
@@ -106,10 +137,16 @@ struct shoal {
 
     struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
+    struct gpu *gpu; /* NULL: no memory of GPUs */
     struct shoal_elastic elastic;
     struct shoal_background background;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
+    struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
+    uint64_t call_count, call_of_step, calls_generation;
+    uint32_t calls_rank;
+    int timeout_ms; /* of a collective that stands still */
+    bool checks_finite;
     uint64_t generation, seed, start_step, durable_step;
     char host[TCP_HOST_BYTES];
     uint8_t *hparams;
@@ -135,20 +172,58 @@ void shoal_elastic_close(struct shoal *s);
 void shoal_background_init(struct shoal *s);
 
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
-int shoal_background_begin(struct shoal *s, void *values, size_t count, enum element_type type);
+int shoal_background_begin(struct shoal *s, const struct shoal_begun *what);
 
 /* Whether something was begun since the last wait. */
 bool shoal_background_is_busy(struct shoal *s);
 
-/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error of the
- * first that failed. */
+/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error
+ * of the first that failed as collectives return it. */
 void shoal_background_settle(struct shoal *s);
 int shoal_background_wait(struct shoal *s);
 
 /* Ends what still runs by revoking the group. */
 void shoal_background_close(struct shoal *s);
 
+/* ---- train/shoal_roll.c ---- */
+
+/* Keeps what is called, so that the next group can compare it. */
+struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
+
+/* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
+ * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
+ * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
+ * ERR_MEMORY; or as shoal_gather. */
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
+
+/* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
+int shoal_gather(struct shoal *s, void *all, size_t bytes);
+
+/* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
+ * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
+void shoal_gather_heard(struct shoal *s);
+
+/* ---- train/shoal_finite.c ---- */
+
+/* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
+ * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
+void shoal_finite_look(struct shoal *s, struct shoal_begun *what);
+int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
+
+/* ---- train/shoal_gpu.c ---- */
+
+/* What a group that is open does first. */
+int shoal_gpu_join(struct shoal *s);
+
+/* Of memory that may be a GPU's: adds it to a hash; finds the first value that is not finite, and its bits, `count` if there is none. The
+ * program's thread only. */
+int shoal_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count);
+size_t shoal_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits);
+
 /* ---- train/shoal.c ---- */
+
+/* 0 for 0; else keeps the group's sentence, and gives what the program is told. */
+int shoal_collective_result(struct shoal *s, int error);
 
 /* The descriptor by which the group's waits hear the daemon (struct revoke) while the program's own thread makes a collective. */
 int shoal_heed_fd(const struct shoal *s);
@@ -188,8 +263,10 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms);
 int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
 void shoal_link_drop_answer(struct shoal *s);
 
-/* Its two halves: the request is queued, s->answer set by a later pump; end with how the wait ended (0: answered). */
+/* Its parts: the request is queued, s->answer set by a later pump (ERR_MEMORY: it has come, and there was no room for it); end
+ * with how the wait ended (0: answered). */
 int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int shoal_link_pump_call(struct shoal *s);
 int shoal_link_end_call(struct shoal *s, int error);
 
 #endif

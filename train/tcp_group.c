@@ -218,7 +218,7 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
     return 0;
 }
 
-int tcp_group_watch(struct tcp_group *group, int wait_ms, uint32_t *gone)
+int tcp_group_look(struct tcp_group *group, uint32_t *gone)
 {
     struct pollfd fds[PLAN_RANKS_MAX + REVOKE_FDS];
     uint32_t peers[PLAN_RANKS_MAX];
@@ -229,20 +229,18 @@ int tcp_group_watch(struct tcp_group *group, int wait_ms, uint32_t *gone)
             peers[links++] = peer;
         }
     }
-    /* A closed link is news once, and no reason not to wait. */
-    uint32_t closed = PLAN_NOBODY;
-    if (poll(fds, links, 0) > 0) {
-        for (nfds_t i = 0; i < links && closed == PLAN_NOBODY; i++) {
-            closed = fds[i].revents != 0 ? peers[i] : closed;
-        }
-    }
     revoke_poll(group->revoke, fds + links);
-    int ready = closed == PLAN_NOBODY ? poll(fds, links + REVOKE_FDS, wait_ms) : poll(fds + links, REVOKE_FDS, wait_ms);
-    if (group->broken != 0 || (ready > 0 && revoke_heard(group->revoke, fds + links)) ||
-        (group->revoke != NULL && revoke_said(group->revoke))) {
+    bool news = poll(fds, links + REVOKE_FDS, 0) > 0;
+    if (group->broken != 0 || (group->revoke != NULL && revoke_said(group->revoke)) ||
+        (news && revoke_heard(group->revoke, fds + links))) {
         return ERR_CLOSED;
     }
-    *gone = closed != PLAN_NOBODY ? closed : *gone;
+    for (nfds_t i = 0; i < links && news; i++) {
+        if (fds[i].revents != 0) {
+            *gone = peers[i];
+            break;
+        }
+    }
     return 0;
 }
 

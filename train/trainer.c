@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "train/ledger.h"
 #include "train/models/vector.h"
 #include "train/trainer_data.h"
 #include "train/trainer_state.h"
@@ -48,8 +49,7 @@ struct trainer {
     uint64_t steps_per_epoch, step_count;
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
-    /* The samples of the last step, places in the epoch's order: of the whole group, and this rank's. */
-    uint32_t batch_first, batch_count, share_first, share_count;
+    struct ledger_range range; /* of the last step */
     int step_log_fd;
     double printed_at_s;
     uint64_t printed_step;
@@ -70,6 +70,9 @@ static int fail_shoal(struct trainer *t, int code)
 {
     if (code > 0) {
         return code;
+    }
+    if (code == ERR_NOT_FINITE) {
+        return fail(t, code, "%s", shoal_error(t->shoal)); /* names the step itself */
     }
     return fail(t, code, "step %llu: %s", (unsigned long long)t->state.step, shoal_error(t->shoal));
 }
@@ -175,8 +178,8 @@ static void log_step(struct trainer *t)
     int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
                           (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
-                          (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->batch_first,
-                          t->batch_count, t->share_first, t->share_count,
+                          (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->range.batch_first,
+                          t->range.batch_count, t->range.first, t->range.count,
                           (unsigned long long)steady.tv_sec * 1000000 + (unsigned long long)steady.tv_nsec / 1000);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
@@ -200,22 +203,15 @@ static void reduce_bucket(void *context, size_t offset, double loss)
 /* Computes, reduces and applies the next step. */
 static int train_step(struct trainer *t)
 {
-    uint64_t epoch = t->state.step / t->steps_per_epoch;
-    if (t->shuffled_epoch != epoch + 1) {
-        trainer_data_shuffle(&t->data, shoal_seed(t->shoal), epoch);
-        t->shuffled_epoch = epoch + 1;
+    struct ledger_range range =
+        ledger_range_of(t->data.train.count, t->options->batch_size, t->state.step, t->rank, t->size);
+    if (t->shuffled_epoch != range.epoch + 1) {
+        trainer_data_shuffle(&t->data, shoal_seed(t->shoal), range.epoch);
+        t->shuffled_epoch = range.epoch + 1;
     }
-    uint32_t first = (uint32_t)(t->state.step % t->steps_per_epoch) * t->options->batch_size;
-    uint32_t left = t->data.train.count - first;
-    uint32_t batch_count = left < t->options->batch_size ? left : t->options->batch_size;
-    uint32_t start, count;
-    trainer_data_share(batch_count, t->rank, t->size, &start, &count);
-    t->batch_first = first;
-    t->batch_count = batch_count;
-    t->share_first = first + start;
-    t->share_count = count;
-    trainer_data_gather(&t->data, &t->data.train, t->data.order, first + start, count, t->inputs, t->labels);
-    struct model_batch batch = {t->inputs, t->labels, count};
+    t->range = range;
+    trainer_data_gather(&t->data, &t->data.train, t->data.order, range.first, range.count, t->inputs, t->labels);
+    struct model_batch batch = {t->inputs, t->labels, range.count};
     size_t parameter_count = t->state.parameter_count;
     t->bucket_end = parameter_count + 1;
     t->bucket_error = 0;
@@ -228,9 +224,9 @@ static int train_step(struct trainer *t)
     double done = (double)t->state.step / (double)t->step_count;
     float rate = (float)(t->options->learning_rate * (1.0 - t->options->learning_rate_decay * done));
     float momentum = (float)t->options->momentum;
-    float scale = 1.0f / (float)batch_count;
+    float scale = 1.0f / (float)range.batch_count;
     vector_sgd(t->data.variant, t->state.parameters, t->state.velocities, t->reduced, parameter_count, scale, momentum, rate);
-    t->counters.loss_sum += (double)t->reduced[parameter_count] / batch_count;
+    t->counters.loss_sum += (double)t->reduced[parameter_count] / range.batch_count;
     t->counters.loss_count++;
     t->state.step++;
     return 0;
@@ -284,7 +280,7 @@ static int report_training(struct trainer *t)
 static int evaluate(struct trainer *t, const struct trainer_set *set, double *accuracy, double *loss)
 {
     uint32_t start, count;
-    trainer_data_share(set->count, t->rank, t->size, &start, &count);
+    ledger_share(set->count, t->rank, t->size, &start, &count);
     double loss_sum = 0;
     uint64_t correct_count = 0;
     for (uint32_t done = 0; done < count;) {
@@ -524,6 +520,7 @@ static int set_up(struct trainer *t)
         return error;
     }
     make_fingerprint(t);
+    shoal_check_finite(t->shoal, t->options->stops_at_nonfinite);
     if (t->options->step_log != NULL) {
         t->step_log_fd = open(t->options->step_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         if (t->step_log_fd < 0) {

@@ -9,6 +9,7 @@
  * the end `accuracy` in group test; it also saves the checkpoints. A run resumed from one equals an uninterrupted one
  * bit for bit at the same group size. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct trainer_options {
     double learning_rate_decay; /* the part of the rate that is gone at the last step, falling evenly */
     uint32_t batch_size; /* of the whole group */
     uint32_t checkpoint_every, report_every; /* steps */
+    bool stops_at_nonfinite; /* fails when a gradient is infinite or no number, and says whose; else goes on */
     const char *step_log;   /* a file, or NULL: one line per step and rank */
     const char *final_hash; /* a file, or NULL: one line per rank at the end */
 };

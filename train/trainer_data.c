@@ -82,13 +82,6 @@ void trainer_data_shuffle(struct trainer_data *data, uint64_t seed, uint64_t epo
     }
 }
 
-void trainer_data_share(uint32_t total, uint32_t rank, uint32_t size, uint32_t *start, uint32_t *count)
-{
-    uint64_t from = (uint64_t)total * rank / size, to = (uint64_t)total * (rank + 1) / size;
-    *start = (uint32_t)from;
-    *count = (uint32_t)(to - from);
-}
-
 void trainer_data_gather(const struct trainer_data *data, const struct trainer_set *set, const uint32_t *order,
                          uint32_t start, uint32_t count, float *inputs, uint8_t *labels)
 {

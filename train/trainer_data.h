@@ -1,7 +1,8 @@
 #ifndef TRAIN_TRAINER_DATA_H
 #define TRAIN_TRAINER_DATA_H
-/* The samples of a classification of small images: which are for training, validation and test, in which order an epoch
- * takes them, and which of a batch belong to a rank. All of it follows from (seed, epoch) and is the same on all ranks. */
+/* The samples of a classification of small images: which are for training, validation and test, and in which order an epoch
+ * takes them. All of it follows from (seed, epoch) and is the same on all ranks; which of them belong to a step and a rank
+ * says train/ledger.h. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,9 +35,6 @@ void trainer_data_close(struct trainer_data *data);
 
 /* Makes data->order the permutation of an epoch (Fisher and Yates). */
 void trainer_data_shuffle(struct trainer_data *data, uint64_t seed, uint64_t epoch);
-
-/* The part [*start, *start + *count) of `total` items that is a rank's: contiguous, sizes differ by one at most. */
-void trainer_data_share(uint32_t total, uint32_t rank, uint32_t size, uint32_t *start, uint32_t *count);
 
 /* Copies samples as floats of mean 0 and deviation 1: set items start ... start + count - 1, through `order` if it is not NULL. */
 void trainer_data_gather(const struct trainer_data *data, const struct trainer_set *set, const uint32_t *order,

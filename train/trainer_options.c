@@ -10,7 +10,8 @@
 #define DATA_DIR_DEFAULT "/usr/share/datasets/fashion-mnist"
 
 static const char *const known_names[] = {"hidden",          "learning_rate", "momentum", "batch_size", "epochs",
-                                          "checkpoint_every", "report_every", "data_dir",      "learning_rate_decay"};
+                                          "checkpoint_every", "report_every", "data_dir",      "learning_rate_decay",
+                                          "nonfinite"};
 
 static int read_number(struct shoal *shoal, const char *name, double fallback, double low, double high, const char *range,
                        double *out, char *error)
@@ -62,6 +63,21 @@ static int read_hidden(struct shoal *shoal, struct trainer_options *out, char *e
         out->hidden[i] = (uint32_t)widths[i];
     }
     out->hidden_count = (uint32_t)count;
+    return 0;
+}
+
+static int read_nonfinite(struct shoal *shoal, bool *stops, char *error)
+{
+    char text[16];
+    if (shoal_hparam_text(shoal, "nonfinite", "stop", text, sizeof text) != 0) {
+        bytes_copy_text(error, TRAINER_ERROR_BYTES, shoal_error(shoal));
+        return ERR_USAGE;
+    }
+    *stops = strcmp(text, "stop") == 0;
+    if (!*stops && strcmp(text, "ignore") != 0) {
+        (void)snprintf(error, TRAINER_ERROR_BYTES, "hyperparameter 'nonfinite' is '%s'; it must be stop or ignore", text);
+        return ERR_USAGE;
+    }
     return 0;
 }
 
@@ -121,6 +137,9 @@ int trainer_options_read(struct shoal *shoal, const char *data_dir, struct train
     }
     if (result == 0) {
         result = read_count(shoal, "report_every", 20, 1 << 30, &out->report_every, error);
+    }
+    if (result == 0) {
+        result = read_nonfinite(shoal, &out->stops_at_nonfinite, error);
     }
     if (result == 0 && shoal_rank(shoal) == 0) {
         name_unused(shoal);

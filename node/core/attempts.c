@@ -145,7 +145,8 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
         }
         const struct view_member *node = view_find_member(&core->view, member->node);
         const struct view_slot *slot = node != NULL ? view_member_slot(node, member->slot) : NULL;
-        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id) &&
+                         slot->rank == member->number;
         const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
         if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
             MARK(restarted_owner_awaited);
@@ -206,9 +207,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         sight.heard_since_failure = false;
     }
     watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
-    watch->idle_ms = sight.idle == 0 || gangs_has(coordination, &attempt->id) ? 0
-                     : watch->idle_ms == 0                                    ? core->now_ms
-                                                                              : watch->idle_ms;
+    watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
+                     : watch->idle_ms == 0                                       ? core->now_ms
+                                                                                 : watch->idle_ms;
     bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
     if (sight.completed == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
@@ -225,6 +226,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     } else if (sight.overdue > 0 && sight.unsure < attempt->member_count + attempt->joiner_count - ended) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              "a node has not answered for a long time, and others wait for it");
+    } else if (sight.overdue > 0 && view_trial_state(experiment, attempt->id.trial) == VIEW_TRIAL_FAILED) {
+        MARK(failed_trial_given_up_elsewhere);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
         if (attempt->start_step > 0 && attempts_never_ran(core, attempt)) {

@@ -19,8 +19,7 @@ struct muster {
     uint32_t done;    /* ended, with all steps made */
     uint32_t gone;    /* ended otherwise, */
     uint32_t dead;    /* ... or their node is dead or out */
-    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet; of these, */
-    uint32_t unsaid;  /* ... whose restarted node has nothing leased to them: on an old disk it knows of no worker to end */
+    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
     uint32_t here;    /* the rest; of these, */
     uint32_t left;    /* ... who have left this group, */
     uint32_t unwanted; /* ... of whom the slot is wanted back, */
@@ -49,19 +48,24 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 
-/* Its owner says so. */
+/* Its owner says so: to this very worker of the attempt. */
 static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
     const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
-    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id);
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id) &&
+           slot->rank == attempt->members[rank].number;
 }
 
-static bool is_unsaid(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+/* Its owner has said for a while that the slot is not its: on an old disk or an empty one it knows of no worker whose end it
+ * could tell. */
+static bool is_forgotten(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
 {
     node_id node = attempt->members[rank].node;
-    return swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node) &&
-           !is_leased(core, attempt, rank);
+    bool is_heard = node_id_equal(node, core->options.self) ||
+                    (swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
+    return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS && !is_leased(core, attempt, rank);
 }
 
 static bool has_ended(const struct view_worker *worker)
@@ -74,30 +78,44 @@ static bool has_left(const struct view_attempt *attempt, const struct view_worke
     return worker != NULL && worker->waits && worker->generation == attempt->generation;
 }
 
-static struct muster muster(const struct node_core *core, const struct view_attempt *attempt)
+enum fate { FATE_DONE, FATE_GONE, FATE_DEAD, FATE_UNSURE, FATE_HERE };
+
+static enum fate fate_of(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    if (has_ended(worker)) {
+        return worker->reason == FACT_COMPLETED ? FATE_DONE : FATE_GONE;
+    }
+    if (is_forgotten(core, watch, attempt, rank)) {
+        MARK(member_forgotten);
+        return FATE_GONE;
+    }
+    return is_dead(core, node) ? FATE_DEAD : is_unsure(core, node, worker) ? FATE_UNSURE : FATE_HERE;
+}
+
+static struct muster muster(const struct node_core *core, const struct core_watch *watch,
+                            const struct view_attempt *attempt)
 {
     struct muster out = {0};
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        node_id node = attempt->members[rank].node;
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        enum fate fate = fate_of(core, watch, attempt, rank);
         bool is_first = out.dead + out.unsure + out.here == 0;
+        bool is_before = worker == NULL || worker->generation < attempt->generation;
         out.is_behind |= worker != NULL && worker->generation > attempt->generation;
-        if (has_ended(worker)) {
-            out.done += worker->reason == FACT_COMPLETED;
-            out.gone += worker->reason != FACT_COMPLETED;
-        } else if (is_dead(core, node)) {
-            out.dead++;
-            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
-        } else if (is_unsure(core, node, worker)) {
-            out.unsure++;
-            out.unsaid += is_unsaid(core, attempt, rank);
-            out.is_unheard |= attempt->generation > 1 && (worker == NULL || worker->generation < attempt->generation);
-        } else {
+        out.done += fate == FATE_DONE;
+        out.gone += fate == FATE_GONE;
+        out.dead += fate == FATE_DEAD;
+        out.unsure += fate == FATE_UNSURE;
+        out.is_unheard |= (fate == FATE_DEAD || fate == FATE_UNSURE) && attempt->generation > 1 && is_before;
+        if (fate == FATE_HERE) {
             out.here++;
             out.has_first |= is_first;
             out.left += has_left(attempt, worker);
             out.unwanted += view_attempt_is_wanted_back(&core->view, attempt, rank);
-            out.coming += worker == NULL || worker->generation < attempt->generation;
+            out.coming += is_before;
         }
     }
     return out;
@@ -119,8 +137,14 @@ static bool has_one_size(const struct view_experiment *experiment)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    uint32_t all = m->here + m->dead + m->unsure;
-    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (m->here * 2 == all && m->has_first))) ||
+    bool counts_ended = BUG(ended_counted, "who has ended counts for no side of a group that is cut");
+    uint32_t ended = counts_ended ? m->done + m->gone : 0;
+    uint32_t here = m->here + ended, all = here + m->dead + m->unsure;
+    bool is_half = here * 2 == all;
+    bool is_heard = !m->is_behind && (!m->is_unheard || BUG(unheard_passed_over, "nobody goes on from a generation that somebody "
+                                                                                 "who is away may not have come into"));
+    return (is_heard && (here * 2 > all || (is_half && m->has_first))) ||
+           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
 
@@ -145,7 +169,8 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 /* A claim above ours has changed the group: what we would write of it does not count. */
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
-    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
+    return (election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 &&
+            !BUG(overruled_regroups, "who is overruled by a higher claim changes no group")) ||
            attempt->generation == UINT32_MAX;
 }
 
@@ -179,6 +204,9 @@ static struct core_pending *put(struct node_core *core, const struct view_attemp
 uint32_t elastic_next_number(const struct view_attempt *attempt)
 {
     uint32_t next = attempt->first_count;
+    if (BUG(number_given_twice, "a number names one worker of an attempt for good")) {
+        return attempt->member_count;
+    }
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
         next = worker->number >= next ? worker->number + 1 : next;
     }
@@ -285,21 +313,22 @@ struct cast {
                         the group is, or there is none */
 };
 
-static bool takes_part(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
-                       bool without_unwanted)
+static bool takes_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                       uint32_t rank, bool without_unwanted)
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
-    return !has_ended(worker) && !is_dead(core, attempt->members[rank].node) &&
+    return fate_of(core, watch, attempt, rank) == FATE_HERE &&
            (has_left(attempt, worker) || BUG(stale_word_taken, "a group is made of what its members say after the last one")) &&
            !(without_unwanted && view_attempt_is_wanted_back(&core->view, attempt, rank));
 }
 
-static struct cast cast(const struct node_core *core, const struct view_attempt *attempt, bool without_unwanted)
+static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                        bool without_unwanted)
 {
     struct cast out = {.without_unwanted = without_unwanted, .has_source = attempt->group_step == 0};
     bool is_at_start = attempt->group_step == attempt->start_step;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        if (takes_part(core, attempt, rank, without_unwanted)) {
+        if (takes_part(core, watch, attempt, rank, without_unwanted)) {
             out.count++;
             out.has_source |= view_attempt_worker(attempt, rank)->has_state ||
                               (is_at_start && attempt->members[rank].number < attempt->first_count);
@@ -310,7 +339,7 @@ static struct cast cast(const struct node_core *core, const struct view_attempt 
 
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, const struct view_attempt *attempt,
-                             const struct cast *cast)
+                             const struct core_watch *watch, const struct cast *cast)
 {
     struct fact_generation fact = {.generation = attempt->generation + 1,
                                    .term = coordination->election.highest.term,
@@ -318,7 +347,7 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     bool has_state = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (!takes_part(core, attempt, rank, cast->without_unwanted)) {
+        if (!takes_part(core, watch, attempt, rank, cast->without_unwanted)) {
             continue;
         }
         if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
@@ -467,15 +496,6 @@ static uint64_t leave_ms(const struct core_watch *watch)
     return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
 }
 
-static bool wait_or_give_up(struct node_core *core, const struct view_attempt *attempt, uint64_t since_ms, bool may_give_up)
-{
-    if (may_give_up && core->now_ms - since_ms >= CORE_REGROUP_MS) {
-        MARK(group_gives_up);
-        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
-    }
-    return true;
-}
-
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
@@ -490,7 +510,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         }
         return true;
     }
-    struct muster m = muster(core, attempt);
+    struct muster m = muster(core, watch, attempt);
     if (has_one_size(experiment) && m.gone + m.dead > 0) {
         return false;
     }
@@ -513,13 +533,14 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
+    if (BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+        return false;
+    }
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
         return m.here > 0 && since_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
-    bool is_idle = m.unsaid > 0 && m.unsaid == m.dead + m.unsure && watch->idle_ms != 0 &&
-                   core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
-    if (is_elsewhere && !is_idle && sight->away + sight->overdue == 0) {
+    if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
         watch->unsure_ms = watch->gathered_ms = 0;
@@ -530,9 +551,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
     watch->unsure_ms = m.unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
-    if (m.unsure > 0) {
-        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so */
-        return wait_or_give_up(core, attempt, watch->unsure_ms, true);
+    if (m.unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        return true;
     }
     if (!has_all_left && since_ms < leave_ms(watch)) {
         if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
@@ -545,17 +566,20 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
     uint32_t least = m.done > 0 ? 1 : experiment->config->min_slots;
-    struct cast others = cast(core, attempt, true), all = cast(core, attempt, false);
+    struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
     const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
     if (!who->has_source) {
         MARK(group_without_state);
         attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, experiment, attempt, who);
+        begin_generation(core, coordination, experiment, attempt, watch, who);
     } else {
         bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
-        return wait_or_give_up(core, attempt, watch->gathered_ms, !is_on_its_way);
+        if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+            MARK(group_gives_up);
+            attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+        }
     }
     return true;
 }
@@ -571,7 +595,7 @@ uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordin
     if (watch == NULL || core->now_ms < watch->join_ms) {
         return 0;
     }
-    struct muster m = muster(core, attempt);
+    struct muster m = muster(core, watch, attempt);
     if (m.done > 0 || m.here == 0 || !may_go_on(&m) || owner_group_is_stopping(core, experiment, attempt)) {
         return 0;
     }

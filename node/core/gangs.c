@@ -23,6 +23,16 @@ bool gangs_has(const struct core_coordination *coordination, const attempt_id *a
     return false;
 }
 
+bool gangs_begins(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (attempt_id_equal(&gang->attempt, attempt) && !gang->is_joining) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct core_gang *find_gang(struct core_coordination *coordination, const attempt_id *attempt)
 {
     struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL;

@@ -461,12 +461,13 @@ static void perform_swim(struct node_core *core)
         TRACE(&core->options.trace, "%s is %s", member != NULL ? member->name : "?", swim_state_name(effect->new_state));
         peer->state = effect->new_state;
         core->members_changed = true;
+        bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;
+        if (!was_there && (effect->new_state == SWIM_ALIVE || effect->new_state == SWIM_SUSPECT)) {
+            peer->up_since_ms = core->now_ms;
+            peer->synced = false;
+        }
         switch (effect->new_state) {
         case SWIM_ALIVE:
-            if (effect->old_state != SWIM_SUSPECT) {
-                peer->up_since_ms = core->now_ms;
-                peer->synced = false;
-            }
             peer->refused_since_ms = 0;
             if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
                 peer->died_ms = 0; /* a rumour: it never was */

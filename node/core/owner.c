@@ -258,6 +258,10 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     if (order < 0 && BUG(lower_term, "an owner refuses a term below the highest that it obeyed")) {
         return true;
     }
+    if (order < 0 && message->kind == MESSAGE_GROUP &&
+        BUG(group_key_of_lower_term, "an owner takes no key of a group from below the highest term that it obeyed")) {
+        return true;
+    }
     if (order < 0) {
         MARK(stale_term_refused);
         core->counters.stale_refused++;
@@ -576,6 +580,9 @@ static void status(struct node_core *core, const struct node_event *event)
         worker->dirty = true;
     }
     if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics) {
+        bool is_new = event->byte_count != worker->metrics_bytes ||
+                      memcmp(worker->metrics, event->bytes, event->byte_count) != 0;
+        worker->metrics_step = is_new ? event->u.worker.step : worker->metrics_step;
         memcpy(worker->metrics, event->bytes, event->byte_count);
         worker->metrics_bytes = event->byte_count;
         worker->dirty = true;

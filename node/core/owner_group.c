@@ -35,6 +35,16 @@ static bool is_on_disk(const struct node_core *core, const struct core_worker *w
     return entry != NULL && entry->on_disk;
 }
 
+/* What an older generation made beyond the step at which the new one begins is void (DESIGN 9). */
+static void go_back(struct core_worker *worker, uint64_t start_step)
+{
+    if (worker->step > start_step) {
+        MARK(steps_made_void);
+        worker->step = start_step;
+        worker->metrics_bytes = worker->metrics_step > start_step ? 0 : worker->metrics_bytes;
+    }
+}
+
 /* Tells the worker its group once every rank listens. One that can change its group hears of it when it is on the disk that
  * it has: a daemon that died then would take it to wait still, with what it had applied before. */
 static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
@@ -62,6 +72,7 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
     if (worker->waits || worker->generation < attempt->generation) {
         worker->waits = worker->is_told = false;
         worker->generation = attempt->generation;
+        go_back(worker, attempt->group_step);
         owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
     }
     if (worker->is_elastic && !is_on_disk(core, worker) &&

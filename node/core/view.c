@@ -272,7 +272,8 @@ static int rows_of(struct view *view, const struct record *record, attempt_id *i
 static void choose_group(struct view_attempt *attempt)
 {
     const struct view_group *last = attempt->groups;
-    while (last != NULL && last->next != NULL) {
+    while (last != NULL && last->next != NULL &&
+           !BUG(oldest_group_counts, "of all words on a group that of the highest (generation, term, writer) counts")) {
         last = last->next;
     }
     attempt->generation = last != NULL ? last->generation : 1;

@@ -168,11 +168,17 @@ static bool has_failed(const struct view_worker *worker)
     return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
 }
 
+/* Its group lost it. Who was to join and never came into a group cost nobody anything. */
+static bool has_failed_its_group(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
+}
+
 uint32_t view_attempt_failures(const struct view_attempt *attempt)
 {
     uint32_t failures = 0;
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        failures += has_failed(worker) && worker->is_elastic;
+        failures += has_failed_its_group(attempt, worker);
     }
     return failures;
 }
@@ -185,7 +191,7 @@ static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum 
     for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
         bool is_one = is_member(attempt, worker);
         of_members += is_one && has_failed(worker);
-        before += !is_one && has_failed(worker) && worker->is_elastic;
+        before += !is_one && has_failed_its_group(attempt, worker);
     }
     bool counts = reason == FACT_FAILED && (of_members > 0 || before == 0) &&
                   !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");

@@ -1115,6 +1115,10 @@ static void a_step_that_goes_back_is_taken_at_its_word(void **state)
     world_end_worker(world, victim, 0, -9);
     assert_group(world, 5000, 2, 2);
     assert_int_equal(world_count(world, "of 2 from step 3 states 11"), 2);
+    for (uint32_t i = 0; i < 3; i++) { /* what was made beyond is void, and nobody is told of it any more */
+        const struct view_worker *first = view_attempt_worker(attempt_of(world, i, 0), 0);
+        assert_true(first->step <= 13);
+    }
     world_free(world);
 }
 

@@ -154,6 +154,30 @@ static void a_large_roster_is_admitted_in_several_steps(void **state)
     free(effects.bytes);
 }
 
+/* Seed 733108 of plan 4. */
+static void who_is_heard_of_first_as_suspect_is_there_since_then(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    node_id gone = world->nodes[2].person.id;
+    world_die(world, 2);
+    while (core_find_peer(world->nodes[1].core, gone)->state != SWIM_SUSPECT) {
+        world_run(world, 10);
+    }
+    world_crash(world, 0);
+    world_restart(world, 0, false);
+    const struct core_peer *peer = core_find_peer(world->nodes[0].core, gone);
+    uint64_t began_ms = world->now_ms;
+    while (peer->state == SWIM_UNKNOWN) {
+        world_run(world, 10);
+    }
+    assert_int_equal(peer->state, SWIM_SUSPECT);
+    assert_true(peer->up_since_ms >= began_ms);
+    assert_false(peer->synced);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +185,7 @@ int main(void)
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(strangers_are_counted_and_ignored),
         cmocka_unit_test(a_large_roster_is_admitted_in_several_steps),
+        cmocka_unit_test(who_is_heard_of_first_as_suspect_is_there_since_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

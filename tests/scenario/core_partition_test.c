@@ -118,6 +118,45 @@ static void what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_ro
     world_free(world);
 }
 
+/* Seed 911063 of plan 4: nobody claims the trial any more, so nobody would judge what may run of it beyond the cut. */
+static void what_may_run_of_a_failed_trial_beyond_a_cut_is_given_up_after_patience(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    struct config config;
+    make_config(&config, 1, 0);
+    world_submit(world, 0, &config);
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 0 attempt 1 "));
+    for (uint32_t i = 0; i < 4; i++) {
+        if (running(world, i) > 0) {
+            world_crash(world, i);
+            world_restart(world, i, false);
+            break;
+        }
+    }
+    assert_true(world_run_until(world, 30000, 0, "> spawn trial 0 attempt 2 "));
+    world_run(world, 1000);
+    uint32_t here = running(world, 0) + running(world, 1) > 0 ? 2 : 0;
+    assert_int_equal(world_count(world, "persist verdict lost"), 1);
+    cut(world, 2);
+    /* The first attempt was lost, and by another coordinator's word, which comes late, it failed. */
+    attempt_id id = view_find_trial(world_experiment(world, here), 0)->attempts->id;
+    struct fact_verdict failed = {.reason = FACT_FAILED};
+    struct made made;
+    make_record(&made, world->nodes[3 - here].person.id, 9ull << 32, 1, FACT_VERDICT, fact_key_verdict(&id), &failed);
+    world_deliver(world, here + 1, here, &made);
+    assert_int_equal(view_experiment_state(world_experiment(world, here)), VIEW_FAILED);
+    world_run(world, CORE_PATIENCE_MS - 30000);
+    assert_int_equal(world_count(world, "persist verdict"), 1);
+    world_run(world, 90000);
+    assert_int_equal(world_count(world, "persist verdict lost"), 2);
+    assert_false(view_experiment_live(world_experiment(world, here)));
+    assert_int_equal(world_spawns(world), 2);
+    world_free(world);
+}
+
 /* Four run for ever on either side, others have been completed while the calendar jumped (sim --seed 2638). */
 static void patience_does_not_last_longer_because_the_calendar_jumped(void **state)
 {
@@ -194,6 +233,7 @@ int main(void)
         cmocka_unit_test(two_sides_do_different_work_first),
         cmocka_unit_test(what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal),
         cmocka_unit_test(what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_room),
+        cmocka_unit_test(what_may_run_of_a_failed_trial_beyond_a_cut_is_given_up_after_patience),
         cmocka_unit_test(patience_does_not_last_longer_because_the_calendar_jumped),
         cmocka_unit_test(a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs),
         cmocka_unit_test(at_half_the_side_with_the_lowest_id_goes_on),

@@ -38,6 +38,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_LOST] = "9: an attempt that ran is called lost",
     [PREMISE_9_ENDED] = "9: a worker was ended after its attempt's verdict",
     [PREMISE_9_REGROUPED] = "9: a group went on with other members",
+    [PREMISE_9_GROUP_LOST] = "9: an attempt whose group can change is called lost in calm",
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
     [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",

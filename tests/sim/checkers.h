@@ -43,6 +43,7 @@ enum checkers_premise {
     PREMISE_9_LOST,
     PREMISE_9_ENDED,
     PREMISE_9_REGROUPED,          /* a group went on with other members */
+    PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,

@@ -178,6 +178,7 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
     if (has_run && fact.reason == FACT_LOST) {
         checkers_met(sim, PREMISE_9_LOST);
         check_loss(sim, node, &attempt, fact.why);
+        checkers_on_group_lost(sim, node, &attempt, fact.why);
     }
     bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
     /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */

@@ -78,3 +78,86 @@ void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)
         }
     }
 }
+
+/* ---- attempts that end though their group could go on ------------------------------------------------------------- */
+
+/* No fault of moments has concerned it for a while, and none of every message makes it seem away. */
+static bool is_calm(const struct sim *sim, int node)
+{
+    const struct sim_node *self = &sim->nodes[node];
+    return sim_runs(sim, node) && self->calm_from_ms + CALM_MS <= sim->now_ms && !self->is_evicted && !self->leaves &&
+           !self->is_twin;
+}
+
+/* The member trains on, or waits for the next group, as far as anybody can see. */
+static const struct worker_process *survivor(const struct sim *sim, int node, const struct fact_place *place,
+                                             const attempt_id *id)
+{
+    int host = sim_find_node(sim, place->node);
+    if (host < 0 || place->slot >= PLAN_SLOTS_MAX || !is_calm(sim, host)) {
+        return NULL;
+    }
+    const struct worker_process *process = &sim->nodes[host].processes[place->slot];
+    const struct node_core *core = sim->nodes[host].core;
+    bool is_it = process->is_alive && process->number == place->number && attempt_id_equal(&process->attempt, id);
+    bool is_well = !process->is_stopping && !process->is_killed && !process->is_lost && process->hung_until_ms == 0;
+    bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self);
+    return is_it && is_well && !is_wanted_back && (host == node || network_both_ways(sim, node, host)) ? process : NULL;
+}
+
+/* Who is not there may have come into a later group than it has said, or be in one of which the others have not heard: then
+ * nobody goes on before it is heard (elastic.c). */
+static bool may_be_elsewhere(const struct view_attempt *attempt)
+{
+    for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {
+        if (group->generation > attempt->generation) {
+            return true;
+        }
+    }
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker == NULL || !worker->is_elastic || worker->generation != attempt->generation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* DESIGN 1.3: the death of one worker of an elastic group costs the step that it was in. DESIGN 9: the side with more than
+ * half of the generation keeps the attempt, down to min_slots. So an attempt is not lost while so many of its last group
+ * live, reach its coordinator and have the state. */
+void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, const char *why)
+{
+    int experiment = checkers_experiment(sim, id->experiment);
+    const struct plan_experiment *plan = &sim->plan.experiments[experiment];
+    const struct node_core *core = sim->nodes[node].core;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    const struct view_experiment *seen = view_find_experiment(&core->view, id->experiment);
+    const struct core_coordination *row = core_find_coordination(core, id->experiment);
+    if (!plan->is_elastic || plan->min_slots == plan->max_slots || attempt == NULL || !attempt->assigned || row == NULL) {
+        return;
+    }
+    const struct view_trial *trial = view_find_trial(seen, id->trial);
+    bool is_unwanted = view_trial_highest(trial) != attempt || view_trial_completed(trial) != NULL ||
+                       view_experiment_cancelled(seen) || view_experiment_paused(seen) || plan->fails_at_once;
+    bool is_overruled = election_claim_compare(attempt->group_claim, row->election.highest) > 0;
+    bool is_blurred = (!sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS])) ||
+                      sim->checkers->other_disk_ms != 0 || sim->plan.has[FAULT_CLONE];
+    if (is_unwanted || is_overruled || is_blurred || !is_calm(sim, node) || may_be_elsewhere(attempt)) {
+        return;
+    }
+    checkers_met(sim, PREMISE_9_GROUP_LOST);
+    uint32_t all = 0, well = 0;
+    bool has_state = false;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        const struct worker_process *process = survivor(sim, node, &attempt->members[rank], id);
+        all += worker->state != FACT_WORKER_ENDED;
+        well += process != NULL;
+        has_state |= process != NULL && process->has_state;
+    }
+    if (well * 2 > all && well >= plan->min_slots && has_state) {
+        sim_fail(sim, 9, "n%d calls attempt %u of trial %u lost (%s), though %u of the %u in generation %u are well and can go on",
+                 node, id->number, id->trial, why, well, all, attempt->generation);
+    }
+}

@@ -96,6 +96,7 @@ void checkers_finished(struct sim *sim, int node, uint32_t experiment);
 /* A node writes such a record of its own. */
 void checkers_on_attempt(struct sim *sim, int node, const struct record *record);
 void checkers_on_verdict(struct sim *sim, int node, const struct record *record);
+void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, const char *why);
 void checkers_on_manifest(struct sim *sim, int node, const struct record *record);
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
 void checkers_on_slot(struct sim *sim, int node, const struct record *record);

@@ -17,6 +17,19 @@ void checkers_learn_result(struct sim *sim, int node, const struct record *recor
     }
 }
 
+static void trace_group(struct sim *sim, int node, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; attempt->verdicts == NULL && rank < attempt->member_count + attempt->joiner_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        static const char *const states[] = {"prepared", "runs", "has ended"};
+        SIM_TRACE(sim, node, "    generation %u%s, %s %u on n%d/%u: %s%s, in generation %u", attempt->generation,
+                  attempt->is_leaving ? " (to be left)" : "", rank < attempt->member_count ? "rank" : "joiner", rank,
+                  sim_find_node(sim, attempt->members[rank].node), attempt->members[rank].slot,
+                  worker != NULL ? states[worker->state] : "unheard of", worker != NULL && worker->waits ? ", waits" : "",
+                  worker != NULL ? worker->generation : 0);
+    }
+}
+
 /* For whoever reads the trace: what the node believes of the experiment's trials and of all slots. */
 static void trace_beliefs(struct sim *sim, int node, const struct view_experiment *experiment)
 {
@@ -29,6 +42,7 @@ static void trace_beliefs(struct sim *sim, int node, const struct view_experimen
             SIM_TRACE(sim, node, "  attempt %u term %llu of n%d, %sassigned: %s", a->id.number,
                       (unsigned long long)a->id.term, sim_find_node(sim, a->id.coordinator), a->assigned ? "" : "not ",
                       verdict != NULL ? fact_reason_name(verdict->reason) : "no verdict");
+            trace_group(sim, node, a);
         }
     }
     for (uint32_t i = 0; i < view->member_count; i++) {

@@ -80,16 +80,88 @@ static void cut(struct sim *sim, int from, int to, uint64_t until_ms)
     faults_upset(sim, to, until_ms);
 }
 
-/* Two sides, drawn anew each time. */
-static void partition(struct sim *sim, uint64_t duration_ms)
+static void cut_sides(struct sim *sim, uint64_t sides, uint64_t duration_ms)
 {
-    uint64_t sides = random_u64(draws(sim));
     for (int i = 0; i < (int)sim->plan.node_count; i++) {
         for (int j = 0; j < (int)sim->plan.node_count; j++) {
             if ((sides >> i & 1) != (sides >> j & 1)) {
                 cut(sim, i, j, sim->now_ms + duration_ms);
             }
         }
+    }
+}
+
+/* Two sides, drawn anew each time. */
+static void partition(struct sim *sim, uint64_t duration_ms)
+{
+    cut_sides(sim, random_u64(draws(sim)), duration_ms);
+}
+
+static void cut_group(struct sim *sim, uint64_t duration_ms)
+{
+    struct random *random = draws(sim);
+    uint64_t sides = random_u64(random);
+    const struct elastic_group *group = groups_pick(sim, random, true);
+    int first = -1, second = -1;
+    for (uint32_t rank = 0; group != NULL && rank < group->size; rank++) {
+        int node = groups_member(sim, group, rank) != NULL ? group->ranks[rank].node : -1;
+        second = second < 0 && first >= 0 && node >= 0 && node != first ? node : second;
+        first = first < 0 ? node : first;
+    }
+    if (second >= 0) {
+        sides = (sides & ~(UINT64_C(1) << second)) | ((sides >> first & 1) ^ 1) << second;
+    }
+    cut_sides(sim, sides, duration_ms);
+}
+
+static int coordinator_of(const struct sim *sim, experiment_id experiment)
+{
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        const struct core_coordination *row =
+            sim_runs(sim, node) ? core_find_coordination(sim->nodes[node].core, experiment) : NULL;
+        if (row != NULL && row->election.state == ELECTION_LEADING) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+static void kill_member(struct sim *sim, const struct elastic_group *group, uint32_t rank, uint64_t delay_ms)
+{
+    const struct worker_process *process = groups_member(sim, group, rank);
+    if (process != NULL && sim->now_ms + delay_ms < sim->plan.heal_ms) {
+        struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_DIES, group->ranks[rank].node);
+        event->slot = group->ranks[rank].slot;
+        event->serial = process->serial;
+    }
+}
+
+/* One worker dies; the second strike comes while its group makes up its mind. */
+static void strike_group(struct sim *sim)
+{
+    struct random *random = draws(sim);
+    const struct elastic_group *group = groups_pick(sim, random, false);
+    if (group == NULL) {
+        return;
+    }
+    uint32_t rank = (uint32_t)random_below(random, group->size), other = (uint32_t)random_below(random, group->size);
+    uint64_t later_ms = sim_log_between(random, 1, 5000);
+    int coordinator = coordinator_of(sim, group->attempt.experiment), owner = group->ranks[other].node;
+    kill_member(sim, group, rank, 1);
+    switch (random_below(random, 4)) {
+    case 0:
+        kill_member(sim, group, other, later_ms);
+        break;
+    case 1:
+        if (coordinator >= 0) {
+            sim->nodes[coordinator].dies_at_commit = true;
+        }
+        break;
+    case 2:
+        sim->nodes[owner].dies_at_commit = groups_member(sim, group, other) != NULL;
+        break;
+    default:
+        break;
     }
 }
 
@@ -289,6 +361,12 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     switch (fault) {
     case FAULT_PARTITION:
         partition(sim, long_ms);
+        return;
+    case FAULT_GROUP_CUT:
+        cut_group(sim, long_ms);
+        return;
+    case FAULT_GROUP_STRUCK:
+        strike_group(sim);
         return;
     case FAULT_ONE_WAY:
         one_way(sim, long_ms);

@@ -28,6 +28,31 @@ struct worker_process *groups_member(struct sim *sim, const struct elastic_group
     return is_it ? process : NULL;
 }
 
+static bool is_alive(struct sim *sim, const struct elastic_group *group, bool is_spread)
+{
+    int first = -1;
+    bool has_two = false;
+    for (uint32_t rank = 0; rank < group->size && group->is_used && !group->is_done; rank++) {
+        if (groups_member(sim, group, rank) != NULL) {
+            has_two |= first >= 0 && first != group->ranks[rank].node;
+            first = group->ranks[rank].node;
+        }
+    }
+    return is_spread ? has_two : first >= 0;
+}
+
+struct elastic_group *groups_pick(struct sim *sim, struct random *random, bool is_spread)
+{
+    uint64_t from = random_below(random, GROUPS_MAX);
+    for (uint32_t i = 0; i < GROUPS_MAX; i++) {
+        struct elastic_group *group = &sim->groups.all[(from + i) % GROUPS_MAX];
+        if (is_alive(sim, group, is_spread)) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
 void groups_forget(struct sim *sim)
 {
     sim->groups.forgotten = sim->groups.serial;
@@ -104,6 +129,13 @@ static void push_leave(struct sim *sim, int node, uint32_t slot, uint64_t delay_
     *from = sim->nodes[node].processes[slot].elastic_serial; /* not from the next one */
 }
 
+/* Who computes hears it after its step. */
+static uint64_t hearing_ms(struct sim *sim, const struct elastic_group *group, uint64_t delay_ms)
+{
+    const struct plan_experiment *plan = &sim->plan.experiments[group->experiment];
+    return plan->hears_late && group->is_formed ? delay_ms + random_below(&sim->random[STREAM_GROUPS], plan->step_ms) : delay_ms;
+}
+
 static void all_leave(struct sim *sim, const struct elastic_group *group, uint64_t most_ms)
 {
     for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -145,7 +177,7 @@ void groups_leave(struct sim *sim, int node, uint32_t slot, const struct node_ef
         return;
     }
     if (effect->u.worker.at_once || !group->is_formed) {
-        push_leave(sim, node, slot, sim_between(&sim->random[STREAM_GROUPS], 1, 20));
+        push_leave(sim, node, slot, hearing_ms(sim, group, sim_between(&sim->random[STREAM_GROUPS], 1, 20)));
     } else {
         group->is_leaving = true;
     }
@@ -223,7 +255,8 @@ void groups_lost(struct sim *sim, int node, uint32_t slot)
         int other = group->ranks[rank].node;
         bool is_told = other == node || (sim->nodes[node].host_up && network_both_ways(sim, node, other));
         if (groups_member(sim, group, rank) != NULL && is_told) {
-            push_leave(sim, other, group->ranks[rank].slot, sim_log_between(&sim->random[STREAM_GROUPS], 2, 300));
+            uint64_t delay_ms = sim_log_between(&sim->random[STREAM_GROUPS], 2, 300);
+            push_leave(sim, other, group->ranks[rank].slot, hearing_ms(sim, group, delay_ms));
         }
     }
 }

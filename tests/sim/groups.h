@@ -58,6 +58,9 @@ void groups_forget(struct sim *sim);
 /* The process has died, or was asked to stop: the others notice, if they can. */
 void groups_lost(struct sim *sim, int node, uint32_t slot);
 
+/* One that lives, with members in it on two machines if `is_spread`; NULL: there is none. */
+struct elastic_group *groups_pick(struct sim *sim, struct random *random, bool is_spread);
+
 /* The process of this rank while it is in the group, or NULL; all are in it, and none is on its way out. */
 struct worker_process *groups_member(struct sim *sim, const struct elastic_group *group, uint32_t rank);
 bool groups_is_whole(struct sim *sim, const struct elastic_group *group);

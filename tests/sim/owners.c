@@ -30,8 +30,31 @@ static void ask(struct sim *sim, int node, struct node_event event, enum node_re
     sim_step(sim, node, &event);
 }
 
+/* The slot of a worker that may be in the midst of anything, a group or on its way to one. */
+static void strike_group(struct sim *sim)
+{
+    uint64_t from = random_below(dice(sim), (uint64_t)sim->plan.node_count * PLAN_SLOTS_MAX);
+    uint64_t for_s = sim_chance(dice(sim), 500) ? 0 : sim_between(dice(sim), 1, 100);
+    for (uint32_t i = 0; i < sim->plan.node_count * PLAN_SLOTS_MAX; i++) {
+        uint32_t at = (uint32_t)((from + i) % (sim->plan.node_count * PLAN_SLOTS_MAX)), slot = at % PLAN_SLOTS_MAX;
+        int node = (int)(at / PLAN_SLOTS_MAX);
+        const struct worker_process *process = &sim->nodes[node].processes[slot];
+        if (sim_runs(sim, node) && process->is_alive && process->is_elastic) {
+            struct node_event event = {.kind = NODE_EVENT_REQUEST};
+            event.u.request.slots = UINT64_C(1) << slot;
+            event.u.request.for_s = for_s;
+            ask(sim, node, event, NODE_REQUEST_WITHHOLD);
+            return;
+        }
+    }
+}
+
 static void strike(struct sim *sim)
 {
+    if (sim->plan.version > 4 && sim_chance(dice(sim), 400)) {
+        strike_group(sim);
+        return;
+    }
     static const enum node_request_kind kinds[] = {NODE_REQUEST_WITHHOLD, NODE_REQUEST_WITHHOLD, NODE_REQUEST_RETURN,
                                                    NODE_REQUEST_DRAIN,    NODE_REQUEST_DRAIN,    NODE_REQUEST_UNDRAIN};
     int node = (int)random_below(dice(sim), sim->plan.node_count);

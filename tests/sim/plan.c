@@ -12,13 +12,13 @@ static const char *const fault_names[FAULT_COUNT] = {
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
-    "eviction", "copied disk",
+    "eviction", "copied disk", "a cut through a group", "a group struck twice",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
 {
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
-           fault == FAULT_EVICT || fault == FAULT_CLONE;
+           fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -39,7 +39,8 @@ static bool has_any(const struct plan *plan, const enum plan_fault *faults, size
 bool plan_isolates(const struct plan *plan)
 {
     static const enum plan_fault crashes[] = {FAULT_CRASH_HOST, FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP,
-                                              FAULT_OLD_DISK,   FAULT_NO_DISK,      FAULT_CRASH_COMMIT, FAULT_POISON};
+                                              FAULT_OLD_DISK,   FAULT_NO_DISK,      FAULT_CRASH_COMMIT, FAULT_POISON,
+                                              FAULT_GROUP_STRUCK};
     return plan_hides_ends(plan) || has_any(plan, crashes, sizeof crashes / sizeof crashes[0]);
 }
 
@@ -48,7 +49,7 @@ bool plan_hides_ends(const struct plan *plan)
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
                                              FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
                                              FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK,
-                                             FAULT_EVICT, FAULT_CLONE};
+                                             FAULT_EVICT, FAULT_CLONE, FAULT_GROUP_CUT};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
@@ -101,7 +102,7 @@ static void draw_more_faults(struct plan *plan, struct random *random)
 static void draw_newest_faults(struct plan *plan, uint64_t seed)
 {
     bool has_none = plan->fault_count == 0;
-    for (int i = FAULT_VERSION_3; i < FAULT_COUNT; i++) {
+    for (int i = FAULT_VERSION_3; i < FAULT_VERSION_5; i++) {
         struct random random;
         random_init_stream(&random, seed, 900 + (uint64_t)i);
         uint64_t dice = random_below(&random, 10);
@@ -112,6 +113,19 @@ static void draw_newest_faults(struct plan *plan, uint64_t seed)
             plan->disk_ms = 1 + plan->disk_ms % 20; /* it may have been drawn for a slow one */
         }
         plan->has[i] = !has_none && dice < 3;
+        plan->fault_count += plan->has[i];
+    }
+}
+
+/* Where groups change, they are struck more often than by chance. */
+static void draw_group_faults(struct plan *plan, uint64_t seed)
+{
+    bool has_none = plan->fault_count == 0;
+    for (int i = FAULT_VERSION_5; i < FAULT_COUNT; i++) {
+        struct random random;
+        random_init_stream(&random, seed, 900 + (uint64_t)i);
+        plan->has[i] = !has_none && sim_chance(&random, 300);
+        plan->mean_ms[i] = sim_log_between(&random, 6000, 100000);
         plan->fault_count += plan->has[i];
     }
 }
@@ -173,7 +187,7 @@ static void draw_config(struct plan_experiment *experiment, struct random *rando
 }
 
 /* Programs that can change their group, with draws of their own. */
-static void draw_elastic(struct plan_experiment *experiment, uint64_t seed, uint32_t index)
+static void draw_elastic(struct plan_experiment *experiment, uint64_t seed, uint32_t index, uint32_t version)
 {
     struct random random;
     random_init_stream(&random, seed, 950 + index);
@@ -182,6 +196,12 @@ static void draw_elastic(struct plan_experiment *experiment, uint64_t seed, uint
         experiment->min_slots = (uint32_t)sim_between(&random, 1, experiment->slots);
         experiment->max_slots = experiment->slots + (uint32_t)random_below(&random, 4);
         experiment->fails_fast = false;
+    }
+    if (experiment->is_elastic && version > 4 && sim_chance(&random, 200)) {
+        experiment->hears_late = true;
+        experiment->step_ms = (uint32_t)sim_log_between(&random, 5000, 60000);
+        experiment->steps = 2 + 60000 / experiment->step_ms;
+        experiment->save_every = (uint32_t)sim_between(&random, 1, experiment->steps);
     }
 }
 
@@ -214,7 +234,7 @@ static void draw_experiment(struct plan *plan, struct random *random, uint64_t s
         experiment->resume_ms = experiment->pause_ms + sim_log_between(random, 100, 100000);
     }
     if (plan->version > 3) {
-        draw_elastic(experiment, seed, index);
+        draw_elastic(experiment, seed, index, plan->version);
     }
     draw_config(experiment, random, index);
 }
@@ -317,6 +337,9 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     }
     if (plan->version > 2) {
         draw_newest_faults(plan, run->seed);
+    }
+    if (plan->version > 4) {
+        draw_group_faults(plan, run->seed);
     }
     plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {

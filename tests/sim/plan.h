@@ -53,6 +53,9 @@ enum plan_fault {
     FAULT_VERSION_3, /* from here on: in plans of version 3 */
     FAULT_EVICT = FAULT_VERSION_3, /* somebody shuts a node out for ever, of those that are lost at the heal anyway */
     FAULT_CLONE, /* a machine comes up with a copy of a node's disk */
+    FAULT_VERSION_5, /* from here on: in plans of version 5 */
+    FAULT_GROUP_CUT = FAULT_VERSION_5, /* a partition goes through a group of workers */
+    FAULT_GROUP_STRUCK, /* a worker of a group dies, and with it another, its coordinator or its owner, while the group changes */
     FAULT_COUNT
 };
 
@@ -67,6 +70,7 @@ struct plan_experiment {
     uint32_t config_bytes;
     uint32_t trials, slots, min_slots, max_slots, steps, step_ms, save_every, max_restarts, replicas;
     bool is_elastic; /* its workers go from one group to the next */
+    bool hears_late; /* ... and compute long steps: that their group is broken they hear after the one under way */
     bool fails_at_once;
     bool fails_fast;     /* a rank whose peer's process died ends with status 1, as programs on gloo do */
     bool pauses_minority;
@@ -100,7 +104,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 4
+#define PLAN_VERSION 5
 
 /* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);

@@ -75,6 +75,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
     c->rank = raw[15];
     c->opened = true;
+    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
     reply_begin(&w, bytes, sizeof bytes, id, 10);
@@ -95,7 +96,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_text(&w, "hyperparameters");
     pack_raw(&w, d->hyperparameters, d->hyperparameters_bytes);
     pack_text(&w, "host");
-    pack_text(&w, "127.0.0.1");
+    pack_text(&w, c->host);
     pack_text(&w, "step");
     pack_u64(&w, d->checkpoint_step);
     reply_send(c->fd, &w, -1);
@@ -117,6 +118,11 @@ static void send_regroup(const struct fake_daemon *d, const struct fake_client *
     reply_send(c->fd, &w, -1);
 }
 
+void fake_daemon_key(uint64_t generation, uint8_t out[32])
+{
+    memset(out, 0x5a + (int)generation, 32);
+}
+
 static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client *const members[FAKE_RANKS_MAX])
 {
     uint64_t step = d->generation == 1 ? d->checkpoint_step : 0;
@@ -125,7 +131,7 @@ static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client 
     }
     for (uint32_t rank = 0; rank < size; rank++) {
         uint8_t bytes[2048], key[32];
-        memset(key, 0x5a + (int)d->generation, sizeof key);
+        fake_daemon_key(d->generation, key);
         struct pack_writer w;
         reply_begin(&w, bytes, sizeof bytes, members[rank]->group_id, 6);
         pack_text(&w, "generation");
@@ -143,7 +149,7 @@ static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client 
         for (uint32_t i = 0; i < size; i++) {
             pack_array(&w, 4);
             pack_u64(&w, i);
-            pack_text(&w, "127.0.0.1");
+            pack_text(&w, members[i]->host);
             pack_u64(&w, members[i]->port);
             pack_bool(&w, members[i]->has_state && members[i]->step == step);
         }
@@ -173,7 +179,7 @@ static void form_group(struct fake_daemon *d)
     for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
         is_left &= d->clients[k].fd < 0 || !d->clients[k].is_in;
     }
-    if (waiting > 0 && is_left && (d->generation > 0 || waiting == d->size)) {
+    if (waiting > 0 && is_left && !d->hold_groups && (d->generation > 0 || waiting == d->size)) {
         d->generation++;
         tell_group(d, waiting, members);
     }
@@ -324,6 +330,8 @@ static void serve(struct fake_daemon *d, struct fake_client *c, const uint8_t *b
     CHECK(c->opened || strcmp(op, "worker_open") == 0); /* worker_open is the first on every connection */
     if (strcmp(op, "worker_open") == 0) {
         serve_open(d, c, id, &request);
+    } else if ((d->fenced >> c->rank & 1) != 0) {
+        reply_refusal(c->fd, id);
     } else if (strcmp(op, "worker_group") == 0) {
         serve_group(d, c, id, &request);
     } else if (strcmp(op, "worker_report") == 0) {
@@ -347,6 +355,18 @@ static void client_close(struct fake_client *c)
     *c = (struct fake_client){.fd = -1};
 }
 
+/* Nobody waits for those answers any more, and the number of the descriptor will be another's. */
+static void forget_held(struct fake_daemon *d, int fd)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < d->held_count; i++) {
+        d->held_ids[kept] = d->held_ids[i];
+        d->held_fds[kept] = d->held_fds[i];
+        kept += d->held_fds[i] != fd;
+    }
+    d->held_count = kept;
+}
+
 static void accept_client(struct fake_daemon *d)
 {
     int fd = accept4(d->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -367,6 +387,7 @@ static void read_client(struct fake_daemon *d, struct fake_client *c)
 {
     if (frame_reader_fill(&c->reader, c->fd) != 0) {
         bool was_in = c->is_in && c->is_elastic;
+        forget_held(d, c->fd);
         client_close(c);
         for (size_t k = 0; k < FAKE_CLIENTS_MAX && was_in; k++) {
             if (d->clients[k].fd >= 0 && d->clients[k].is_in && d->tells_of_losses) {
@@ -510,6 +531,49 @@ void fake_daemon_release_saves(struct fake_daemon *d)
     }
     d->held_count = 0;
     (void)pthread_mutex_unlock(&d->mutex);
+}
+
+void fake_daemon_let_form(struct fake_daemon *d)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    d->hold_groups = false;
+    form_group(d);
+    (void)pthread_mutex_unlock(&d->mutex);
+}
+
+static struct fake_client *client_of(struct fake_daemon *d, uint32_t rank)
+{
+    for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
+        if (d->clients[k].fd >= 0 && d->clients[k].opened && d->clients[k].rank == rank) {
+            return &d->clients[k];
+        }
+    }
+    return NULL;
+}
+
+void fake_daemon_expel(struct fake_daemon *d, uint32_t rank, bool tells)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    struct fake_client *gone = client_of(d, rank);
+    if (gone != NULL) {
+        gone->is_in = false;
+    }
+    for (size_t k = 0; k < FAKE_CLIENTS_MAX; k++) {
+        if (d->clients[k].fd >= 0 && d->clients[k].is_in && tells) {
+            send_regroup(d, &d->clients[k], true);
+        }
+    }
+    form_group(d);
+    (void)pthread_mutex_unlock(&d->mutex);
+}
+
+uint16_t fake_daemon_port(struct fake_daemon *d, uint32_t rank)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    struct fake_client *c = client_of(d, rank);
+    uint16_t port = c != NULL ? c->port : 0;
+    (void)pthread_mutex_unlock(&d->mutex);
+    return port;
 }
 
 void fake_daemon_next_attempt(struct fake_daemon *d, uint32_t size)

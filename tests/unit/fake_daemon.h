@@ -1,8 +1,8 @@
 #ifndef TESTS_UNIT_FAKE_DAEMON_H
 #define TESTS_UNIT_FAKE_DAEMON_H
-/* The daemon's end of the local socket, as a worker sees it, in a thread: identity, group, reports, checkpoints. Elastic workers get a group of those who are
- * left when one is lost, and of one more when one joins. It can
- * break all connections, stay away, come back, and hold answers. Whoever reads its fields holds `mutex`. */
+/* The daemon's end of the local socket, as a worker sees it, in a thread: identity, group, reports, checkpoints. Elastic workers
+ * get a group of those who are left when one is lost, and of one more when one joins. It can break all connections, stay away,
+ * come back, and hold answers. Whoever reads its fields holds `mutex`. */
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -29,6 +29,7 @@ struct fake_client {
     bool is_in, is_elastic, has_state; /* is_in: the group of the generation */
     uint64_t step;     /* has_state: applied */
     uint16_t port;
+    char host[16];
     struct frame_reader reader;
 };
 
@@ -54,6 +55,9 @@ struct fake_daemon {
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
+    bool hold_groups;         /* forms none until fake_daemon_let_form */
+    uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
+    uint32_t hosts;           /* workers are spread over so many addresses, as on so many hosts: 127.0.0.(1 + rank % hosts); 0: one */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
@@ -80,6 +84,19 @@ void fake_daemon_release_saves(struct fake_daemon *daemon);
 
 /* Forgets the group, so that new workers form one; keeps checkpoint and reports. */
 void fake_daemon_next_attempt(struct fake_daemon *daemon, uint32_t size);
+
+/* Ends hold_groups: a group of all who wait. */
+void fake_daemon_let_form(struct fake_daemon *daemon);
+
+/* The worker that opened as `rank` does not count to its group any more, as if its node were dead; with `tells` the others
+ * hear of it. If it speaks again it joins. */
+void fake_daemon_expel(struct fake_daemon *daemon, uint32_t rank, bool tells);
+
+/* The port where that worker waits for its group. */
+uint16_t fake_daemon_port(struct fake_daemon *daemon, uint32_t rank);
+
+/* The key of a generation's group. */
+void fake_daemon_key(uint64_t generation, uint8_t out[32]);
 
 /* Sends {"notice": ...} to all. */
 void fake_daemon_notice(struct fake_daemon *daemon, const char *notice, uint64_t step);

@@ -757,6 +757,21 @@ static void a_failure_that_one_judges_and_another_lets_pass_counts_once(void **s
     assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
 }
 
+static void who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    struct fact_worker failed = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .is_elastic = true};
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 1), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 0);
+    failed.generation = 2;
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 2), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 1);
+    judge(mesh, 1, &id, FACT_LOST, 0);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+}
+
 static void pause_and_resume_are_one_register(void **state)
 {
     struct mesh *mesh = *state;
@@ -960,6 +975,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_failure_that_one_judges_and_another_lets_pass_counts_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial, setup, teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_and_undrain_are_one_register, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
