@@ -89,7 +89,7 @@ static bool can_share(void)
 {
     void *memory;
     int fd;
-    if (shm_memory_create(1, &fd, &memory) != 0) {
+    if (shm_memory_create(1, NULL, &fd, &memory) != 0) {
         return false;
     }
     (void)munmap(memory, 1);
@@ -295,6 +295,18 @@ void group_close(struct group **group)
         close_all(*group);
         free(*group);
         *group = NULL;
+    }
+}
+
+int group_place(struct group *group, void *memory, size_t bytes)
+{
+    return group->memory == NULL ? 0 : shm_group_place(group->memory, memory, bytes);
+}
+
+void group_displace(struct group *group, void *memory)
+{
+    if (group->memory != NULL) {
+        shm_group_free(group->memory, memory);
     }
 }
 

@@ -67,6 +67,12 @@ struct gpu;
 int group_use_gpu(struct group *group, struct gpu *gpu);
 const char *group_gpu_path(const struct group *group);
 
+/* Puts memory of the group in the place of memory[bytes], whole pages: what is summed there is not copied between ranks of one
+ * host. Its contents are zeroed, now and when it is displaced or the group ends, also by an error. Ranks need not do alike.
+ * 0, also where it has no use; ERR_FULL (SHM_GROUP_ALLOCATIONS_MAX), ERR_MEMORY, ERR_IO. */
+int group_place(struct group *group, void *memory, size_t bytes);
+void group_displace(struct group *group, void *memory);
+
 /* Changes stall_timeout_ms. Where a leader waits for others its host waits for it, at most twice as long. */
 void group_set_timeout(struct group *group, int stall_timeout_ms);
 

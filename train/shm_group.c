@@ -417,7 +417,7 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
         goto out_close_listener;
     }
     void *memory;
-    result = shm_memory_create(sizeof(struct area), &own_area, &memory);
+    result = shm_memory_create(sizeof(struct area), NULL, &own_area, &memory);
     if (result != 0) {
         (void)snprintf(error, SHM_GROUP_ERROR_BYTES, "shared memory for the group could not be made: %s",
                        err_text(result));

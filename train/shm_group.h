@@ -66,7 +66,11 @@ int shm_group_open(struct shm_group **out, int listen_fd, const struct shm_group
  * bytes). */
 int shm_group_alloc(struct shm_group *group, size_t bytes, void **out);
 
-/* `memory` is what shm_group_alloc gave, or NULL. Other ranks let go of it in their next collective. */
+/* The same at a place of the caller's, whose pages it replaces: memory[bytes], whole pages that the caller has mapped. After
+ * shm_group_free, or the end of the group, they are private memory again, zeroed. */
+int shm_group_place(struct shm_group *group, void *memory, size_t bytes);
+
+/* `memory` is what shm_group_alloc gave, or was placed, or NULL. Other ranks let go of it in their next collective. */
 void shm_group_free(struct shm_group *group, void *memory);
 
 /* The collectives. Every rank makes the same calls in the same order with the same type, count and root. Memory may be

@@ -38,8 +38,9 @@ struct segment {
     uint32_t id; /* 0: free */
     uint8_t *memory;
     size_t bytes;
-    int fd;    /* own ones until the others are told, then -1 */
-    bool told; /* own ones: the others have it */
+    int fd;         /* own ones until the others are told, then -1 */
+    bool told;      /* own ones: the others have it */
+    bool is_placed; /* own ones: where the caller said */
 };
 
 struct peer {

@@ -14,9 +14,9 @@
 
 #include "base/err.h"
 
-static int map(int fd, size_t bytes, void **out)
+static int map(int fd, size_t bytes, void *at, void **out)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at != NULL ? MAP_FIXED : 0), fd, 0);
     if (memory == MAP_FAILED) {
         return errno == ENOMEM ? ERR_MEMORY : ERR_MALFORMED;
     }
@@ -25,7 +25,7 @@ static int map(int fd, size_t bytes, void **out)
     return 0;
 }
 
-int shm_memory_create(size_t bytes, int *fd, void **out)
+int shm_memory_create(size_t bytes, void *at, int *fd, void **out)
 {
     if (bytes > PTRDIFF_MAX) {
         return ERR_MEMORY;
@@ -43,9 +43,10 @@ int shm_memory_create(size_t bytes, int *fd, void **out)
     if (fcntl(created, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         goto err_close;
     }
-    result = map(created, bytes, &memory);
+    result = map(created, bytes, at, &memory);
     if (result != 0) {
-        goto err_close;
+        memory = at;
+        goto err_unmap;
     }
     /* Pages now, so that a machine without memory is an error here and not a signal later. Linux before 5.14 cannot. */
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
@@ -56,10 +57,21 @@ int shm_memory_create(size_t bytes, int *fd, void **out)
     *out = memory;
     return 0;
 err_unmap:
-    (void)munmap(memory, bytes);
+    if (memory != NULL) {
+        shm_memory_end(memory, bytes, at != NULL);
+    }
 err_close:
     (void)close(created);
     return result;
+}
+
+void shm_memory_end(void *memory, size_t bytes, bool is_placed)
+{
+    if (is_placed) {
+        (void)mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    } else {
+        (void)munmap(memory, bytes);
+    }
 }
 
 int shm_memory_map(int fd, size_t bytes, void **out)
@@ -72,7 +84,7 @@ int shm_memory_map(int fd, size_t bytes, void **out)
         fstat(fd, &status) != 0 || bytes == 0 || status.st_size < 0 || (uint64_t)status.st_size != bytes) {
         return ERR_MALFORMED;
     }
-    return map(fd, bytes, out);
+    return map(fd, bytes, NULL, out);
 }
 
 union control {

@@ -3,11 +3,15 @@
 /* Memory that processes share, and the messages that carry it: for train/group.c, train/shm_group.c and
  * train/shm_meet.c. A shell. */
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* New zeroed memory of `bytes` (> 0), mapped and backed by pages, in a memfd that cannot change its size any more. The
- * caller unmaps it and closes *fd. ERR_MEMORY, ERR_IO. */
-int shm_memory_create(size_t bytes, int *fd, void **out);
+/* New zeroed memory of `bytes` (> 0), mapped and backed by pages, in a memfd that cannot change its size any more. `at` is
+ * where it takes the place of what is mapped, or NULL. The caller ends it and closes *fd. ERR_MEMORY, ERR_IO. */
+int shm_memory_create(size_t bytes, void *at, int *fd, void **out);
+
+/* Unmaps it; what was placed leaves private zeros behind, in one go, so that no other mapping gets between. */
+void shm_memory_end(void *memory, size_t bytes, bool is_placed);
 
 /* Maps what a peer handed over; `fd` stays the caller's. ERR_MALFORMED when it is not a memfd of exactly `bytes` that
  * cannot shrink: an access to it could then fail, and end the process. ERR_MEMORY. */

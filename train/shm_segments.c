@@ -1,7 +1,6 @@
 #include "train/shm_inside.h"
 
 #include <stddef.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -29,7 +28,7 @@ static struct segment *segment_of(struct peer *peer, uint32_t id)
 void shm_segment_end(struct segment *segment)
 {
     if (segment->id != 0) {
-        (void)munmap(segment->memory, segment->bytes);
+        shm_memory_end(segment->memory, segment->bytes, segment->is_placed);
         if (segment->fd >= 0) {
             (void)close(segment->fd);
         }
@@ -37,7 +36,7 @@ void shm_segment_end(struct segment *segment)
     *segment = (struct segment){.fd = -1};
 }
 
-int shm_group_alloc(struct shm_group *group, size_t bytes, void **out)
+static int take(struct shm_group *group, size_t bytes, void *at, void **out)
 {
     struct segment *place = segment_of(&group->peers[group->rank], 0);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -52,14 +51,25 @@ int shm_group_alloc(struct shm_group *group, size_t bytes, void **out)
     }
     bytes = (bytes + page - 1) / page * page;
     void *memory;
-    int fd, error = shm_memory_create(bytes, &fd, &memory);
+    int fd, error = shm_memory_create(bytes, at, &fd, &memory);
     if (error != 0) {
         return error;
     }
-    *place = (struct segment){.id = ++group->segment_last, .memory = memory, .bytes = bytes, .fd = fd};
+    *place = (struct segment){.id = ++group->segment_last, .memory = memory, .bytes = bytes, .fd = fd, .is_placed = at != NULL};
     group->segment_count++;
     *out = memory;
     return 0;
+}
+
+int shm_group_alloc(struct shm_group *group, size_t bytes, void **out)
+{
+    return take(group, bytes, NULL, out);
+}
+
+int shm_group_place(struct shm_group *group, void *memory, size_t bytes)
+{
+    void *out;
+    return take(group, bytes, memory, &out);
 }
 
 void shm_group_free(struct shm_group *group, void *memory)

@@ -103,6 +103,14 @@ void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0; also of the
  * expect infinities; the same on all ranks. */
 void shoal_check_finite(struct shoal *shoal, bool is_wanted);
 
+/* Memory for arrays that are summed: an all-reduce of them copies nothing between ranks of one host. `bytes` zeroed bytes, from
+ * the beginning of a page on, until shoal_free or shoal_close. Coming into a group (shoal_step_begin) and the error of a
+ * collective leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
+ * need not do alike. ERR_USAGE (no bytes), ERR_FULL, ERR_MEMORY, ERR_IO. shoal_free takes NULL, too. */
+#define SHOAL_ALLOCATIONS_MAX 32
+int shoal_alloc(struct shoal *shoal, size_t bytes, void **out);
+void shoal_free(struct shoal *shoal, void *memory);
+
 /* An all-reduce beside the computation. begin returns at once; wait returns when all that was begun is summed, or the group is
  * broken: then nothing of it may be used. From begin to wait the values are libshoal's: the program neither reads nor
  * writes them. So the gradients of a layer travel while those of the layer below are computed:

@@ -237,7 +237,7 @@ static int come_in(struct shoal *s)
     s->revoke.heed_fd = s->fd;
     s->revoke.heed = heed;
     s->revoke.context = s;
-    apply_notice(s); /* it may have come with the answer that named the group */
+    apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
     char text[GROUP_ERROR_BYTES];
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
@@ -246,11 +246,12 @@ static int come_in(struct shoal *s)
         return shoal_elastic_failed(s, error);
     }
     error = shoal_roll_call(s, has_state);
+    error = error != 0 ? error : shoal_memory_place(s);
     int joined = error == 0 ? shoal_gpu_join(s) : 0;
     if (joined != 0) {
         return shoal_elastic_failed(s, joined);
     }
-    error = error == 0 ? get_state(s, has_state, step) : error;
+    error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
     return error;
 }

@@ -70,6 +70,12 @@ struct shoal_finite {
     uint64_t bits; /* of that value, in its type */
 };
 
+/* train/shoal_memory.c */
+struct shoal_memory {
+    void *bytes;
+    size_t count;
+};
+
 /* train/shoal_elastic.c */
 struct shoal_elastic {
     bool is_on;
@@ -140,6 +146,8 @@ struct shoal {
     struct gpu *gpu; /* NULL: no memory of GPUs */
     struct shoal_elastic elastic;
     struct shoal_background background;
+    struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
+    size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
     struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
@@ -166,6 +174,11 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 /* What an error of a collective means: SHOAL_AGAIN where the group can be made anew. */
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
+
+/* ---- train/shoal_memory.c ---- */
+
+/* In a new group. */
+int shoal_memory_place(struct shoal *s);
 
 /* ---- train/shoal_background.c ---- */
 

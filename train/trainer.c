@@ -50,6 +50,7 @@ struct trainer {
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
     struct ledger_range range; /* of the last step */
+    struct timespec applied, applied_steady; /* when it was applied: its commit may take until a broken group is left */
     int step_log_fd;
     double printed_at_s;
     uint64_t printed_step;
@@ -105,14 +106,18 @@ static int take_memory(struct trainer *t)
     t->state.parameter_count = count;
     t->state.parameters = vector_new(count);
     t->state.velocities = vector_new(count);
-    t->reduced = vector_new(count + 1);
     t->inputs = vector_new((size_t)batch * t->data.features);
     t->labels = malloc(batch);
-    if (t->state.parameters == NULL || t->state.velocities == NULL || t->reduced == NULL || t->inputs == NULL ||
-        t->labels == NULL) {
+    if (t->state.parameters == NULL || t->state.velocities == NULL || t->inputs == NULL || t->labels == NULL) {
         return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
     }
     memset(t->state.velocities, 0, count * sizeof(float));
+    void *reduced;
+    error = shoal_alloc(t->shoal, (count + 1) * sizeof(float), &reduced);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    t->reduced = reduced;
     return 0;
 }
 
@@ -171,16 +176,14 @@ static int register_state(struct trainer *t)
 
 static void log_step(struct trainer *t)
 {
-    struct timespec now, steady;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)clock_gettime(CLOCK_MONOTONIC, &steady);
     char line[256];
     int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
-                          (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000,
+                          (unsigned long long)t->applied.tv_sec * 1000 + (unsigned long long)t->applied.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
                           (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->range.batch_first,
                           t->range.batch_count, t->range.first, t->range.count,
-                          (unsigned long long)steady.tv_sec * 1000000 + (unsigned long long)steady.tv_nsec / 1000);
+                          (unsigned long long)t->applied_steady.tv_sec * 1000000 +
+                              (unsigned long long)t->applied_steady.tv_nsec / 1000);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
@@ -229,6 +232,8 @@ static int train_step(struct trainer *t)
     t->counters.loss_sum += (double)t->reduced[parameter_count] / range.batch_count;
     t->counters.loss_count++;
     t->state.step++;
+    (void)clock_gettime(CLOCK_REALTIME, &t->applied);
+    (void)clock_gettime(CLOCK_MONOTONIC, &t->applied_steady);
     return 0;
 }
 
@@ -541,7 +546,7 @@ static void tear_down(struct trainer *t)
     }
     free(t->state.parameters);
     free(t->state.velocities);
-    free(t->reduced);
+    shoal_free(t->shoal, t->reduced);
     free(t->inputs);
     free(t->labels);
     trainer_data_close(&t->data);

@@ -453,6 +453,10 @@ static void watch_key(struct node_core *core, struct core_coordination *coordina
     if (regroup == NULL) {
         return;
     }
+    struct fact_key key = fact_key_verdict(&attempt->id);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
+    regroup->on_disk |= entry != NULL && entry->on_disk; /* perhaps a later version: a full disk may have refused the first */
     bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
     if (is_over) {
         drop_regroup(core, coordination, regroup);

@@ -103,6 +103,7 @@ struct daemon_run {
     uint64_t group_request; /* id of an open worker_group, 0: none */
     uint32_t data_port;
     uint64_t series_seq; /* next metric point */
+    uint64_t reported_step; /* the highest with metrics */
     uint64_t log_offset; /* read so far */
     uint64_t log_seq;
     bool log_busy;

@@ -145,6 +145,10 @@ void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *
         return;
     }
     run->group_request = 0;
+    if (run->reported_step > effect->u.worker.step) { /* the latest that it has said is void */
+        run->group_count = 0;
+        run->reported_step = 0;
+    }
     pack_text(&reply.writer, "generation");
     pack_u64(&reply.writer, effect->u.worker.generation);
     pack_text(&reply.writer, "rank");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/daemon/points.h"
 #include "node/daemon/query.h"
 #include "node/daemon/request.h"
 
@@ -33,6 +34,8 @@ struct daemon_series {
     uint64_t request; /* under way; 0: none */
     uint64_t next_ms;
     bool got_any; /* of this source */
+    bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
+    struct points_starts starts;
 };
 
 static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
@@ -134,6 +137,14 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
         series_candidates(daemon, series);
         return;
     }
+    if (series->source_at == series->source_count && series->is_looking) {
+        series->is_looking = false;
+        series->source_at = 0;
+        for (uint32_t i = 0; i < series->source_count; i++) {
+            series->sources[i].from_seq = 0;
+        }
+        return;
+    }
     if (series->source_at == series->source_count) {
         struct local_reply reply;
         if (local_reply_begin(&reply, series->id, true, 0)) {
@@ -153,22 +164,28 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
     series_ask(daemon, series);
 }
 
-static void emit_points(struct daemon *daemon, struct daemon_client *client, uint64_t id, const struct bulk_event *event)
+static void emit_points(struct daemon *daemon, struct daemon_client *client, struct daemon_series *series,
+                        const struct source *source, const struct bulk_event *event)
 {
     struct local_reply reply;
-    if (!local_reply_begin(&reply, id, false, 1)) {
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < event->item_count; i++) {
+        const struct bulk_item *item = &event->items[i];
+        if (series->is_looking) {
+            points_note(&series->starts, &source->attempt, item->bytes, item->count);
+        } else {
+            shown += !points_is_void(&series->starts, &source->attempt, item->bytes, item->count);
+        }
+    }
+    if (series->is_looking || !local_reply_begin(&reply, series->id, false, 1)) {
         return;
     }
     pack_text(&reply.writer, "points");
-    pack_array(&reply.writer, event->item_count);
+    pack_array(&reply.writer, shown);
     for (uint32_t i = 0; i < event->item_count; i++) {
-        struct pack_reader reader;
-        pack_reader_init(&reader, event->items[i].bytes, event->items[i].count);
-        pack_skip(&reader);
-        if (pack_at_end(&reader)) {
-            pack_raw(&reply.writer, event->items[i].bytes, event->items[i].count);
-        } else {
-            pack_nil(&reply.writer); /* a peer sent nonsense */
+        const struct bulk_item *item = &event->items[i];
+        if (!points_is_void(&series->starts, &source->attempt, item->bytes, item->count)) {
+            points_show(&reply.writer, item->bytes, item->count);
         }
     }
     local_reply_send(daemon, client, &reply, -1);
@@ -206,7 +223,7 @@ void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
         series->got_any = true;
         source->from_seq = event->items[event->item_count - 1].sequence + 1;
         if (series->kind == 'm') {
-            emit_points(daemon, client, series->id, event);
+            emit_points(daemon, client, series, source, event);
         }
         for (uint32_t i = 0; series->kind == 'l' && i < event->item_count; i++) {
             emit_log(daemon, client, series->id, source, &event->items[i]);
@@ -260,6 +277,10 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
         }
         for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
             series_add_workers(series, a, UINT32_MAX);
+            if (a->generation > 1) {
+                series->is_looking = true;
+                points_add(&series->starts, &a->id, a->generation, a->group_step);
+            }
         }
     }
     if (kind == 'l' && series->source_count == 0) {

@@ -4,6 +4,7 @@
 
 #include "base/rendezvous.h"
 #include "node/daemon/daemon.h"
+#include "node/daemon/points.h"
 
 #define SERIES_REPLICAS 2
 
@@ -127,18 +128,13 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
     uint8_t bytes[8192];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_map(&writer, 6);
-    pack_text(&writer, "trial");
-    pack_u64(&writer, run->prepare.u.worker.attempt.trial);
-    pack_text(&writer, "attempt");
-    pack_u64(&writer, run->prepare.u.worker.attempt.number);
-    pack_text(&writer, "generation");
-    pack_u64(&writer, daemon->core->workers[run->prepare.u.worker.slot].generation);
-    pack_text(&writer, "step");
-    pack_u64(&writer, step);
-    pack_text(&writer, "group");
-    pack_text(&writer, group);
-    pack_text(&writer, "metrics");
+    const attempt_id *attempt = &run->prepare.u.worker.attempt;
+    const struct view_attempt *seen = view_find_attempt(&daemon->core->view, attempt);
+    uint64_t generation = daemon->core->workers[run->prepare.u.worker.slot].generation;
+    bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
+    points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
+                 step, group);
+    run->reported_step = step > run->reported_step ? step : run->reported_step;
     pack_map(&writer, pairs);
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
         char name[128];

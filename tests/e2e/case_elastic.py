@@ -5,9 +5,11 @@ import signal
 import statistics
 import time
 
+from case_owners import slots_of
 from case_survival import single
 from lab import case, expect, read_steps, show, wait_over, wait_until
 from look import workers_of
+from soak_elastic import Soak
 
 PAUSE_S = 20  # nothing that is waited for here takes so long unless it is broken
 
@@ -44,6 +46,28 @@ def a_killed_worker_costs_its_group_a_step(lab):
     lab.note(f"generations {generations}")
     gaps = gap_ms(steps)
     lab.note(f"pauses between generations: {gaps} ms, median step {step_ms(steps):.1f} ms")
+
+
+@case(limit_s=150, alone=True)
+def a_slot_taken_back_from_an_elastic_group(lab):
+    """Three nodes, three workers; one slot is withheld: the two others go on in the same attempt, with every step made once,
+    and when the slot is returned they are three again."""
+    mesh = lab.mesh(3, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], elastic(log, 3, 2, 3, epochs=60))
+    wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
+    owner, viewer = mesh.nodes[2], mesh.nodes[0]
+    began = time.monotonic()
+    owner.json("withhold", "0")
+    wait_until(lambda: slots_of(viewer, owner.name) == {0: "withheld"}, PAUSE_S, "the slot to be withheld")
+    lab.note(f"the slot was its owner's after {time.monotonic() - began:.1f} s")
+    wait_until(lambda: any(s.generation == 2 and s.size == 2 for s in steps_of_all(log, identity, 3)), PAUSE_S, "two to go on")
+    owner.run("withhold", "--return")
+    wait_until(lambda: any(s.generation > 2 and s.size == 3 for s in steps_of_all(log, identity, 4)), 60, "three to train again")
+    final = wait_over(mesh, identity, 120)
+    expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+    steps = steps_of_all(log, identity, 4)
+    lab.note(f"pauses between generations: {gap_ms(steps)} ms, median step {step_ms(steps):.1f} ms")
 
 
 def gap_ms(steps):
@@ -98,3 +122,9 @@ def a_coordinator_that_is_cut_off_leaves_its_group(lab):
 @case(limit_s=200, alone=True)
 def a_killed_coordinator_leaves_its_group(lab):
     lose_a_node(lab, "killed", coordinates=True)
+
+
+@case(limit_s=480, alone=True)
+def a_storm_of_deaths_costs_a_group_no_sample(lab):
+    """A minute of what tests/e2e/soak_elastic.py does for as long as one likes."""
+    return Soak(lab, 1, lab.note).run()

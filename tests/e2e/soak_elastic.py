@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "chaos")]
+sys.path += [str(HERE), str(HERE.parent / "chaos")]
 
 from lab import Lab, expect, over, show, step_log, trial_states, wait_over, wait_until  # noqa: E402
 from look import workers_of  # noqa: E402

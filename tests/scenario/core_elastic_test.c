@@ -456,6 +456,24 @@ static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **sta
     world_free(world);
 }
 
+/* Seed 20769 of plan 5: more who were on their way were written into the same record before the disk took it. */
+static void a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world->nodes[coordinator].disk_refuses = true;
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world_run(world, 10000);
+    assert_true(attempt_of(world, coordinator, 0)->generation == 2 && in_generation(world, 2) == 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 30000);
+    assert_int_equal(in_generation(world, 0), 4);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* ---- who joins ------------------------------------------------------------------------------------------------------------ */
 
 static struct world *world_without_a_third(uint32_t *third)
@@ -1156,6 +1174,7 @@ int main(void)
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
+        cmocka_unit_test(a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key),
         cmocka_unit_test(a_group_grows_when_a_node_comes),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),

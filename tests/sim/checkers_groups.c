@@ -101,7 +101,8 @@ static const struct worker_process *survivor(const struct sim *sim, int node, co
     const struct node_core *core = sim->nodes[host].core;
     bool is_it = process->is_alive && process->number == place->number && attempt_id_equal(&process->attempt, id);
     bool is_well = !process->is_stopping && !process->is_killed && !process->is_lost && process->hung_until_ms == 0;
-    bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self);
+    bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self) ||
+                          view_member_is_out(view_find_member(&sim->nodes[node].core->view, place->node));
     return is_it && is_well && !is_wanted_back && (host == node || network_both_ways(sim, node, host)) ? process : NULL;
 }
 

@@ -158,7 +158,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         }
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         /* Groups change in plans from version 4 on. */
-        bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_11_HANDED_ON;
+        bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
         bool is_older = options->plan_version != 0 && options->plan_version < 4;
         missing += count == 0 && !(is_later && is_older);
     }

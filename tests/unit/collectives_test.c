@@ -36,7 +36,7 @@
 
 typedef void body(struct shoal *shoal);
 
-enum body_number { BITS, TYPES, ALIKE, REFUSALS, BEGUN, ORDER, LEAVES, ELASTIC, BODIES };
+enum body_number { BITS, TYPES, ALIKE, REFUSALS, MEMORY, BEGUN, ORDER, LEAVES, ELASTIC, BODIES };
 
 /* What the bodies go by. */
 static struct {
@@ -323,6 +323,59 @@ static void test_what_cannot_be_summed_is_refused_without_harm(void **state)
     run_ranks(2, REFUSALS, false);
 }
 
+/* ---- memory for sums ---- */
+
+static bool is_zero(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Wherever the values lie, and on whichever rank, they end as the same bits. */
+static void body_memory(struct shoal *shoal)
+{
+    static float plain[COUNT_MAX];
+    float *all[SHOAL_ALLOCATIONS_MAX];
+    void *memory = NULL;
+    HOLD(shoal_alloc(shoal, 0, &memory) == ERR_USAGE);
+    HOLD(shoal_alloc(shoal, SIZE_MAX, &memory) == ERR_MEMORY);
+    HOLD(shoal_alloc(shoal, SIZE_MAX / 2 - 1, &memory) == ERR_MEMORY && memory == NULL);
+    for (size_t i = 0; i < SHOAL_ALLOCATIONS_MAX; i++) {
+        HOLD(shoal_alloc(shoal, i == 0 ? sizeof plain : i, &memory) == 0);
+        all[i] = memory;
+        HOLD((uintptr_t)memory % 4096 == 0 && is_zero(memory, 1));
+    }
+    HOLD(shoal_alloc(shoal, 1, &memory) == ERR_FULL);
+    for (size_t i = 1; i < SHOAL_ALLOCATIONS_MAX; i++) {
+        shoal_free(shoal, all[i]);
+    }
+    shoal_free(shoal, NULL);
+    for (uint32_t ranks = 0; ranks < 1u << shoal_size(shoal); ranks++) { /* bit r: rank r has its values in it */
+        struct random random;
+        random_init_stream(&random, ranks, shoal_rank(shoal));
+        fill(&random, plain, COUNT_MAX);
+        memcpy(all[0], plain, sizeof plain);
+        float *values = (ranks >> shoal_rank(shoal) & 1) != 0 ? all[0] : plain, *others = values == plain ? all[0] : plain;
+        HOLD(shoal_all_reduce_begin(shoal, values + 1000, COUNT_MAX - 1000, SHOAL_F32) == 0);
+        HOLD(shoal_all_reduce_begin(shoal, values, 1000, SHOAL_F32) == 0);
+        HOLD(shoal_all_reduce_wait(shoal) == 0);
+        HOLD(shoal_all_reduce_f32(shoal, others, COUNT_MAX) == 0);
+        HOLD(memcmp(values, others, sizeof plain) == 0);
+    }
+}
+
+static void test_sums_are_the_same_in_memory_of_the_group(void **state)
+{
+    (void)state;
+    run_ranks(1, MEMORY, false);
+    run_ranks(2, MEMORY, false);
+    run_ranks(3, MEMORY, true);
+}
+
 /* ---- begun and waited for ---- */
 
 static const struct {
@@ -468,6 +521,9 @@ static void body_elastic(struct shoal *shoal)
 {
     static double sum;
     bool is_first_group = true;
+    void *memory;
+    HOLD(shoal_alloc(shoal, buckets[0].count * sizeof(float), &memory) == 0);
+    float *first = memory;
     HOLD(shoal_register(shoal, &sum, sizeof sum) == 0);
     HOLD(shoal_all_reduce_begin(shoal, bucket_values, 1, SHOAL_F32) == SHOAL_AGAIN); /* in no group yet */
     HOLD(shoal_all_reduce_wait(shoal) == SHOAL_AGAIN);
@@ -479,7 +535,8 @@ static void body_elastic(struct shoal *shoal)
         }
         shoal_set_timeout(shoal, INT_MAX);
         fill_buckets(shoal, step);
-        HOLD(shoal_all_reduce_begin(shoal, bucket_values[0][0], buckets[0].count, SHOAL_F32) == 0);
+        memcpy(first, bucket_values[0][0], buckets[0].count * sizeof *first);
+        HOLD(shoal_all_reduce_begin(shoal, first, buckets[0].count, SHOAL_F32) == 0);
         if (step == LOST_STEP && is_first_group && shoal_rank(shoal) == story.lost) {
             if (story.leaves_sockets_open) {
                 leave_sockets_open();
@@ -494,9 +551,12 @@ static void body_elastic(struct shoal *shoal)
         int error = shoal_all_reduce_wait(shoal);
         HOLD(error == (step == LOST_STEP && shoal_generation(shoal) == 1 ? SHOAL_AGAIN : 0));
         if (error == 0) {
-            sum += (double)bucket_values[0][0][0];
+            HOLD(shoal_all_reduce(shoal, bucket_values[0][0], buckets[0].count, SHOAL_F32) == 0);
+            HOLD(memcmp(first, bucket_values[0][0], buckets[0].count * sizeof *first) == 0);
+            sum += (double)first[0];
             HOLD(shoal_step_commit(shoal) >= 0);
         } else {
+            HOLD(is_zero(first, buckets[0].count)); /* no rank of the former group has it any more */
             HOLD(shoal_all_reduce_begin(shoal, bucket_values[0][0], 1, SHOAL_F32) == SHOAL_AGAIN);
             HOLD(shoal_barrier(shoal) == SHOAL_AGAIN && shoal_step_commit(shoal) == SHOAL_AGAIN);
         }
@@ -545,6 +605,7 @@ int main(int argc, char **argv)
 {
     static body *const bodies[BODIES] = {
         [BITS] = body_bits,   [TYPES] = body_types, [ALIKE] = body_alike,   [REFUSALS] = body_refusals,
+        [MEMORY] = body_memory,
         [BEGUN] = body_begun, [ORDER] = body_order, [LEAVES] = body_leaves, [ELASTIC] = body_elastic,
     };
     if (argc == 9) {
@@ -555,6 +616,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_type_is_summed_scattered_and_gathered),
         cmocka_unit_test(test_rounded_sums_are_the_same_on_all_ranks),
         cmocka_unit_test(test_what_cannot_be_summed_is_refused_without_harm),
+        cmocka_unit_test(test_sums_are_the_same_in_memory_of_the_group),
         cmocka_unit_test(test_what_is_begun_ends_with_the_bits_of_all_reduce),
         cmocka_unit_test(test_a_collective_waits_for_what_was_begun),
         cmocka_unit_test(test_closing_ends_what_was_begun),

@@ -166,7 +166,7 @@ void elastic_begin(struct elastic_run *run, const struct elastic_plan *plan, uin
     assert_true(run->words != MAP_FAILED);
     fake_daemon_start(&run->daemon, size, 7, "{}");
     run->daemon.tells_of_losses = true; /* no worker is there yet */
-    run->daemon.hosts = FAKE_RANKS_MAX; /* links between all */
+    run->daemon.hosts = FAKE_RANKS_MAX;
 }
 
 void elastic_fork(struct elastic_run *run, uint32_t from, uint32_t to)
@@ -174,7 +174,7 @@ void elastic_fork(struct elastic_run *run, uint32_t from, uint32_t to)
     pid_t parent = getpid();
     for (uint32_t number = from; number < to; number++) {
         run->words[number].result = 1;
-        run->pids[number] = fork();
+        run->pids[number] = fake_daemon_fork(&run->daemon);
         assert_true(run->pids[number] >= 0);
         if (run->pids[number] == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -61,6 +61,14 @@ static void reply_refusal(int fd, uint64_t id)
     reply_send(fd, &w, -1);
 }
 
+/* Libshoal takes workers with other addresses to be on other hosts. */
+static void pack_host(struct pack_writer *w, const struct fake_daemon *d, const struct fake_client *c)
+{
+    char host[24];
+    (void)snprintf(host, sizeof host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
+    pack_text(w, host);
+}
+
 static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id, const struct pack_reader *request)
 {
     char token[40];
@@ -75,7 +83,6 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
     c->rank = raw[15];
     c->opened = true;
-    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
     reply_begin(&w, bytes, sizeof bytes, id, 10);
@@ -96,7 +103,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_text(&w, "hyperparameters");
     pack_raw(&w, d->hyperparameters, d->hyperparameters_bytes);
     pack_text(&w, "host");
-    pack_text(&w, c->host);
+    pack_host(&w, d, c);
     pack_text(&w, "step");
     pack_u64(&w, d->checkpoint_step);
     reply_send(c->fd, &w, -1);
@@ -149,7 +156,7 @@ static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client 
         for (uint32_t i = 0; i < size; i++) {
             pack_array(&w, 4);
             pack_u64(&w, i);
-            pack_text(&w, members[i]->host);
+            pack_host(&w, d, members[i]);
             pack_u64(&w, members[i]->port);
             pack_bool(&w, members[i]->has_state && members[i]->step == step);
         }
@@ -604,6 +611,14 @@ bool fake_daemon_wait(struct fake_daemon *d, const size_t *field, size_t at_leas
     bool reached = *field >= at_least;
     (void)pthread_mutex_unlock(&d->mutex);
     return reached;
+}
+
+pid_t fake_daemon_fork(struct fake_daemon *d)
+{
+    (void)pthread_mutex_lock(&d->mutex);
+    pid_t pid = fork();
+    (void)pthread_mutex_unlock(&d->mutex);
+    return pid;
 }
 
 void fake_daemon_environment(const struct fake_daemon *d, uint32_t rank)

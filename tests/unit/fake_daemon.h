@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/frame.h"
 
@@ -29,7 +30,6 @@ struct fake_client {
     bool is_in, is_elastic, has_state; /* is_in: the group of the generation */
     uint64_t step;     /* has_state: applied */
     uint16_t port;
-    char host[16];
     struct frame_reader reader;
 };
 
@@ -57,7 +57,7 @@ struct fake_daemon {
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
     bool hold_groups;         /* forms none until fake_daemon_let_form */
     uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
-    uint32_t hosts;           /* workers are spread over so many addresses, as on so many hosts: 127.0.0.(1 + rank % hosts); 0: one */
+    uint32_t hosts;           /* workers are spread over so many addresses of the loopback, in turn; 0: all on one */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
@@ -103,6 +103,9 @@ void fake_daemon_notice(struct fake_daemon *daemon, const char *notice, uint64_t
 
 /* Waits until *field >= at_least, at most 20 s; false when it did not happen. */
 bool fake_daemon_wait(struct fake_daemon *daemon, const size_t *field, size_t at_least);
+
+/* fork, while the daemon's thread is at rest: it holds no lock of an allocator that the child would wait for. */
+pid_t fake_daemon_fork(struct fake_daemon *daemon);
 
 /* Sets a worker's environment in this process. */
 void fake_daemon_environment(const struct fake_daemon *daemon, uint32_t rank);

@@ -349,7 +349,7 @@ static void test_collectives_go_on_while_the_daemon_is_away(void **state)
     fake_daemon_start(&daemon, 3, 0, "{}");
     pid_t children[3];
     for (uint32_t rank = 0; rank < 3; rank++) {
-        children[rank] = fork();
+        children[rank] = fake_daemon_fork(&daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
             _exit(rank_body(&daemon, rank));

@@ -60,10 +60,10 @@ static void exec_rank(const struct fake_daemon *daemon, uint32_t rank, const cha
     _exit(91);
 }
 
-void trained_start(const struct fake_daemon *daemon, uint32_t from, uint32_t to, pid_t *children)
+void trained_start(struct fake_daemon *daemon, uint32_t from, uint32_t to, pid_t *children)
 {
     for (uint32_t rank = from; rank < to; rank++) {
-        children[rank] = fork();
+        children[rank] = fake_daemon_fork(daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
             exec_rank(daemon, rank, trained.directory);
@@ -100,7 +100,7 @@ bool trained_run_on(struct fake_daemon *daemon, const char *data, int expected)
     uint32_t size = daemon->size;
     pid_t children[FAKE_RANKS_MAX];
     for (uint32_t rank = 0; rank < size; rank++) {
-        children[rank] = fork();
+        children[rank] = fake_daemon_fork(daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
             exec_rank(daemon, rank, data);

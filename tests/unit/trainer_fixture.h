@@ -27,7 +27,7 @@ void trained_begin(void);
 void trained_end(void);
 
 /* Starts workers; they log into trained.directory. */
-void trained_start(const struct fake_daemon *daemon, uint32_t from, uint32_t to, pid_t *children);
+void trained_start(struct fake_daemon *daemon, uint32_t from, uint32_t to, pid_t *children);
 
 /* Waits for workers, which must end with status 0. */
 void trained_wait(const pid_t *children, uint32_t from, uint32_t to);

@@ -1,16 +1,15 @@
 #!/usr/bin/python3
 """One PyTorch process of tools/bench/mlp: trains 784-512-256-10 on the images of MNIST's files, with one thread.
 
-usage: mlp_torch.py alone|ddp DATA BATCH EPOCHS, with MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in the environment
+usage: mlp_torch.py alone|ddp RANK SIZE STORE DATA BATCH EPOCHS
 
-`alone` trains each process for itself; `ddp` wraps the model in DistributedDataParallel over gloo. Either way all processes begin
-at the same time. Every rank takes its BATCH of each step out of a set that lies in memory as float32, in the order of
+`alone` trains each process for itself; `ddp` wraps the model in DistributedDataParallel over gloo. Either way the processes meet
+by a new file STORE, and begin each epoch together. Every rank takes its BATCH of each step out of a set that lies in memory as float32, in the order of
 the epoch, so that no loading of data is timed. Prints one JSON line: the samples of this process per second, of each
 epoch, and the mean loss of the last one."""
 
 import gzip
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -45,11 +44,11 @@ def make_model():
 
 
 def main():
-    how, directory, batch, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    how, store, directory = sys.argv[1], sys.argv[4], sys.argv[5]
+    rank, size, batch, epochs = (int(sys.argv[i]) for i in (2, 3, 6, 7))
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo")
-    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
     inputs, labels = training_set(directory)
     model = make_model()
     if how == "ddp":

@@ -1,0 +1,134 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/daemon/points.h"
+
+struct point {
+    uint8_t bytes[256];
+    size_t count;
+};
+
+static struct point point_of(uint64_t generation, uint64_t start, uint64_t step)
+{
+    struct point out;
+    struct pack_writer writer;
+    pack_writer_init(&writer, out.bytes, sizeof out.bytes);
+    points_begin(&writer, 0, 1, generation, start, step, "training");
+    pack_map(&writer, 1);
+    pack_text(&writer, "loss");
+    pack_double(&writer, 0.5);
+    assert_false(writer.failed);
+    out.count = writer.used_bytes;
+    return out;
+}
+
+static attempt_id attempt_number(uint32_t number)
+{
+    attempt_id id;
+    memset(&id, 0, sizeof id);
+    id.number = number;
+    return id;
+}
+
+static bool is_void(const struct points_starts *starts, uint32_t attempt, uint64_t generation, uint64_t step)
+{
+    struct point point = point_of(generation, 0, step);
+    attempt_id id = attempt_number(attempt);
+    return points_is_void(starts, &id, point.bytes, point.count);
+}
+
+static void what_an_older_generation_made_beyond_the_next_ones_start_is_void(void **state)
+{
+    (void)state;
+    static struct points_starts starts;
+    memset(&starts, 0, sizeof starts);
+    attempt_id first = attempt_number(1);
+    struct point two = point_of(2, 40, 50), three = point_of(3, 30, 31), one = point_of(1, 0, 45);
+    points_note(&starts, &first, one.bytes, one.count); /* the first one begins nowhere in particular */
+    points_note(&starts, &first, two.bytes, two.count);
+    points_note(&starts, &first, two.bytes, two.count);
+    assert_int_equal(starts.count, 1);
+    assert_false(is_void(&starts, 1, 1, 40));
+    assert_true(is_void(&starts, 1, 1, 41));
+    assert_false(is_void(&starts, 1, 2, 41));
+    assert_false(is_void(&starts, 2, 1, 41)); /* of another attempt */
+    points_note(&starts, &first, three.bytes, three.count);
+    assert_true(is_void(&starts, 1, 1, 35));
+    assert_true(is_void(&starts, 1, 2, 50));
+    assert_false(is_void(&starts, 1, 3, 31));
+}
+
+static void a_start_is_not_shown(void **state)
+{
+    (void)state;
+    struct point stored = point_of(2, 40, 41), first = point_of(1, 0, 41);
+    uint8_t shown[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, shown, sizeof shown);
+    points_show(&writer, stored.bytes, stored.count);
+    struct pack_reader reader;
+    pack_reader_init(&reader, shown, writer.used_bytes);
+    struct pack_reader value = pack_find(&reader, "step");
+    assert_int_equal(pack_read_u64(&value), 41);
+    value = pack_find(&reader, "start");
+    assert_true(value.failed);
+    assert_int_equal(pack_read_map(&reader), 6);
+    pack_writer_init(&writer, shown, sizeof shown);
+    points_show(&writer, first.bytes, first.count);
+    assert_int_equal(writer.used_bytes, first.count);
+    assert_memory_equal(shown, first.bytes, first.count);
+}
+
+static void nonsense_is_nobodys_point(void **state)
+{
+    (void)state;
+    static struct points_starts starts;
+    memset(&starts, 0, sizeof starts);
+    attempt_id id = attempt_number(1);
+    struct point whole = point_of(2, 40, 41);
+    for (size_t count = 0; count <= whole.count; count++) {
+        uint8_t shown[300];
+        struct pack_writer writer;
+        pack_writer_init(&writer, shown, sizeof shown);
+        points_show(&writer, whole.bytes, count);
+        assert_int_equal(writer.used_bytes == 1, count < whole.count); /* nil */
+        (void)points_is_void(&starts, &id, whole.bytes, count);
+    }
+    static const uint8_t others[] = {0xc0, 0x93, 0x81, 0x2a};
+    for (size_t i = 0; i < sizeof others; i++) {
+        points_note(&starts, &id, others + i, 1);
+        assert_false(points_is_void(&starts, &id, others + i, 1));
+    }
+    assert_int_equal(starts.count, 0);
+}
+
+static void more_generations_than_there_is_room_for_are_forgotten_oldest_first(void **state)
+{
+    (void)state;
+    static struct points_starts starts;
+    memset(&starts, 0, sizeof starts);
+    attempt_id id = attempt_number(1);
+    for (uint64_t generation = 2; generation < 4 * POINTS_STARTS_MAX; generation++) {
+        points_add(&starts, &id, generation, 10 * generation);
+    }
+    assert_true(starts.count <= POINTS_STARTS_MAX);
+    uint64_t last = 4 * POINTS_STARTS_MAX - 1;
+    assert_true(is_void(&starts, 1, last - 1, 10 * last + 1));
+    assert_false(is_void(&starts, 1, last - 1, 10 * last));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_an_older_generation_made_beyond_the_next_ones_start_is_void),
+        cmocka_unit_test(a_start_is_not_shown),
+        cmocka_unit_test(nonsense_is_nobodys_point),
+        cmocka_unit_test(more_generations_than_there_is_room_for_are_forgotten_oldest_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
