@@ -16,7 +16,7 @@ static int try_library(const char *name, struct cuda_library *out, char error[LI
         (void)snprintf(error, LIBRARY_ERROR_BYTES, "the CUDA runtime cannot be opened: %.250s", dlerror());
         return ERR_NOT_FOUND;
     }
-    struct cuda_library cuda;
+    struct cuda_library cuda = {.handle = library};
 #define CUDA_SYMBOL(member, symbol, result, parameters) {#symbol, &cuda.member},
     const struct library_symbol symbols[] = {
         CUDA_FUNCTIONS(CUDA_SYMBOL, int, struct cuda_pointer, int, cuda_stream, cuda_event)};

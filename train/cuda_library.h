@@ -9,6 +9,7 @@
 #define LIBRARY_MEMBER(member, symbol, result, parameters) result(*member) parameters;
 
 struct cuda_library {
+    void *handle; /* of dlopen */
     CUDA_FUNCTIONS(LIBRARY_MEMBER, int, struct cuda_pointer, int, cuda_stream, cuda_event)
 };
 

@@ -202,9 +202,9 @@ static int link_leaders(struct group *group, int listen_fd, const struct tcp_opt
 
 /* ---- open and close ---- */
 
-static void close_all(struct group *group)
+/* Not what is for GPU memory: the collective that failed may be on its way through that. */
+static void close_links(struct group *group)
 {
-    gpu_group_close(&group->gpus);
     shm_group_close(&group->memory);
     tcp_group_close(&group->leaders);
     tcp_group_close(&group->links);
@@ -292,7 +292,8 @@ const char *group_error(const struct group *group)
 void group_close(struct group **group)
 {
     if (*group != NULL) {
-        close_all(*group);
+        gpu_group_close(&(*group)->gpus);
+        close_links(*group);
         free(*group);
         *group = NULL;
     }
@@ -338,7 +339,7 @@ static int fail(struct group *group, int error, const char *sentence, uint32_t (
         bytes_copy_text(group->error, sizeof group->error, kept);
     }
     group->broken = error;
-    close_all(group);
+    close_links(group);
     return error;
 }
 
