@@ -172,7 +172,7 @@ static struct group *open_generation(struct world *w, size_t index, uint32_t who
 static void rank_main(struct world *w, uint32_t who)
 {
     struct rank *r = &w->ranks[who];
-    char bus[16];
+    char bus[24];
     (void)snprintf(bus, sizeof bus, "0000:%02x:00.", who + 1);
     (void)setenv("FAKE_CUDA_BUS", bus, 1);
     for (size_t i = 0; i < 3 && r->environment[i] != NULL; i++) {
