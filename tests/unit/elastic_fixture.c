@@ -166,7 +166,7 @@ void elastic_begin(struct elastic_run *run, const struct elastic_plan *plan, uin
     assert_true(run->words != MAP_FAILED);
     fake_daemon_start(&run->daemon, size, 7, "{}");
     run->daemon.tells_of_losses = true; /* no worker is there yet */
-    run->daemon.hosts = FAKE_RANKS_MAX;
+    run->daemon.hosts = FAKE_RANKS_MAX; /* links between all */
 }
 
 void elastic_fork(struct elastic_run *run, uint32_t from, uint32_t to)

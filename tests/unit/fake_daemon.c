@@ -61,14 +61,6 @@ static void reply_refusal(int fd, uint64_t id)
     reply_send(fd, &w, -1);
 }
 
-/* Libshoal takes workers with other addresses to be on other hosts. */
-static void pack_host(struct pack_writer *w, const struct fake_daemon *d, const struct fake_client *c)
-{
-    char host[24];
-    (void)snprintf(host, sizeof host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
-    pack_text(w, host);
-}
-
 static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id, const struct pack_reader *request)
 {
     char token[40];
@@ -83,6 +75,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     }
     c->rank = raw[15];
     c->opened = true;
+    (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
     reply_begin(&w, bytes, sizeof bytes, id, 10);
@@ -103,7 +96,7 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_text(&w, "hyperparameters");
     pack_raw(&w, d->hyperparameters, d->hyperparameters_bytes);
     pack_text(&w, "host");
-    pack_host(&w, d, c);
+    pack_text(&w, c->host);
     pack_text(&w, "step");
     pack_u64(&w, d->checkpoint_step);
     reply_send(c->fd, &w, -1);
@@ -156,7 +149,7 @@ static void tell_group(struct fake_daemon *d, uint32_t size, struct fake_client 
         for (uint32_t i = 0; i < size; i++) {
             pack_array(&w, 4);
             pack_u64(&w, i);
-            pack_host(&w, d, members[i]);
+            pack_text(&w, members[i]->host);
             pack_u64(&w, members[i]->port);
             pack_bool(&w, members[i]->has_state && members[i]->step == step);
         }

@@ -28,6 +28,7 @@ struct fake_client {
     bool opened;
     uint64_t group_id; /* the request that waits for the group, 0 none */
     bool is_in, is_elastic, has_state; /* is_in: the group of the generation */
+    char host[16];
     uint64_t step;     /* has_state: applied */
     uint16_t port;
     struct frame_reader reader;
@@ -57,7 +58,7 @@ struct fake_daemon {
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
     bool hold_groups;         /* forms none until fake_daemon_let_form */
     uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
-    uint32_t hosts;           /* workers are spread over so many addresses of the loopback, in turn; 0: all on one */
+    uint32_t hosts;           /* workers are spread over so many addresses, as on so many hosts: 127.0.0.(1 + rank % hosts); 0: one */
 
     /* what it has seen */
     struct fake_report reports[FAKE_REPORTS_MAX];
