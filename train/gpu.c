@@ -8,6 +8,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+#define NCCL_OPEN_MS 30000
+
 static void lack(struct gpu *gpu, enum gpu_lack what)
 {
     gpu->lack = what;
@@ -37,6 +39,7 @@ int gpu_open(struct gpu **out, const char *cuda_path, const char *nccl_path, boo
         return ERR_MEMORY;
     }
     gpu->allows_plain = allows_plain;
+    gpu->nccl_open_ms = NCCL_OPEN_MS;
     if (cuda_library_open(cuda_path, &gpu->cuda, gpu->why) != 0 || take_device(gpu) != CUDA_OK) {
         lack(gpu, GPU_LACKS_GPU);
     } else {

@@ -24,6 +24,7 @@ struct gpu {
     enum gpu_lack lack;
     char why[LIBRARY_ERROR_BYTES]; /* what is lacking, as a sentence; "" if nothing is */
     bool allows_plain;             /* NCCL's links between hosts */
+    int nccl_open_ms;              /* for a communicator; then host memory has to do */
     struct cuda_library cuda;      /* unless GPU_LACKS_GPU */
     struct nccl_library nccl;      /* if GPU_LACKS_NOTHING, or it stopped working */
     int device;

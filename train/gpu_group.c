@@ -7,13 +7,11 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define OPEN_MS 30000 /* for a communicator; then host memory has to do */
-
 struct gpu_group {
     struct group *group;
     struct gpu *gpu;
     uint32_t rank, size;
-    int open_timeout_ms, stall_timeout_ms;
+    int stall_timeout_ms;
     struct gpu_watch watch;
     struct nccl_group *nccl; /* NULL: through host memory */
     uint64_t name;           /* of its communicator */
@@ -135,7 +133,7 @@ static int make(struct gpu_group *g, const struct gpu_agreement *a)
         .cuda = &g->gpu->cuda,
         .rank = g->rank,
         .size = g->size,
-        .open_timeout_ms = g->open_timeout_ms < OPEN_MS ? g->open_timeout_ms : OPEN_MS,
+        .open_timeout_ms = g->gpu->nccl_open_ms,
         .stall_timeout_ms = g->stall_timeout_ms,
         .watch = g->watch,
     };
@@ -167,7 +165,6 @@ int gpu_group_open(struct gpu_group **out, struct group *group, struct gpu *gpu,
     g->gpu = gpu;
     g->rank = options->rank;
     g->size = options->size;
-    g->open_timeout_ms = options->open_timeout_ms;
     g->stall_timeout_ms = options->stall_timeout_ms;
     g->watch = options->watch;
     struct gpu_word words[PLAN_RANKS_MAX] = {0};

@@ -16,7 +16,7 @@ struct gpu_group;
 struct gpu_group_options {
     uint32_t rank, size;
     const uint32_t *leader; /* [size]: the lowest rank of each rank's host */
-    int open_timeout_ms, stall_timeout_ms;
+    int stall_timeout_ms;
     struct gpu_watch watch;
 };
 

@@ -30,7 +30,7 @@ struct group {
     struct tcp_group *leaders; /* of all hosts; on leaders only, and where there are several hosts of which one shares memory */
     uint64_t open_until_ms;
     struct gpu_group *gpus;    /* NULL: no memory of GPUs */
-    int open_timeout_ms, stall_timeout_ms;
+    int stall_timeout_ms;
     int broken;                /* the error that ended the group, or 0 */
     char error[GROUP_ERROR_BYTES];
 };
@@ -246,7 +246,6 @@ int group_open(struct group **out, int listen_fd, const struct tcp_options *opti
     }
     group->rank = options->rank;
     group->size = group->host_count = options->size;
-    group->open_timeout_ms = options->open_timeout_ms;
     group->open_until_ms = clock_ms() + (uint64_t)options->open_timeout_ms;
     int result = options->size < 2 ? tcp_group_open(&group->links, listen_fd, options, error)
                                    : open_shared(group, listen_fd, options, host, error);
@@ -385,7 +384,6 @@ int group_use_gpu(struct group *group, struct gpu *gpu)
         .rank = group->rank,
         .size = group->size,
         .leader = group->hosts.leader,
-        .open_timeout_ms = group->open_timeout_ms,
         .stall_timeout_ms = group->stall_timeout_ms,
         .watch = {look_at_links, group},
     };

@@ -7,7 +7,9 @@
  * queued only then.
  *
  * The environment names what goes wrong: FAKE_CUDA=no_device; FAKE_CUDA_BUS is the GPU's bus id; FAKE_NCCL_VERSION; FAKE_NCCL=
- * id_fails, init_fails, end_hangs (no revoke and no abort comes back), shrink_fails. Built with FAKE_WITHOUT_SHRINK it is an older
+ * id_fails, init_fails, end_hangs (no revoke and no abort comes back), shrink_fails; and of a collective that has begun, never
+ * before: dies (this process is killed when all others have brought their part), stops (it brings nothing), signals (it raises
+ * SIGALRM when it has brought its part). Built with FAKE_WITHOUT_SHRINK it is an older
  * NCCL, with FAKE_WITHOUT_BROADCAST it lacks a function. The declarations are written anew here, so that a mistake in train/nccl_abi.h
  * does not hide itself. */
 #include "tests/unit/fake_nccl.h"
@@ -15,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -529,6 +532,25 @@ static void take(const struct job *job, size_t length, unsigned side)
     }
 }
 
+static bool have_others_posted(const struct comm *comm, uint64_t piece)
+{
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank != comm->rank && atomic_load(&comm->shared->places[rank].posted) < piece) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the collective goes on. */
+static bool meet_fault(const struct comm *comm, uint64_t piece)
+{
+    if (asked_for("dies") && have_others_posted(comm, piece)) {
+        (void)raise(SIGKILL);
+    }
+    return !asked_for("dies") && !asked_for("stops");
+}
+
 /* Piece by piece; true when all is done. */
 static bool run_collective(struct job *job)
 {
@@ -545,10 +567,16 @@ static bool run_collective(struct job *job)
             }
         }
         if (!job->is_posted) {
+            if (!meet_fault(comm, piece)) {
+                return false;
+            }
             memcpy(own->pieces[piece % 2], (const uint8_t *)reach(job->from) + job->done * each, length * each);
             comm->piece = piece;
             atomic_store(&own->posted, piece);
             job->is_posted = true;
+            if (asked_for("signals")) {
+                (void)raise(SIGALRM);
+            }
             continue;
         }
         take(job, length, piece % 2);

@@ -6,11 +6,9 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -51,11 +49,11 @@ struct generation {
 /* Lies in shared memory. */
 struct world {
     uint32_t size;
-    int open_timeout_ms, stall_timeout_ms;
+    int stall_timeout_ms;
     body *body;
-    uint32_t revoked; /* a rank that is told, in a moment, that the group is over */
+    int nccl_open_ms; /* 0: as ever */
+    uint32_t revoked; /* a rank that is told by SIGALRM that the group is over */
     struct generation generations[2];
-    atomic_uint ended; /* ranks that are through with the body */
     struct rank ranks[RANKS_MAX];
 };
 
@@ -75,7 +73,7 @@ static struct world *world_new(uint32_t size, body *run)
     struct world *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(w != MAP_FAILED);
     w->size = size;
-    w->open_timeout_ms = w->stall_timeout_ms = LONG_MS;
+    w->stall_timeout_ms = LONG_MS;
     w->body = run;
     w->revoked = UINT32_MAX;
     for (uint32_t i = 0; i < size; i++) {
@@ -146,7 +144,7 @@ static struct group *open_generation(struct world *w, size_t index, uint32_t who
         .key = {1, 2, 3},
         .group = "0011223344556677/4/1",
         .members = g->members,
-        .open_timeout_ms = w->open_timeout_ms,
+        .open_timeout_ms = LONG_MS,
         .stall_timeout_ms = w->stall_timeout_ms,
     };
     for (uint32_t i = 0; i < g->size; i++) {
@@ -182,6 +180,7 @@ static void rank_main(struct world *w, uint32_t who)
     if (gpu_open(&gpu, r->cuda_path, r->nccl_path, r->allows_plain) != 0) {
         abort();
     }
+    gpu->nccl_open_ms = w->nccl_open_ms > 0 ? w->nccl_open_ms : gpu->nccl_open_ms;
     struct group *group = open_generation(w, 0, who);
     if (r->result == 0) {
         (void)snprintf(r->path, sizeof r->path, "%s", group_gpu_path(group));
@@ -189,7 +188,6 @@ static void rank_main(struct world *w, uint32_t who)
         (void)snprintf(r->error, sizeof r->error, "%s", group_error(group));
     }
     group_close(&group);
-    atomic_fetch_add(&w->ended, 1);
     if (w->generations[1].size > 0) {
         r->results[0] = r->result;
         group = open_generation(w, 1, who);
@@ -479,7 +477,7 @@ static void test_where_nccl_does_not_start_host_memory_has_to_do(void **state)
                  {"FAKE_NCCL=id_fails", "NCCL did not start on rank 0: NCCL does not start: unhandled system error"}};
     for (size_t c = 0; c < 2; c++) {
         struct world *w = world_new(3, body_everything);
-        w->open_timeout_ms = 3000; /* the others wait so long for a rank whose communicator does not come */
+        w->nccl_open_ms = 1000; /* the others wait so long for a rank whose communicator does not come */
         w->ranks[0].environment[0] = cases[c].fault;
         world_run(w);
         for (uint32_t i = 0; i < w->size; i++) {
@@ -530,41 +528,13 @@ static void test_the_device_of_the_thread_may_change(void **state)
 
 /* ---- losses ---- */
 
-/* Says what all others say before NCCL, and does not come. */
-static void promise(struct group *group, uint32_t rank, uint64_t count)
-{
-    struct {
-        uint8_t kind, type, zero[2];
-        uint32_t root;
-        uint64_t count;
-    } calls[RANKS_MAX] = {0};
-    calls[rank].kind = PLAN_ALL_REDUCE;
-    calls[rank].type = ELEMENT_F32;
-    calls[rank].count = count;
-    (void)group_all_gather(group, ELEMENT_BYTES, calls, sizeof calls[0] * 3);
-}
+#define DIES "FAKE_NCCL=dies"
+#define STOPS "FAKE_NCCL=stops"
 
-static void sleep_ms(long ms)
+/* In generation 1 all are there, in generation 2, if there is one, those of them who are left. */
+static int body_sum(struct world *w, struct group *group, uint32_t who)
 {
-    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-static void wait_for_others(struct world *w)
-{
-    while (atomic_load(&w->ended) < w->size - 1) {
-        sleep_ms(5);
-    }
-}
-
-/* In generation 1 rank 2 is killed between its word and NCCL; the others go on in generation 2 where there is one. */
-static int body_killed(struct world *w, struct group *group, uint32_t who)
-{
-    bool is_first = w->ranks[who].results[0] == 0 && w->ranks[who].paths[1][0] == 0;
-    if (is_first && who == 2) {
-        promise(group, who, 5000);
-        (void)raise(SIGKILL);
-    }
-    if (is_first) {
+    if (w->ranks[who].paths[1][0] == 0) {
         return try_f32(group, who, w->size, SUM, 5000);
     }
     uint32_t rank = 0;
@@ -579,10 +549,11 @@ static void test_a_rank_that_is_lost_in_nccl_ends_the_others(void **state)
     (void)state;
     static const char *const libraries[] = {FAKE_PATH, FAKE_WITHOUT_SHRINK_PATH};
     for (size_t c = 0; c < 2; c++) {
-        struct world *w = world_new(3, body_killed);
+        struct world *w = world_new(3, body_sum);
         for (uint32_t i = 0; i < 3; i++) {
             w->ranks[i].cuda_path = w->ranks[i].nccl_path = libraries[c];
         }
+        w->ranks[2].environment[0] = DIES;
         world_run(w);
         for (uint32_t i = 0; i < 2; i++) {
             assert_int_equal(w->ranks[i].result, ERR_CLOSED); /* not ERR_TIMEOUT, which takes a minute */
@@ -592,28 +563,16 @@ static void test_a_rank_that_is_lost_in_nccl_ends_the_others(void **state)
     }
 }
 
-static int body_stopped(struct world *w, struct group *group, uint32_t rank)
-{
-    if (rank == 2) {
-        promise(group, rank, 100);
-        wait_for_others(w);
-        return 0;
-    }
-    if (w->revoked == rank) {
-        (void)alarm(1);
-    }
-    return try_f32(group, rank, w->size, SUM, 100);
-}
-
 static void test_a_rank_that_does_not_come_is_a_timeout(void **state)
 {
     (void)state;
-    struct world *w = world_new(3, body_stopped);
-    w->stall_timeout_ms = 500;
+    struct world *w = world_new(3, body_sum);
+    w->stall_timeout_ms = 2000;
+    w->ranks[2].environment[0] = STOPS;
     world_run(w);
-    /* The one whose time is over first closes its links, by which the other may know before its own. */
-    assert_true(w->ranks[0].result == ERR_TIMEOUT || w->ranks[1].result == ERR_TIMEOUT);
-    for (uint32_t i = 0; i < 2; i++) {
+    /* The one whose time is over first closes its links, by which the others may know before their own. */
+    assert_true(w->ranks[0].result == ERR_TIMEOUT || w->ranks[1].result == ERR_TIMEOUT || w->ranks[2].result == ERR_TIMEOUT);
+    for (uint32_t i = 0; i < 3; i++) {
         assert_true(w->ranks[i].result == ERR_TIMEOUT || w->ranks[i].result == ERR_CLOSED);
         assert_clean(&w->ranks[i]);
     }
@@ -623,14 +582,16 @@ static void test_a_rank_that_does_not_come_is_a_timeout(void **state)
 static void test_the_word_that_the_group_is_over_ends_nccl(void **state)
 {
     (void)state;
-    struct world *w = world_new(3, body_stopped);
+    struct world *w = world_new(3, body_sum);
     w->revoked = 0;
+    w->ranks[0].environment[0] = "FAKE_NCCL=signals";
+    w->ranks[2].environment[0] = STOPS;
     world_run(w);
-    assert_int_equal(w->ranks[0].result, ERR_CLOSED);
     assert_string_equal(w->ranks[0].error, "rank 0 was told that its group is over");
-    assert_int_equal(w->ranks[1].result, ERR_CLOSED);
-    assert_clean(&w->ranks[0]);
-    assert_clean(&w->ranks[1]);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(w->ranks[i].result, ERR_CLOSED);
+        assert_clean(&w->ranks[i]);
+    }
     world_end(&w);
 }
 
@@ -651,11 +612,11 @@ static void test_the_next_generation_is_made_of_what_is_left(void **state)
         {FAKE_WITHOUT_SHRINK_PATH, NULL, left, 2, 0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct world *w = world_new(3, body_killed);
+        struct world *w = world_new(3, body_sum);
         generation_listen(&w->generations[1], 2, cases[c].who);
         for (uint32_t i = 0; i < 3; i++) {
             w->ranks[i].cuda_path = w->ranks[i].nccl_path = cases[c].library;
-            w->ranks[i].environment[0] = cases[c].fault;
+            w->ranks[i].environment[0] = i == 2 ? DIES : cases[c].fault;
         }
         world_run(w);
         for (uint32_t i = 0; i < 2; i++) {
@@ -676,9 +637,10 @@ static void test_nccl_that_does_not_come_back_is_left_behind(void **state)
 {
     (void)state;
     static const uint32_t left[] = {0, 1};
-    struct world *w = world_new(3, body_killed);
+    struct world *w = world_new(3, body_sum);
     generation_listen(&w->generations[1], 2, left);
     w->ranks[0].environment[0] = "FAKE_NCCL=end_hangs";
+    w->ranks[2].environment[0] = DIES;
     world_run(w);
     assert_int_equal(w->ranks[0].results[0], ERR_CLOSED);
     for (uint32_t i = 0; i < 2; i++) {
