@@ -82,7 +82,13 @@ int main(void)
         return 1;
     }
     if (gpu->lack != GPU_LACKS_NOTHING) {
+        struct nccl_library nccl;
+        char version[NCCL_VERSION_TEXT_BYTES], error[LIBRARY_ERROR_BYTES] = "";
         (void)printf("skipped, for it needs a GPU and NCCL: %s\n", gpu->why);
+        if (gpu->lack == GPU_LACKS_GPU && nccl_library_open(getenv("SHOAL_LIBNCCL"), &nccl, error) == 0) {
+            nccl_version_text(nccl.number, version);
+            (void)printf("NCCL %s is there\n", version);
+        }
         gpu_close(&gpu);
         return SKIPPED;
     }
