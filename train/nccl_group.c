@@ -131,9 +131,8 @@ static int check_nccl(struct nccl_group *group, int code, const char *what)
     if (code == NCCL_OK || code == NCCL_IN_PROGRESS) {
         return 0;
     }
-    return fail(group, code == NCCL_REMOTE_ERROR ? ERR_CLOSED : ERR_IO, "NCCL on rank %u: %s: %s (NCCL_DEBUG=WARN in the "
-                                                                         "environment says more)",
-                group->rank, what, group->nccl->error_text(code));
+    return fail(group, code == NCCL_REMOTE_ERROR ? ERR_CLOSED : ERR_IO, "NCCL on rank %u: %s: %s", group->rank, what,
+                group->nccl->error_text(code)); /* which tells how NCCL would say more */
 }
 
 static int check_cuda(struct nccl_group *group, int code, const char *what)
@@ -300,8 +299,7 @@ int nccl_group_id(const struct nccl_library *nccl, struct nccl_id *out, char err
     struct nccl_id id;
     int code = nccl->unique_id(&id);
     if (code != NCCL_OK) {
-        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "NCCL does not start: %s (NCCL_DEBUG=WARN in the environment says more)",
-                       nccl->error_text(code));
+        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "NCCL does not start: %s", nccl->error_text(code));
         return ERR_IO;
     }
     *out = id;
