@@ -8,7 +8,8 @@
  *              rank 2 --'    (TCP, encrypted)   '-- rank 5
  *
  * All-reduce: the ranks of each host sum in memory; the lowest rank of each host, its leader, sums with the other leaders, and
- * hands the result to its host. Array after array of GROUP_CHUNK_BYTES at most, so that nobody waits for long without a sign.
+ * hands the result to its host. That goes part by part, of GROUP_CHUNK_BYTES at most, so that nobody waits for long without a
+ * sign.
  * The order of the additions depends on the count and on who is with whom, and on nothing else; all ranks get the same bits,
  * for each sum is computed on one of them, or alike on all. What is not an all-reduce goes over TCP unless all are on one host.
  *
@@ -76,8 +77,9 @@ void group_displace(struct group *group, void *memory);
 /* Changes stall_timeout_ms. Where a leader waits for others its host waits for it, at most twice as long. */
 void group_set_timeout(struct group *group, int stall_timeout_ms);
 
-/* How many hosts there are; ranks that share no memory count as a host each. */
+/* How many hosts there are, and ranks on this one; ranks that share no memory count as a host each. */
 uint32_t group_hosts(const struct group *group);
+uint32_t group_ranks_here(const struct group *group);
 
 /* What broke the group, or was wrong with GPU memory: one sentence, "" if nothing was. Valid until close. */
 const char *group_error(const struct group *group);

@@ -19,6 +19,7 @@
 #include "train/trainer_state.h"
 
 #define BUCKET_BYTES (256 * 1024) /* at least, but the last: a smaller one costs more waiting than it hides */
+#define SHARED_BYTES (4 * 1024 * 1024) /* from here on a copy costs more than to read what another processor has just written */
 #define EVALUATE_COUNT 250 /* samples in one evaluation batch */
 #define PRINT_S 5.0
 #define LEAVE_MS 45000 /* for the daemon to take the last checkpoint */
@@ -34,6 +35,7 @@ struct trainer {
         uint64_t loss_count;
     } counters;      /* of the state, as they are handed on */
     float *reduced;  /* [parameter_count + 1]: gradients, loss */
+    bool is_shared;  /* `reduced` is from shoal_alloc */
     size_t bucket_end;  /* of `reduced`: from here on it is in a bucket */
     int bucket_error;   /* of the first that could not be begun */
     float *inputs;   /* [batch][features] */
@@ -112,10 +114,17 @@ static int take_memory(struct trainer *t)
         return fail(t, ERR_MEMORY, "no memory is left for %zu parameters", count);
     }
     memset(t->state.velocities, 0, count * sizeof(float));
-    void *reduced;
-    error = shoal_alloc(t->shoal, (count + 1) * sizeof(float), &reduced);
+    size_t reduced_bytes = (count + 1) * sizeof(float);
+    void *reduced = NULL;
+    t->is_shared = reduced_bytes >= SHARED_BYTES;
+    if (t->is_shared) {
+        error = shoal_alloc(t->shoal, reduced_bytes, &reduced);
+    } else {
+        reduced = vector_new(count + 1);
+        error = reduced == NULL ? fail(t, ERR_MEMORY, "no memory is left for %zu gradients", count) : 0;
+    }
     if (error != 0) {
-        return fail_shoal(t, error);
+        return t->is_shared ? fail_shoal(t, error) : error;
     }
     t->reduced = reduced;
     return 0;
@@ -546,7 +555,11 @@ static void tear_down(struct trainer *t)
     }
     free(t->state.parameters);
     free(t->state.velocities);
-    shoal_free(t->shoal, t->reduced);
+    if (t->is_shared) {
+        shoal_free(t->shoal, t->reduced);
+    } else {
+        free(t->reduced);
+    }
     free(t->inputs);
     free(t->labels);
     trainer_data_close(&t->data);

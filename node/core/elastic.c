@@ -137,13 +137,9 @@ static bool has_one_size(const struct view_experiment *experiment)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    bool counts_ended = BUG(ended_counted, "who has ended counts for no side of a group that is cut");
-    uint32_t ended = counts_ended ? m->done + m->gone : 0;
-    uint32_t here = m->here + ended, all = here + m->dead + m->unsure;
-    bool is_half = here * 2 == all;
-    bool is_heard = !m->is_behind && (!m->is_unheard || BUG(unheard_passed_over, "nobody goes on from a generation that somebody "
-                                                                                 "who is away may not have come into"));
-    return (is_heard && (here * 2 > all || (is_half && m->has_first))) ||
+    uint32_t all = m->here + m->dead + m->unsure;
+    bool is_half = m->here * 2 == all;
+    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (is_half && m->has_first))) ||
            (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
            BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
 }
@@ -169,8 +165,7 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 /* A claim above ours has changed the group: what we would write of it does not count. */
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
-    return (election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 &&
-            !BUG(overruled_regroups, "who is overruled by a higher claim changes no group")) ||
+    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
            attempt->generation == UINT32_MAX;
 }
 
@@ -226,6 +221,11 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
+    struct core_watch *watch = attempts_watch(core, coordination, &gang->attempt);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->joined_ms = core->now_ms; /* the last one has as much time as the first */
     struct fact_generation fact = as_it_is(coordination, attempt);
     gang->first_number = elastic_next_number(attempt);
     for (uint32_t i = 0; i < gang->member_count; i++) {
@@ -368,8 +368,9 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
         fact.members[i].has_state =
-            worker->has_state && (worker->applied_step == fact.start_step ||
-                                  BUG(behind_hands_on, "who has not applied the start step hands no state on"));
+            BUG(joiner_hands_on, "who has just joined has no state to hand on") ||
+            (worker->has_state && (worker->applied_step == fact.start_step ||
+                                   BUG(behind_hands_on, "who has not applied the start step hands no state on")));
     }
     if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
         fact.start_step -= fact.start_step > 0;
@@ -500,6 +501,44 @@ static uint64_t leave_ms(const struct core_watch *watch)
     return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
 }
 
+/* All who are here have left, or should have: who goes on? */
+static void decide(struct node_core *core, struct core_coordination *coordination,
+                   const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
+                   const struct muster *m, uint32_t ready)
+{
+    uint64_t since_ms = core->now_ms - watch->broken_ms;
+    bool has_all_left = m->left == m->here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
+    watch->unsure_ms = m->unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
+    if (m->unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        return;
+    }
+    if (!has_all_left && since_ms < leave_ms(watch)) {
+        if (m->gone + m->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
+            ask_to_leave(core, coordination, attempt);
+        }
+        return;
+    }
+    if (!has_all_left) {
+        MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
+    }
+    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
+    uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
+    struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
+    const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
+    bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
+    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
+    if (!who->has_source) {
+        MARK(group_without_state);
+        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        begin_generation(core, coordination, experiment, attempt, watch, who);
+    } else if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+        MARK(group_gives_up);
+        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    }
+}
+
 bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
@@ -529,7 +568,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
-                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt));
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
         if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
             ask_to_leave(core, coordination, attempt);
         }
@@ -537,7 +576,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
     uint64_t since_ms = core->now_ms - watch->broken_ms;
-    if (BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+    if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
         return false;
     }
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
@@ -553,38 +592,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
-    bool has_all_left = m.left == m.here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
-    watch->unsure_ms = m.unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
-    if (m.unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
-        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
-        return true;
-    }
-    if (!has_all_left && since_ms < leave_ms(watch)) {
-        if (m.gone + m.dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
-            ask_to_leave(core, coordination, attempt);
-        }
-        return true;
-    }
-    if (!has_all_left) {
-        MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
-    }
-    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
-    uint32_t least = m.done > 0 ? 1 : experiment->config->min_slots;
-    struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
-    const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
-    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
-    if (!who->has_source) {
-        MARK(group_without_state);
-        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
-    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, experiment, attempt, watch, who);
-    } else {
-        bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
-        if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
-            MARK(group_gives_up);
-            attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
-        }
-    }
+    decide(core, coordination, experiment, attempt, watch, &m, ready);
     return true;
 }
 

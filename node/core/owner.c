@@ -258,10 +258,6 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     if (order < 0 && BUG(lower_term, "an owner refuses a term below the highest that it obeyed")) {
         return true;
     }
-    if (order < 0 && message->kind == MESSAGE_GROUP &&
-        BUG(group_key_of_lower_term, "an owner takes no key of a group from below the highest term that it obeyed")) {
-        return true;
-    }
     if (order < 0) {
         MARK(stale_term_refused);
         core->counters.stale_refused++;
@@ -536,7 +532,6 @@ static void exited(struct node_core *core, const struct node_event *event)
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
     } else if (event->u.worker.is_stopping) {
-        MARK(stopped_across_a_restart);
         reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
@@ -817,8 +812,16 @@ void core_owner_leave(struct node_core *core)
         const struct core_worker *worker = &core->workers[slot];
         if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
             const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+            const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
             uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
-            ask_to_stop(core, slot, grace_s * 1000, "leave");
+            bool can_go = experiment != NULL && attempt != NULL && !worker->waits &&
+                          view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
+            if (can_go) {
+                MARK(leaves_its_group);
+                worker_end(core, slot, FACT_LOST); /* the others go on; asked to stop, they would hear it and stop, too */
+            } else {
+                ask_to_stop(core, slot, grace_s * 1000, "leave");
+            }
         }
     }
 }

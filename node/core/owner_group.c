@@ -75,8 +75,7 @@ static void tell_group(struct node_core *core, uint32_t slot, const struct view_
         go_back(worker, attempt->group_step);
         owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
     }
-    if (worker->is_elastic && !is_on_disk(core, worker) &&
-        !BUG(told_before_disk, "a worker hears of its group when it is on the disk that it does")) {
+    if (worker->is_elastic && !is_on_disk(core, worker)) {
         return;
     }
     worker->is_told = true;
@@ -159,7 +158,7 @@ bool owner_group_is_stopping(const struct node_core *core, const struct view_exp
         }
         is_wanted_back |= view_attempt_is_wanted_back(&core->view, attempt, rank);
     }
-    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt);
+    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt, NULL);
 }
 
 void owner_group_listens(struct node_core *core, const struct node_event *event)

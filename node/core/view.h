@@ -287,9 +287,10 @@ bool view_attempt_is_elastic(const struct view_attempt *attempt);
 bool view_attempt_is_wanted_back(const struct view *view, const struct view_attempt *attempt, uint32_t rank);
 
 /* The members that are not wanted back and have not ended are enough for a group of their own. By the records alone, so that
- * all owners and the coordinator are of one mind: else the whole group is asked to stop. */
+ * all owners and the coordinator are of one mind: else the whole group is asked to stop. `leaver` (may be NULL): its members
+ * count as wanted back, too. */
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
-                             const struct view_attempt *attempt);
+                             const struct view_attempt *attempt, const node_id *leaver);
 
 /* `first` and the rows behind it that tell of the same checkpoint, as one: all holders (the first FACT_HOLDERS_MAX of
  * them; none: it is not kept any more), and the metric that the first row which has one says. Returns the first row of the next checkpoint, or NULL. */

@@ -110,11 +110,12 @@ bool view_attempt_is_wanted_back(const struct view *view, const struct view_atte
 }
 
 bool view_attempt_can_shrink(const struct view *view, const struct view_experiment *experiment,
-                             const struct view_attempt *attempt)
+                             const struct view_attempt *attempt, const node_id *leaver)
 {
     uint32_t stay = 0;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        stay += !has_ended(view_attempt_worker(attempt, rank)) && !view_attempt_is_wanted_back(view, attempt, rank);
+        bool leaves = leaver != NULL && node_id_equal(attempt->members[rank].node, *leaver);
+        stay += !leaves && !has_ended(view_attempt_worker(attempt, rank)) && !view_attempt_is_wanted_back(view, attempt, rank);
     }
     return experiment->known && view_attempt_is_elastic(attempt) && stay >= experiment->config->min_slots;
 }

@@ -407,6 +407,25 @@ static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_f
     world_free(world);
 }
 
+/* Seeds 913264 of plan 4 and 20769 of plan 5: the record is refused, and a newer version of it takes its place. */
+static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world->nodes[coordinator].disk_refuses = true;
+    assert_line(world, 5000, ": generation 2 of 2");
+    assert_line(world, 30000, "1 more on their way to generation 3"); /* who was on its way before got no lease */
+    assert_int_equal(in_generation(world, 0), 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_trains(world);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 static void the_programs_own_failures_are_counted_across_generations(void **state)
 {
     (void)state;
@@ -453,24 +472,6 @@ static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **sta
     assert_trains(world);
     world_end_worker(world, follower(world, 0), 0, 3);
     assert_line(world, 20000, "persist verdict failed");
-    world_free(world);
-}
-
-/* Seed 20769 of plan 5: more who were on their way were written into the same record before the disk took it. */
-static void a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key(void **state)
-{
-    (void)state;
-    struct world *world = group_of(4, 1);
-    uint32_t coordinator = (uint32_t)world_coordinator(world);
-    world->nodes[coordinator].disk_refuses = true;
-    world_end_worker(world, follower(world, 0), 0, -9);
-    world_run(world, 10000);
-    assert_true(attempt_of(world, coordinator, 0)->generation == 2 && in_generation(world, 2) == 0);
-    world->nodes[coordinator].disk_refuses = false;
-    world_run(world, 30000);
-    assert_int_equal(in_generation(world, 0), 4);
-    assert_int_equal(world_count(world, "persist verdict"), 0);
-    assert_trains(world);
     world_free(world);
 }
 
@@ -569,6 +570,34 @@ static void a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing(v
     world_free(world);
 }
 
+/* Seed 915447 of plan 4. */
+static void a_joiner_that_comes_late_has_its_own_time_to_listen(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(4, 1);
+    struct config config = elastic(1, 2, 1, 4);
+    world_die(world, 2);
+    world_die(world, 3);
+    world_run(world, 15000);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 2);
+    world->is_mute = true;
+    world->nodes[2].is_cut = world->nodes[3].is_cut = false;
+    world_restart(world, 2, false);
+    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    world->is_mute = false;
+    world->prepare_ms = 15000;
+    world_run(world, CORE_JOIN_MS - 10000);
+    world_restart(world, 3, false);
+    assert_line(world, 30000, "> spawn trial 0 attempt 1 rank 3");
+    assert_int_equal(world_count(world, "> kill "), 0);
+    assert_group(world, 90000, 2, 3); /* the first is dropped, and the second comes in */
+    assert_true(worker_on(world, 3)->runs);
+    assert_int_equal(world_count(world, "> kill "), 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 static void a_joiner_whose_node_dies_costs_the_group_nothing(void **state)
 {
     (void)state;
@@ -613,6 +642,29 @@ static struct world *member_beside_a_free_slot(uint32_t *node)
     *node = 0;
     assert_int_equal(running(world, 0), 1);
     return world;
+}
+
+/* Its slot is of use to others, who may wait for each other in the same way. */
+static void a_joiner_waits_no_longer_than_others_are_on_their_way(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 2);
+    struct config config = elastic(1, 5, 5, 6);
+    withhold(world, 2, 2);
+    world_run(world, 1000);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 5);
+    world_run(world, 3500);
+    world_die(world, world_coordinator(world) == 0 ? 1 : 0);
+    assert_line(world, 15000, "> leave generation 1 at once");
+    return_slots(world, 2);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 5");
+    world_run(world, CORE_REGROUP_MS - 10000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_line(world, 20000, "persist verdict lost");
+    world_run(world, 5000);
+    assert_int_equal(running(world, 2), 0);
+    world_free(world);
 }
 
 static void a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone(void **state)
@@ -775,6 +827,20 @@ static void a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time(void **
     world_run(world, 20000);
     assert_int_equal(running(world, node), 1);
     assert_gone(world, 45000, node); /* preemption_timeout */
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_node_that_leaves_costs_its_group_a_step(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    world_request(world, node, NODE_REQUEST_LEAVE);
+    assert_gone(world, 5000, node);
     assert_group(world, 5000, 2, 2);
     assert_int_equal(world_count(world, "> stop "), 0);
     assert_int_equal(world_count(world, "persist verdict"), 0);
@@ -1172,15 +1238,17 @@ int main(void)
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
+        cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
-        cmocka_unit_test(a_disk_that_refuses_the_record_of_a_generation_does_not_keep_its_key),
         cmocka_unit_test(a_group_grows_when_a_node_comes),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),
         cmocka_unit_test(a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing),
+        cmocka_unit_test(a_joiner_that_comes_late_has_its_own_time_to_listen),
         cmocka_unit_test(a_joiner_whose_node_dies_costs_the_group_nothing),
         cmocka_unit_test(joiners_that_fail_at_once_cost_the_group_nothing_and_come_ever_more_seldom),
+        cmocka_unit_test(a_joiner_waits_no_longer_than_others_are_on_their_way),
         cmocka_unit_test(a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_joiner_that_cannot_be_prepared_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_slot_that_is_refused_to_a_joiner_leaves_the_members_of_its_node_alone),
@@ -1190,6 +1258,7 @@ int main(void)
         cmocka_unit_test(a_member_of_a_node_that_is_drained_at_once_is_replaced_elsewhere),
         cmocka_unit_test(a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_a_whole),
         cmocka_unit_test(a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time),
+        cmocka_unit_test(a_node_that_leaves_costs_its_group_a_step),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),

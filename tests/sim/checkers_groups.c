@@ -46,12 +46,14 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
             continue;
         }
         is_after_end |= other->is_done;
-        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group); /* the one calls the other's workers ended */
+        /* DESIGN 5: a clone counts as one lost and one new. So the one calls the other's workers ended. */
+        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group);
         if (other->is_formed && !other->is_done && !is_ambiguous && groups_is_whole(sim, other)) {
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
                      group->generation, group->attempt.trial);
         }
-        if (other->is_formed && has_state && other->generation < group->generation && other->step > group->start_step + 1) {
+        if (other->is_formed && has_state && other->generation < group->generation &&
+            other->step > group->start_step + 1 && !is_ambiguous) {
             sim_fail(sim, 11, "generation %u of trial %u begins at step %llu though generation %u had made %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->start_step, other->generation,
                      (unsigned long long)other->step);
@@ -71,7 +73,7 @@ void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)
     for (uint32_t i = 0; i < GROUPS_MAX; i++) {
         const struct elastic_group *other = &sim->groups.all[i];
         if (other->is_used && other->is_formed && other->generation > group->generation && other->step > other->start_step &&
-            attempt_id_equal(&other->attempt, &group->attempt)) {
+            attempt_id_equal(&other->attempt, &group->attempt) && !has_twin(sim, other) && !has_twin(sim, group)) {
             sim_fail(sim, 12, "generation %u of trial %u makes step %llu after generation %u has made %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->step, other->generation,
                      (unsigned long long)other->step);
