@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "train/gpu_group.h"
 #include "train/hosts.h"
 #include "train/shm_group.h"
 #include "train/shm_memory.h"
@@ -28,6 +29,8 @@ struct group {
     struct shm_group *memory;  /* of this host; NULL: nobody else is here, or not all can share */
     struct tcp_group *leaders; /* of all hosts; on leaders only, and where there are several hosts of which one shares memory */
     uint64_t open_until_ms;
+    struct gpu_group *gpus;    /* NULL: no memory of GPUs */
+    int stall_timeout_ms;
     int broken;                /* the error that ended the group, or 0 */
     char error[GROUP_ERROR_BYTES];
 };
@@ -199,7 +202,8 @@ static int link_leaders(struct group *group, int listen_fd, const struct tcp_opt
 
 /* ---- open and close ---- */
 
-static void close_all(struct group *group)
+/* Not what is for GPU memory: the collective that failed may be on its way through that. */
+static void close_links(struct group *group)
 {
     shm_group_close(&group->memory);
     tcp_group_close(&group->leaders);
@@ -260,7 +264,11 @@ void group_set_timeout(struct group *group, int stall_timeout_ms)
     if (group->broken != 0) {
         return;
     }
+    group->stall_timeout_ms = stall_timeout_ms;
     tcp_group_set_timeout(group->links, stall_timeout_ms);
+    if (group->gpus != NULL) {
+        gpu_group_set_timeout(group->gpus, stall_timeout_ms);
+    }
     if (group->leaders != NULL) {
         tcp_group_set_timeout(group->leaders, stall_timeout_ms);
     }
@@ -289,7 +297,8 @@ const char *group_error(const struct group *group)
 void group_close(struct group **group)
 {
     if (*group != NULL) {
-        close_all(*group);
+        gpu_group_close(&(*group)->gpus);
+        close_links(*group);
         free(*group);
         *group = NULL;
     }
@@ -335,7 +344,7 @@ static int fail(struct group *group, int error, const char *sentence, uint32_t (
         bytes_copy_text(group->error, sizeof group->error, kept);
     }
     group->broken = error;
-    close_all(group);
+    close_links(group);
     return error;
 }
 
@@ -363,6 +372,51 @@ static int by_leaders(struct group *group, int error)
 {
     return error == 0 ? 0 : fail(group, error, tcp_group_error(group->leaders), ranks_leading);
 }
+
+/* ---- memory of GPUs ---- */
+
+static int look_at_links(void *context, uint32_t *gone)
+{
+    struct group *group = context;
+    return tcp_group_look(group->links, gone);
+}
+
+int group_use_gpu(struct group *group, struct gpu *gpu)
+{
+    if (group->broken != 0 || group->size < 2 || group->gpus != NULL) {
+        return group->broken;
+    }
+    struct gpu_group_options options = {
+        .rank = group->rank,
+        .size = group->size,
+        .leader = group->hosts.leader,
+        .stall_timeout_ms = group->stall_timeout_ms,
+        .watch = {look_at_links, group},
+    };
+    int error = gpu_group_open(&group->gpus, group, gpu, &options);
+    return error == 0 || group->broken != 0 ? error : fail(group, error, "no memory is left for the group", NULL);
+}
+
+const char *group_gpu_path(const struct group *group)
+{
+    return group->gpus != NULL ? gpu_group_path(group->gpus) : "";
+}
+
+/* What a wrong argument broke is nothing; what a part of the group broke is said already. */
+static int by_gpus(struct group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+{
+    int error = gpu_group_run(group->gpus, kind, type, values, count, root);
+    if (error == 0 || group->broken != 0) {
+        return error;
+    }
+    if (error == ERR_USAGE) {
+        bytes_copy_text(group->error, sizeof group->error, gpu_group_error(group->gpus));
+        return error;
+    }
+    return fail(group, error, gpu_group_error(group->gpus), NULL);
+}
+
+/* ---- collectives ---- */
 
 /* Up to the leader, among the leaders, down again. */
 static int reduce_chunk(struct group *group, enum element_type type, void *values, uint64_t count)
@@ -394,6 +448,9 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
     if (group->broken != 0) {
         return group->broken;
     }
+    if (gpu_group_takes(group->gpus, values)) {
+        return by_gpus(group, PLAN_ALL_REDUCE, type, values, count, 0);
+    }
     if (one_host(group)) {
         return by_memory(group, shm_group_all_reduce(group->memory, type, values, count));
     }
@@ -419,6 +476,9 @@ int group_reduce_scatter(struct group *group, enum element_type type, void *valu
     if (group->broken != 0) {
         return group->broken;
     }
+    if (gpu_group_takes(group->gpus, values)) {
+        return by_gpus(group, PLAN_REDUCE_SCATTER, type, values, count, 0);
+    }
     return one_host(group) ? by_memory(group, shm_group_reduce_scatter(group->memory, type, values, count))
                            : by_links(group, tcp_group_reduce_scatter(group->links, type, values, count));
 }
@@ -432,6 +492,9 @@ int group_all_gather(struct group *group, enum element_type type, void *values, 
     if (group->broken != 0) {
         return group->broken;
     }
+    if (gpu_group_takes(group->gpus, values)) {
+        return by_gpus(group, PLAN_ALL_GATHER, type, values, count, 0);
+    }
     return one_host(group) ? by_memory(group, shm_group_all_gather(group->memory, type, values, count))
                            : by_links(group, tcp_group_all_gather(group->links, type, values, count));
 }
@@ -443,6 +506,9 @@ int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t r
     }
     if (group->broken != 0) {
         return group->broken;
+    }
+    if (gpu_group_takes(group->gpus, bytes)) {
+        return by_gpus(group, PLAN_BROADCAST, ELEMENT_BYTES, bytes, count, root);
     }
     return one_host(group) ? by_memory(group, shm_group_broadcast(group->memory, bytes, count, root))
                            : by_links(group, tcp_group_broadcast(group->links, bytes, count, root));

@@ -55,6 +55,19 @@ int group_all_gather(struct group *group, enum element_type type, void *values, 
 int group_broadcast(struct group *group, void *bytes, uint64_t count, uint32_t root);
 int group_barrier(struct group *group);
 
+struct gpu;
+
+/* From here on the memory of the collectives, but the barrier's, may be that of a GPU (train/gpu.h), on those ranks which have one. Every rank
+ * calls it, once. Errors as of the collectives; that GPU memory has to go through host memory is none: group_gpu_path says
+ * how it goes, and why, in one sentence, "" in a group of one or before this call. Valid until close. `gpu` outlives the
+ * group.
+ *
+ * With NCCL all ranks give GPU memory in the same collectives, or none does (ERR_MALFORMED). What the program has queued on the
+ * legacy default stream, and on streams that synchronise with it, is waited for; when the call returns the memory has the
+ * result. Which sums have the same bits in two runs: train/nccl_group.h. ERR_USAGE, too: memory of another GPU. */
+int group_use_gpu(struct group *group, struct gpu *gpu);
+const char *group_gpu_path(const struct group *group);
+
 /* Puts memory of the group in the place of memory[bytes], whole pages: what is summed there is not copied between ranks of one
  * host. Its contents are zeroed, now and when it is displaced or the group ends, also by an error. Ranks need not do alike.
  * 0, also where it has no use; ERR_FULL (SHM_GROUP_ALLOCATIONS_MAX), ERR_MEMORY, ERR_IO. */
@@ -68,7 +81,7 @@ void group_set_timeout(struct group *group, int stall_timeout_ms);
 uint32_t group_hosts(const struct group *group);
 uint32_t group_ranks_here(const struct group *group);
 
-/* What broke the group: one sentence, "" if nothing did. Valid until close. */
+/* What broke the group, or was wrong with GPU memory: one sentence, "" if nothing was. Valid until close. */
 const char *group_error(const struct group *group);
 
 /* NULL is allowed; the pointer is cleared. */

@@ -161,6 +161,7 @@ static void destroy(struct shoal *s)
 {
     shoal_background_close(s);
     group_close(&s->workers);
+    gpu_close(&s->gpu);
     while (s->memory_count > 0) {
         shoal_free(s, s->memories[s->memory_count - 1].bytes);
     }

@@ -134,6 +134,30 @@ int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum
 int shoal_all_reduce_wait(struct shoal *shoal);
 void shoal_use_thread(struct shoal *shoal, bool is_wanted);
 
+/* Collectives of GPU memory. Every rank calls it, once: after shoal_open, or between shoal_open_elastic and the first shoal_step_begin.
+ * From then on what collectives and shoal_register are given may be memory of the CUDA device that was current then, or
+ * managed memory; each call finds out. Checkpoints are host memory.
+ *
+ * The memory goes by NCCL where every rank has a GPU of its own and the same NCCL (2.18 or later), and all are on one host; with
+ * SHOAL_GPU_PLAIN on all ranks also between hosts, on links of NCCL's own, which are neither encrypted nor authenticated. Then all
+ * ranks give GPU memory in a collective, or none does. Else it goes through host memory and the links of host memory: slower,
+ * but ranks without a GPU, whose memory is the host's, can be of the group. shoal_gpu_path says which it is in this group, and why,
+ * in one sentence; "" before the group is there, and in a group of one. Valid until the next call.
+ *
+ * A collective waits for what the program has queued on CUDA's legacy default stream and on streams that synchronise with it (not on
+ * streams made with cudaStreamNonBlocking), and returns when the result is in the memory.
+ *
+ * By NCCL, too, all ranks end with the same bits, but they are not those of host memory, and halves and bfloat16 are rounded at each
+ * addition. Two runs have the same bits if NCCL, its settings, the GPUs and their wiring, and the ranks are the same. For
+ * that it sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in this process where the environment does not say otherwise; call it before there are
+ * threads that read the environment.
+ *
+ * CUDA and NCCL are opened at run time as libcudart.so.13, .12, .11.0 and libnccl.so.2, or what SHOAL_LIBCUDART and SHOAL_LIBNCCL
+ * name. That something is missing is no error. ERR_USAGE (called twice, or too late), ERR_MEMORY, errors as of a collective. */
+#define SHOAL_GPU_PLAIN 1u
+int shoal_use_gpu(struct shoal *shoal, unsigned flags);
+const char *shoal_gpu_path(const struct shoal *shoal);
+
 /* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
  * register what training carries from step to step, then
  *

@@ -247,6 +247,10 @@ static int come_in(struct shoal *s)
     }
     error = shoal_roll_call(s, has_state);
     error = error != 0 ? error : shoal_memory_place(s);
+    int joined = error == 0 ? shoal_gpu_join(s) : 0;
+    if (joined != 0) {
+        return shoal_elastic_failed(s, joined);
+    }
     error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
     return error;
@@ -293,7 +297,10 @@ static int compare(struct shoal *s)
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, 16);
     for (size_t i = 0; i < e->part_count; i++) {
-        (void)crypto_generichash_update(&state, e->parts[i].bytes, e->parts[i].count);
+        int failed = shoal_gpu_hash(s, &state, e->parts[i].bytes, e->parts[i].count);
+        if (failed != 0) {
+            return failed;
+        }
     }
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);

@@ -9,11 +9,12 @@
 #include "train/finite.h"
 #include "train/shoal_link.h"
 
-void shoal_finite_look(const struct shoal *s, struct shoal_begun *what)
+void shoal_finite_look(struct shoal *s, struct shoal_begun *what)
 {
-    size_t bad = s->checks_finite ? finite_first_bad(what->type, what->values, what->count) : what->count;
+    uint64_t bits = 0;
+    size_t bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
     if (bad < what->count) {
-        what->own = (struct shoal_finite){.bad = bad + 1, .bits = finite_bits(what->type, what->values, bad)};
+        what->own = (struct shoal_finite){.bad = bad + 1, .bits = bits};
     }
 }
 
@@ -30,7 +31,8 @@ static void say_where(const struct shoal *s, const struct shoal_call *call, char
 
 int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
 {
-    size_t count = what->count, bad = s->checks_finite ? finite_first_bad(what->type, what->values, count) : count;
+    uint64_t bits;
+    size_t count = what->count, bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
     if (bad == count) {
         return 0;
     }

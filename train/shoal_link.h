@@ -4,6 +4,7 @@
  * from outside the library. */
 
 #include <pthread.h>
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
+#include "train/gpu.h"
 #include "train/group.h"
 #include "train/shoal.h"
 
@@ -142,6 +144,7 @@ struct shoal {
 
     struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
+    struct gpu *gpu; /* NULL: no memory of GPUs */
     struct shoal_elastic elastic;
     struct shoal_background background;
     struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
@@ -218,8 +221,18 @@ void shoal_gather_heard(struct shoal *s);
 
 /* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
  * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
-void shoal_finite_look(const struct shoal *s, struct shoal_begun *what);
+void shoal_finite_look(struct shoal *s, struct shoal_begun *what);
 int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
+
+/* ---- train/shoal_gpu.c ---- */
+
+/* What a group that is open does first. */
+int shoal_gpu_join(struct shoal *s);
+
+/* Of memory that may be a GPU's: adds it to a hash; finds the first value that is not finite, and its bits, `count` if there is none. The
+ * program's thread only. */
+int shoal_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count);
+size_t shoal_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits);
 
 /* ---- train/shoal.c ---- */
 

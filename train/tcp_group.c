@@ -218,6 +218,32 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
     return 0;
 }
 
+int tcp_group_look(struct tcp_group *group, uint32_t *gone)
+{
+    struct pollfd fds[PLAN_RANKS_MAX + REVOKE_FDS];
+    uint32_t peers[PLAN_RANKS_MAX];
+    nfds_t links = 0;
+    for (uint32_t peer = 0; peer < group->size; peer++) {
+        if (group->links[peer].fd >= 0) {
+            fds[links] = (struct pollfd){.fd = group->links[peer].fd, .events = POLLRDHUP};
+            peers[links++] = peer;
+        }
+    }
+    revoke_poll(group->revoke, fds + links);
+    bool news = poll(fds, links + REVOKE_FDS, 0) > 0;
+    if (group->broken != 0 || (group->revoke != NULL && revoke_said(group->revoke)) ||
+        (news && revoke_heard(group->revoke, fds + links))) {
+        return ERR_CLOSED;
+    }
+    for (nfds_t i = 0; i < links && news; i++) {
+        if (fds[i].revents != 0) {
+            *gone = peers[i];
+            break;
+        }
+    }
+    return 0;
+}
+
 static bool finished(const struct tcp_group *group)
 {
     struct plan_transfer transfer;

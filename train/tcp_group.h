@@ -79,6 +79,11 @@ int tcp_group_barrier(struct tcp_group *group);
 int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algorithm algorithm, enum element_type type,
                   void *values, uint64_t count, uint32_t root);
 
+/* For whoever waits for the same ranks elsewhere: looks, without waiting, for news of them. A rank whose link is closed goes to *gone, which
+ * is else left as it is; it breaks nothing, for that rank may have had all that it came for. 0, or ERR_CLOSED: revoked, or the
+ * group is broken. */
+int tcp_group_look(struct tcp_group *group, uint32_t *gone);
+
 /* Changes stall_timeout_ms. */
 void tcp_group_set_timeout(struct tcp_group *group, int stall_timeout_ms);
 
