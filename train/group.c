@@ -275,6 +275,12 @@ uint32_t group_hosts(const struct group *group)
     return group->host_count;
 }
 
+uint32_t group_ranks_here(const struct group *group)
+{
+    uint32_t ranks[PLAN_RANKS_MAX];
+    return hosts_around(&group->hosts, group->rank, ranks);
+}
+
 const char *group_error(const struct group *group)
 {
     return group->error;

@@ -63,8 +63,9 @@ void group_displace(struct group *group, void *memory);
 /* Changes stall_timeout_ms. Where a leader waits for others its host waits for it, at most twice as long. */
 void group_set_timeout(struct group *group, int stall_timeout_ms);
 
-/* How many hosts there are; ranks that share no memory count as a host each. */
+/* How many hosts there are, and ranks on this one; ranks that share no memory count as a host each. */
 uint32_t group_hosts(const struct group *group);
+uint32_t group_ranks_here(const struct group *group);
 
 /* What broke the group: one sentence, "" if nothing did. Valid until close. */
 const char *group_error(const struct group *group);

@@ -105,7 +105,7 @@ void shoal_check_finite(struct shoal *shoal, bool is_wanted);
 
 /* Memory for arrays that are summed: an all-reduce of them copies nothing between ranks of one host. `bytes` zeroed bytes, from
  * the beginning of a page on, until shoal_free or shoal_close. Coming into a group (shoal_step_begin) and the error of a
- * collective leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
+ * collective may leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
  * need not do alike. ERR_USAGE (no bytes), ERR_FULL, ERR_MEMORY, ERR_IO. shoal_free takes NULL, too. */
 #define SHOAL_ALLOCATIONS_MAX 32
 int shoal_alloc(struct shoal *shoal, size_t bytes, void **out);
@@ -125,9 +125,9 @@ void shoal_free(struct shoal *shoal, void *memory);
  * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX wait already), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no group);
  * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun.
  *
- * A thread of libshoal does it where ranks are on several hosts, for it hides waiting for the network. On one host summing is
- * work for the processors that compute: wait does it, unless shoal_use_thread says that there are processors to spare. With two
- * ranks on two processors a thread made shoal-train slower. What ranks use need not be alike. */
+ * A thread of libshoal does it where ranks are on several hosts, for there it hides waiting for the network, and this host has
+ * more processors than ranks; else wait does it, since summing is work of the processors that compute. shoal_use_thread
+ * says otherwise. What ranks use need not be alike. */
 #define SHOAL_BEGUN_MAX 64
 int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_wait(struct shoal *shoal);

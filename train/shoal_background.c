@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -56,6 +57,9 @@ static void *background_thread(void *argument)
 
 void shoal_background_init(struct shoal *s)
 {
+    cpu_set_t processors;
+    bool is_known = sched_getaffinity(0, sizeof processors, &processors) == 0;
+    s->background.processors = is_known ? (uint32_t)CPU_COUNT(&processors) : 1;
     (void)pthread_mutex_init(&s->background.mutex, NULL);
     (void)pthread_cond_init(&s->background.changed, NULL);
 }
@@ -81,10 +85,17 @@ static int start(struct shoal *s)
     return 0;
 }
 
+static bool has_use_for_thread(const struct shoal *s)
+{
+    const struct shoal_background *b = &s->background;
+    return b->wish != SHOAL_THREAD_IF_SPARE ? b->wish == SHOAL_THREAD_WANTED
+                                            : group_hosts(s->workers) > 1 && group_ranks_here(s->workers) < b->processors;
+}
+
 int shoal_background_begin(struct shoal *s, const struct shoal_begun *what)
 {
     struct shoal_background *b = &s->background;
-    bool uses_thread = b->wish == SHOAL_THREAD_BY_HOSTS ? group_hosts(s->workers) > 1 : b->wish == SHOAL_THREAD_WANTED;
+    bool uses_thread = has_use_for_thread(s);
     int error = uses_thread && !b->is_started ? start(s) : 0;
     if (error != 0) {
         return error;

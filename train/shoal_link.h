@@ -101,10 +101,11 @@ struct shoal_begun {
 };
 
 /* train/shoal_background.c */
-enum shoal_thread { SHOAL_THREAD_BY_HOSTS, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+enum shoal_thread { SHOAL_THREAD_IF_SPARE, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
 
 struct shoal_background {
     enum shoal_thread wish;
+    uint32_t processors; /* that this program may use */
     bool is_started;
     pthread_t thread;
     int done_fd; /* an eventfd: all that was begun is done, and that is awaited */

@@ -227,7 +227,6 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST,
                              "a node has not answered for a long time, and others wait for it");
     } else if (sight.overdue > 0 && view_trial_state(experiment, attempt->id.trial) == VIEW_TRIAL_FAILED) {
-        MARK(failed_trial_given_up_elsewhere);
         attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);

@@ -221,6 +221,11 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
         return false;
     }
+    struct core_watch *watch = attempts_watch(core, coordination, &gang->attempt);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->joined_ms = core->now_ms; /* the last one has as much time as the first */
     struct fact_generation fact = as_it_is(coordination, attempt);
     gang->first_number = elastic_next_number(attempt);
     for (uint32_t i = 0; i < gang->member_count; i++) {
@@ -521,7 +526,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
     struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
     const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
-    bool is_on_its_way = attempt->joiner_count > 0 || gangs_has(coordination, &attempt->id);
+    bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
     if (!who->has_source) {
         MARK(group_without_state);

@@ -532,7 +532,6 @@ static void exited(struct node_core *core, const struct node_event *event)
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
     } else if (event->u.worker.is_stopping) {
-        MARK(stopped_across_a_restart);
         reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);

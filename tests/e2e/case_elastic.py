@@ -3,6 +3,7 @@
 import os
 import signal
 import statistics
+import subprocess
 import time
 
 from case_owners import slots_of
@@ -20,6 +21,14 @@ def is_program(pid):
 
 def elastic(log, slots, least, most, **hyperparameters):
     return single(log, **hyperparameters) | {"resources": {"slots_per_trial": slots, "min_slots": least, "max_slots": most}}
+
+
+def prove_ledger(lab, mesh, log):
+    """Every sample of every epoch was used once, says the log of all workers."""
+    done = subprocess.run([mesh.nodes[0].bin / "shoal-train", "ledger", "--samples", "55000", *log.parent.glob(f"{log.name}.*")],
+                          capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0, done.stderr)
+    lab.note(done.stdout.strip())
 
 
 def steps_of_all(log, identity, ranks):
@@ -44,6 +53,7 @@ def a_killed_worker_costs_its_group_a_step(lab):
     steps = steps_of_all(log, identity, 3)
     generations = {s.generation: s.size for s in steps}
     lab.note(f"generations {generations}")
+    prove_ledger(lab, mesh, log)
     gaps = gap_ms(steps)
     lab.note(f"pauses between generations: {gaps} ms, median step {step_ms(steps):.1f} ms")
 
@@ -107,6 +117,7 @@ def lose_a_node(lab, how, coordinates):
     lab.note(f"{how}, {'coordinator' if coordinates else 'another'}: trained again after {first - lost_ms} ms, {sizes}")
     final = wait_over(mesh, identity, 120, viewer=viewer)
     expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+    prove_ledger(lab, mesh, log)
 
 
 @case(limit_s=200, alone=True)

@@ -5,10 +5,10 @@ sample of each epoch used exactly once and as good a network as runs have to whi
 seed. Prints each death, and at the end one line: ok|FAILED soak_elastic (SECONDS) REASON.
 
 First, four workers train for some seconds, to know how many epochs last as long as the storm, and five undisturbed trials of
-as many epochs, each with a seed of its own and on one slot, show how far apart their networks' accuracies are."""
+as many epochs, each with a seed of its own and on one slot, show how far apart their networks' accuracies are. If training is
+over before the storm is (the machine got faster meanwhile), the next one begins, with another seed; all are judged."""
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -27,6 +27,8 @@ from watch import Watch  # noqa: E402
 
 NAMES = ["alder", "birch", "cedar", "dogwood"]
 SAMPLES = 55_000
+BATCH = 32
+STEPS_PER_EPOCH = -(-SAMPLES // BATCH)
 EVERY_S = 5.0          # between two deaths
 DOWN_S = (3.0, 12.0)   # how long a node is away
 DOWN_MAX = 2           # nodes that are away at a time
@@ -56,7 +58,7 @@ def config(log, epochs, seed, slots):
         "name": f"soak-{seed}-{slots}",
         "entrypoint": f"{step_log(log)} exec shoal-train mlp",
         # Small batches of a small network: steps are many and cost little, so that a storm lasts few epochs.
-        "hyperparameters": {"hidden": 64, "learning_rate": 0.01, "learning_rate_decay": 1.0, "batch_size": 32, "epochs": epochs,
+        "hyperparameters": {"hidden": 64, "learning_rate": 0.01, "learning_rate_decay": 1.0, "batch_size": BATCH, "epochs": epochs,
                             "checkpoint_every": 1000, "report_every": 500},
         "searcher": searcher,
         "resources": resources,
@@ -72,9 +74,9 @@ class Soak:
         self.watch = Watch(self.mesh.base)
         lab.at_end.append(self.watch.end)
         self.log = lab.dir / "steps"
+        self.trainings = []  # identities; the last one is under way
         self.away = []  # (when it comes back, node)
         self.deaths = {"worker": 0, "node": 0, "nobody": 0}
-        self.identity = None
 
     # ---- before ----
 
@@ -138,7 +140,7 @@ class Soak:
             self.deaths["node"] += 1
             self.say(f"{node.name} is killed for {death.down_s:.1f} s")
             return
-        programs = [pid for pid, environment in workers_of(self.identity)
+        programs = [pid for pid, environment in workers_of(self.trainings[-1])
                     if environment.get("SHOAL_SOCKET", "").startswith(f"{node.dir}/") and program_of(pid) == "shoal-train"]
         for pid in programs:
             os.kill(pid, signal.SIGKILL)
@@ -150,13 +152,19 @@ class Soak:
         ended = [node.name for node in self.mesh.nodes if not node.is_running() and node not in [n for _, n in self.away]]
         expect(not ended, f"the daemon of {', '.join(ended)} ended by itself")
 
+    def begin_training(self):
+        seed = self.lab.seed + 1000 * len(self.trainings)
+        self.trainings.append(self.lab.submit(self.mesh.living()[0], config(self.log, self.epochs, seed, 4)))
+
     def storm(self):
         for death in plan(self.lab.seed, self.seconds):
             self.come_back(death.at_s)
             time.sleep(max(0.0, self.began + death.at_s - time.monotonic()))
             self.must_be_well()
-            state = show(self.mesh, self.identity)
-            expect(not over(state), f"after {death.at_s:.0f} s the experiment is {state['state']} already: {trial_states(state)}")
+            state = show(self.mesh, self.trainings[-1])
+            if over(state):
+                self.say(f"training is over, the next one begins: {trial_states(state)}")
+                self.begin_training()
             self.kill(death)
         self.come_back(float("inf"))
 
@@ -169,36 +177,40 @@ class Soak:
         expect(done.returncode == 0, done.stderr.strip())
         return done.stdout.strip()
 
+    def judge(self, identity):
+        """Waits for its end; its attempts and test accuracy."""
+        final = wait_over(self.mesh, identity, 120 + 3 * self.seconds)
+        trial = final["trials"][0]
+        steps = self.epochs * STEPS_PER_EPOCH
+        expect(trial["step"] == steps, f"training ended with step {trial['step']}, not {steps}")
+        accuracy = self.accuracy(identity)
+        least, most = self.accuracies[0], self.accuracies[-1]
+        expect(least - CLOSE <= accuracy <= most + CLOSE,
+               f"test accuracy {accuracy:.4f}; undisturbed runs have {least:.4f} to {most:.4f}")
+        wait_until(lambda: all(over(node.json("show", identity)["experiment"]) for node in self.mesh.nodes), 60,
+                   "all nodes to show that it is over")
+        return f"{trial['attempt']} attempts, test accuracy {accuracy:.4f}"
+
     def run(self):
         """Returns what is to be said."""
         rate = self.steps_per_s()
-        per_epoch = -(-SAMPLES // 32)
-        epochs = max(2, round(rate * STORM_SHARE * self.seconds / per_epoch))
-        self.say(f"{rate:.0f} steps/s: {epochs} epochs, {epochs * per_epoch} steps")
-        accuracies = self.undisturbed(epochs)
-        self.say(f"undisturbed runs: test accuracy {', '.join(f'{a:.4f}' for a in accuracies)}")
-        self.identity = self.lab.submit(self.mesh.nodes[0], config(self.log, epochs, self.lab.seed, 4))
-        wait_until(lambda: show(self.mesh, self.identity)["trials"][0]["state"] == "running", 60, "training to begin")
+        self.epochs = max(2, round(rate * STORM_SHARE * self.seconds / STEPS_PER_EPOCH))
+        self.say(f"{rate:.0f} steps/s: {self.epochs} epochs, {self.epochs * STEPS_PER_EPOCH} steps")
+        self.accuracies = self.undisturbed(self.epochs)
+        self.say(f"undisturbed runs: test accuracy {', '.join(f'{a:.4f}' for a in self.accuracies)}")
+        self.begin_training()
+        wait_until(lambda: show(self.mesh, self.trainings[0])["trials"][0]["state"] == "running", 60, "training to begin")
         self.began = time.monotonic()
         self.storm()
-        self.say(f"the storm is over; {trial_states(show(self.mesh, self.identity))}")
-        final = wait_over(self.mesh, self.identity, 120 + 3 * self.seconds)
-        self.must_be_well()
-        trial = final["trials"][0]
-        expect(trial["step"] == epochs * per_epoch, f"training ended with step {trial['step']}, not {epochs * per_epoch}")
-        proof = self.prove_samples()
-        self.say(proof)
-        accuracy = self.accuracy(self.identity)
-        expect(accuracies[0] - CLOSE <= accuracy <= accuracies[-1] + CLOSE,
-               f"test accuracy {accuracy:.4f}; undisturbed runs have {accuracies[0]:.4f} to {accuracies[-1]:.4f}")
-        wait_until(lambda: len({json.dumps(node.json("show", self.identity)["experiment"]["trials"][0]["state"])
-                                for node in self.mesh.nodes}) == 1, 60, "all nodes to show the same")
+        self.say(f"the storm is over; {trial_states(show(self.mesh, self.trainings[-1]))}")
+        judged = [self.judge(identity) for identity in self.trainings]
         self.wait_free()
         self.watch.end()
         self.must_be_well()
+        self.say(self.prove_samples())
         return (f"seed {self.lab.seed}: {self.deaths['node']} nodes and {self.deaths['worker']} workers killed in "
-                f"{self.seconds:.0f} s, {epochs} epochs in {trial['attempt']} attempts, test accuracy {accuracy:.4f} "
-                f"({accuracies[0]:.4f} to {accuracies[-1]:.4f} undisturbed)")
+                f"{self.seconds:.0f} s, {self.epochs} epochs in {'; and in '.join(judged)} "
+                f"({self.accuracies[0]:.4f} to {self.accuracies[-1]:.4f} undisturbed)")
 
 
 def program_of(pid):

@@ -570,6 +570,34 @@ static void a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing(v
     world_free(world);
 }
 
+/* Seed 915447 of plan 4. */
+static void a_joiner_that_comes_late_has_its_own_time_to_listen(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(4, 1);
+    struct config config = elastic(1, 2, 1, 4);
+    world_die(world, 2);
+    world_die(world, 3);
+    world_run(world, 15000);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 2);
+    world->is_mute = true;
+    world->nodes[2].is_cut = world->nodes[3].is_cut = false;
+    world_restart(world, 2, false);
+    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    world->is_mute = false;
+    world->prepare_ms = 15000;
+    world_run(world, CORE_JOIN_MS - 10000);
+    world_restart(world, 3, false);
+    assert_line(world, 30000, "> spawn trial 0 attempt 1 rank 3");
+    assert_int_equal(world_count(world, "> kill "), 0);
+    assert_group(world, 90000, 2, 3); /* the first is dropped, and the second comes in */
+    assert_true(worker_on(world, 3)->runs);
+    assert_int_equal(world_count(world, "> kill "), 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 static void a_joiner_whose_node_dies_costs_the_group_nothing(void **state)
 {
     (void)state;
@@ -614,6 +642,29 @@ static struct world *member_beside_a_free_slot(uint32_t *node)
     *node = 0;
     assert_int_equal(running(world, 0), 1);
     return world;
+}
+
+/* Its slot is of use to others, who may wait for each other in the same way. */
+static void a_joiner_waits_no_longer_than_others_are_on_their_way(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 2);
+    struct config config = elastic(1, 5, 5, 6);
+    withhold(world, 2, 2);
+    world_run(world, 1000);
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 5);
+    world_run(world, 3500);
+    world_die(world, world_coordinator(world) == 0 ? 1 : 0);
+    assert_line(world, 15000, "> leave generation 1 at once");
+    return_slots(world, 2);
+    assert_line(world, 20000, "> spawn trial 0 attempt 1 rank 5");
+    world_run(world, CORE_REGROUP_MS - 10000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_line(world, 20000, "persist verdict lost");
+    world_run(world, 5000);
+    assert_int_equal(running(world, 2), 0);
+    world_free(world);
 }
 
 static void a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone(void **state)
@@ -1194,8 +1245,10 @@ int main(void)
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),
         cmocka_unit_test(a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing),
+        cmocka_unit_test(a_joiner_that_comes_late_has_its_own_time_to_listen),
         cmocka_unit_test(a_joiner_whose_node_dies_costs_the_group_nothing),
         cmocka_unit_test(joiners_that_fail_at_once_cost_the_group_nothing_and_come_ever_more_seldom),
+        cmocka_unit_test(a_joiner_waits_no_longer_than_others_are_on_their_way),
         cmocka_unit_test(a_joiner_that_is_dropped_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_joiner_that_cannot_be_prepared_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_slot_that_is_refused_to_a_joiner_leaves_the_members_of_its_node_alone),

@@ -3,6 +3,7 @@
 #include "tests/unit/elastic_fixture.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,6 +63,8 @@ static void *noise_later(void *argument)
     fill_noise(noise, sizeof noise, n->seed);
     elastic_sleep_ms((int)(n->seed % 4));
     for (size_t i = 0; i < n->count; i++) {
+        struct pollfd item = {.fd = n->fds[i], .events = POLLOUT}; /* until there is room, or it is closed */
+        (void)poll(&item, 1, 10000);
         (void)!send(n->fds[i], noise, 1 + n->seed % sizeof noise, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void)close(n->fds[i]);
     }

@@ -101,6 +101,7 @@ static bool run_out(size_t who, size_t at)
     if (!lives) {
         assert_int_equal(run.words[who].result, ERR_MEMORY);
         assert_non_null(strstr(run.words[who].error, "no memory "));
+        assert_true(fake_daemon_wait(&run.daemon, &run.daemon.open_count, 3)); /* all are let in */
         (void)pthread_mutex_lock(&run.daemon.mutex);
         run.daemon.size = 2; /* if it ended before there was a group, the first one is smaller */
         (void)pthread_mutex_unlock(&run.daemon.mutex);

@@ -394,9 +394,7 @@ static void read_client(struct fake_daemon *d, struct fake_client *c)
                 send_regroup(d, &d->clients[k], true);
             }
         }
-        if (was_in) {
-            form_group(d);
-        }
+        form_group(d);
         return;
     }
     const uint8_t *bytes;
