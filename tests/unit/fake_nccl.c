@@ -94,11 +94,7 @@ int cudaMalloc(void **out, size_t bytes)
 {
     int fd = memfd_create("fake device", MFD_CLOEXEC);
     struct block block = {.bytes = bytes > 0 ? bytes : 1};
-    size_t i = 0;
-    while (i < BLOCKS_MAX && blocks[i].device != NULL) {
-        i++;
-    }
-    if (fd < 0 || i == BLOCKS_MAX || ftruncate(fd, (off_t)block.bytes) != 0) {
+    if (fd < 0 || ftruncate(fd, (off_t)block.bytes) != 0) {
         return 2;
     }
     block.device = mmap(NULL, block.bytes, PROT_NONE, MAP_SHARED, fd, 0);
@@ -107,20 +103,33 @@ int cudaMalloc(void **out, size_t bytes)
     if (block.device == MAP_FAILED || block.alias == MAP_FAILED) {
         return 2;
     }
-    blocks[i] = block;
+    (void)pthread_mutex_lock(&mutex);
+    size_t i = 0;
+    while (i < BLOCKS_MAX && blocks[i].device != NULL) {
+        i++;
+    }
+    if (i < BLOCKS_MAX) {
+        blocks[i] = block;
+    }
+    (void)pthread_mutex_unlock(&mutex);
     *out = block.device;
-    return 0;
+    return i < BLOCKS_MAX ? 0 : 2;
 }
 
 int cudaFree(void *memory)
 {
-    struct block *block = block_of(memory);
-    if (block == NULL) {
+    (void)pthread_mutex_lock(&mutex);
+    struct block *block = block_of(memory), freed = {0};
+    if (block != NULL) {
+        freed = *block;
+        *block = (struct block){0};
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    if (freed.device == NULL) {
         return 1;
     }
-    (void)munmap(block->device, block->bytes);
-    (void)munmap(block->alias, block->bytes);
-    *block = (struct block){0};
+    (void)munmap(freed.device, freed.bytes);
+    (void)munmap(freed.alias, freed.bytes);
     return 0;
 }
 
@@ -138,7 +147,9 @@ int cudaFreeHost(void *memory)
 
 int cudaPointerGetAttributes(pointer_attributes *out, const void *memory)
 {
+    (void)pthread_mutex_lock(&mutex);
     *out = (pointer_attributes){.type = block_of(memory) != NULL ? 2 : 0};
+    (void)pthread_mutex_unlock(&mutex);
     return 0;
 }
 

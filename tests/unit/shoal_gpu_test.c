@@ -230,7 +230,7 @@ static int be_rank(char **arguments, body *const bodies[BODIES])
 /* All ranks to their end: `lost`, if there is one, is killed by then, the others end well. */
 static void run_ranks(uint32_t size, enum body_number number, uint32_t lost, uint32_t without_gpu)
 {
-    static struct fake_daemon daemon;
+    struct fake_daemon daemon;
     pid_t children[FAKE_RANKS_MAX];
     fake_daemon_start(&daemon, size, 0, "{}");
     (void)pthread_mutex_lock(&daemon.mutex);
