@@ -309,6 +309,7 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
 struct cast {
     bool without_unwanted; /* whose slots are wanted back are left out */
     uint32_t count;
+    bool has_state;  /* of somebody */
     bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
                         the group is, or there is none */
 };
@@ -330,6 +331,7 @@ static struct cast cast(const struct node_core *core, const struct core_watch *w
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         if (takes_part(core, watch, attempt, rank, without_unwanted)) {
             out.count++;
+            out.has_state |= view_attempt_worker(attempt, rank)->has_state;
             out.has_source |= view_attempt_worker(attempt, rank)->has_state ||
                               (is_at_start && attempt->members[rank].number < attempt->first_count);
         }
@@ -528,7 +530,7 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
     bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
-    if (!who->has_source) {
+    if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
         attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
