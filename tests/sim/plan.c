@@ -259,7 +259,9 @@ static uint64_t work_ms(const struct plan *plan, uint32_t slots)
     uint64_t sum_ms = 0;
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         const struct plan_experiment *e = &plan->experiments[i];
-        uint32_t at_once = slots / e->slots > 0 ? slots / e->slots : 1; /* a smaller group */
+        /* A group that grew while no other trial could start keeps its slots; one may be smaller than it would like to be. */
+        uint32_t each = plan->version > 4 && e->is_elastic ? e->max_slots : e->slots;
+        uint32_t at_once = slots / each > 0 ? slots / each : 1;
         if (!plan_fits(plan, e)) {
             continue;
         }
