@@ -21,12 +21,22 @@ struct core_watch *attempts_watch(struct node_core *core, struct core_coordinati
     return watch;
 }
 
+/* How long its trial has waited since is still asked, though not in every pass: where no slot is free nobody looks. */
+static bool trial_waits_since(const struct node_core *core, const struct core_watch *watch)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, watch->attempt.trial) : NULL;
+    return watch->ended_ms != 0 && trial != NULL && view_trial_highest(trial) != NULL &&
+           attempt_id_equal(&view_trial_highest(trial)->id, &watch->attempt) &&
+           view_trial_state(experiment, watch->attempt.trial) == VIEW_TRIAL_QUEUED;
+}
+
 void attempts_forget(struct node_core *core, struct core_coordination *coordination)
 {
     struct core_watch **link = &coordination->watches;
     while (*link != NULL) {
         struct core_watch *watch = *link;
-        if (watch->seen_pass != coordination->pass) {
+        if (watch->seen_pass != coordination->pass && !trial_waits_since(core, watch)) {
             *link = watch->next;
             arena_give(&core->arena, watch, sizeof *watch);
         } else {
