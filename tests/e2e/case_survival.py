@@ -178,8 +178,7 @@ class Run:
             f"{rows[0].attempt}: {rows[0].step}-{rows[-1].step}" for rows in lives) + f"; {again} again of {allowed}")
         for rows in lives:
             numbers = [row.step for row in rows]
-            expect(numbers == list(range(numbers[0], numbers[0] + len(numbers))),
-                   f"trial {index} attempt {rows[0].attempt} has a gap or a repetition in its steps")
+            expect(numbers == sorted(set(numbers)), f"trial {index} attempt {rows[0].attempt} has a repetition in its steps")
         expect({s.step for s in steps} == set(range(1, STEPS + 1)), f"trial {index} did not run each of its steps")
         expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")

@@ -153,6 +153,7 @@ class Step:
         self.generation, self.size = map(int, fields[6:8])
         self.batch_first, self.batch_count, self.first, self.count = map(int, fields[8:12])
         self.us = int(fields[12])  # of the monotonic clock, as time.monotonic_ns() // 1000
+        self.of = (self.trial, self.attempt, self.generation, self.step)
         self.experiment = fields[1]
         self.life = life
 
@@ -163,15 +164,23 @@ def step_log(path):
     return f"SHOAL_STEP_LOG={path}.$SHOAL_TOKEN"
 
 
-def read_steps(path, experiment, rank=0):
-    """The steps of one rank in all its lives, in the order of time. What is cut off by SIGKILL is never half a line, since
-    each is one write."""
+def read_steps(path, experiment, rank=None):
+    """The steps of one rank in all its lives, in the order of time; without a rank each step once, by the first rank that wrote
+    it: one that is killed between the sum and its line leaves the line to the others. What is cut off by SIGKILL is never half a
+    line, since each is one write."""
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
         lines = file.read_text().splitlines()
         expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11}", line) for line in lines), f"{file} has a malformed line")
-        steps += [Step(line, file.suffix) for line in lines]
-    return sorted((s for s in steps if s.experiment == experiment and s.rank == rank), key=lambda s: (s.ms, s.step))
+        steps += [step for step in (Step(line, file.suffix) for line in lines) if step.experiment == experiment]
+    if rank is None:
+        first = {}
+        for s in steps:
+            first[s.of] = min(s.rank, first.get(s.of, s.rank))
+        steps = [s for s in steps if s.rank == first[s.of]]
+    else:
+        steps = [s for s in steps if s.rank == rank]
+    return sorted(steps, key=lambda s: (s.ms, s.step))
 
 
 def command(*arguments):
