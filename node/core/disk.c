@@ -345,22 +345,26 @@ void core_disk_persisted(struct node_core *core, const struct node_event *event)
     run_waiting(core);
 }
 
-/* Tries again what the disk refused, with new tickets: the newest fence, and records unless a newer version has gone;
- * neither if it is forgotten. */
+/* Tries again what the disk refused, with new tickets and as it is by now: what waits for an older version may go on only when
+ * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
 static void retry_refused(struct node_core *core)
 {
     while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
         struct core_pending *pending = core->refused;
         core->refused = pending->next;
         const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
-        bool is_gone = pending->is_record
-                           ? entry == NULL || record_version_compare(entry->record.version, pending->version) != 0
-                           : node_id_is_none(core_fence_get(core, pending->fenced).node);
-        if (is_gone) {
+        bool is_overtaken = entry != NULL && record_version_compare(entry->record.version, pending->version) != 0;
+        bool is_over = pending->is_record ? entry == NULL || (is_overtaken && entry->on_disk)
+                                          : node_id_is_none(core_fence_get(core, pending->fenced).node);
+        if (is_over) {
             MARK(refused_version_overtaken);
             core->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
+        }
+        if (is_overtaken) {
+            pending->version = entry->record.version;
+            pending->action = CORE_ACTION_NONE; /* that was about the older one */
         }
         pending->next = NULL;
         pending->is_retry = true;
