@@ -200,8 +200,9 @@ static int run_many(const struct options *options)
         done += shared->done[job];
         events += shared->events[job];
     }
-    if (status == 0) {
-        status = options->marks ? check_marks(options, shared) : check_premises(options, shared, done);
+    if (!shared->failed) {
+        status |= check_premises(options, shared, done);
+        status |= options->marks ? check_marks(options, shared) : 0;
     }
     printf("%llu of %llu seeds, %llu events, %.1f s: %s\n", (unsigned long long)done, (unsigned long long)options->seeds,
            (unsigned long long)events, seconds_since(&began), status == 0 ? "all invariants hold" : "FAILED");
