@@ -621,6 +621,32 @@ static void drains_that_make_no_sense_are_refused(void **state)
     world_free(world);
 }
 
+/* The owner's slot is away for nearly all of a wait after losses: the wait goes on meanwhile (sim --plan 3 --seed 654873019). */
+static void a_wait_after_losses_does_not_begin_anew_while_no_slot_is_free(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world->nodes[0].lacks_code = true;
+    world_submit(world, 0, &config);
+    uint32_t tries = 0;
+    for (uint64_t quiet_ms = 0; quiet_ms < 60000; quiet_ms += 1000) { /* until it waits two minutes each time */
+        uint32_t before = tries;
+        world_run(world, 1000);
+        tries = world_count(world, "> prepare trial 0");
+        quiet_ms = tries > before ? 0 : quiet_ms;
+    }
+    withhold(world, 0, 1, 0);
+    world_run(world, 40000);
+    give_back(world, 0, 1);
+    assert_int_equal(world_count(world, "> prepare trial 0"), tries);
+    world_run(world, 40000);
+    assert_int_equal(world_count(world, "> prepare trial 0"), tries + 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -645,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_drained_node_gets_no_copies_of_checkpoints),
         cmocka_unit_test(a_drained_node_refuses_reservations),
         cmocka_unit_test(drains_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_wait_after_losses_does_not_begin_anew_while_no_slot_is_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
