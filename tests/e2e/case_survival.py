@@ -458,6 +458,38 @@ def pause_resume_cancel(lab):
     return f"paused at step {held} of {7 * 55}"
 
 
+@case(limit_s=90)
+def a_worker_that_leaves_while_its_daemon_is_away_is_not_done(lab):
+    """It is asked to stop, its daemon is killed, and it leaves with status 0, before the next daemon comes or after it: that is a
+    pause, not the end of its trial."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    for leaves in ("before", "after"):
+        asked, may_leave = lab.dir / f"asked-{leaves}", lab.dir / f"may-leave-{leaves}"
+        began = lab.dir / f"began-{leaves}"
+        program = (f"trap 'touch {asked}; until [ -e {may_leave} ]; do sleep 0.05; done; exit 0' TERM; touch {began}; "
+                   f"[ ! -e {asked} ] || exit 0; while :; do sleep 0.05; done")
+        identity = lab.submit(node, {"name": leaves, "entrypoint": program, "searcher": {"name": "single", "metric": "loss"}})
+        wait_until(began.exists, 20, "the program")
+        node.run("pause", identity)
+        wait_until(asked.exists, 20, "the word to stop")
+        node.kill_daemon()
+        if leaves == "before":
+            may_leave.touch()
+            wait_until(lambda: not workers_of(identity), 20, "the worker to leave")
+            node.start()
+        else:
+            node.start()
+            expect(workers_of(identity), "the worker did not outlive its daemon")
+            may_leave.touch()
+        wait_until(lambda: show(mesh, identity)["state"] == "paused" and free_slots(mesh), 20, f"the pause ({leaves})")
+        trial = show(mesh, identity)["trials"][0]
+        expect(trial["state"] != "completed" and trial["restarts"] == 0, f"left {leaves} the daemon came: {trial}")
+        node.run("resume", identity)
+        trial = wait_over(mesh, identity, 30)["trials"][0]
+        expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"not completed by the second attempt: {trial}")
+
+
 @case(limit_s=90, alone=True)
 def kill_one_worker(lab):
     """Not its machine, only the program: the attempt fails, the next one goes on from the last checkpoint."""
