@@ -109,18 +109,21 @@ static void watch_minority(struct sim *sim, int node)
 
 /* ---- 13: reservations and leases --------------------------------------------------------------------------------- */
 
+/* Of who made the attempt, or of a successor that fills its group up again. */
 static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
 {
     int coordinator = sim_find_node(sim, attempt->coordinator);
-    const struct node_core *core = coordinator >= 0 ? sim->nodes[coordinator].core : NULL;
-    if (core == NULL) {
+    if (coordinator < 0 || sim->nodes[coordinator].core == NULL) {
         return true; /* nobody is left to return it: it ends by itself */
     }
-    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
-    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL;
-         gang = gang->next) {
-        if (attempt_id_equal(&gang->attempt, attempt)) {
-            return true;
+    for (uint32_t node = 0; node < sim->machines; node++) {
+        const struct node_core *core = sim->nodes[node].core;
+        const struct core_coordination *coordination = core != NULL ? core_find_coordination(core, attempt->experiment) : NULL;
+        for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL;
+             gang = gang->next) {
+            if (attempt_id_equal(&gang->attempt, attempt)) {
+                return true;
+            }
         }
     }
     return false;
