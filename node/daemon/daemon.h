@@ -87,6 +87,9 @@ struct daemon_run {
     bool stopping_wanted; /* the same of the word that it is asked to leave */
     uint32_t kill_grace_ms;
     uint64_t kill_at_ms; /* 0: no */
+    uint64_t term_at_ms; /* it is to stop, but has not connected to this daemon; 0: no */
+    uint64_t connects_until_ms; /* until then it may do so, though it has run for long */
+    uint32_t stop_grace_ms;
     uint64_t renew_ms;
     uint32_t fetch_tries;
     uint64_t fetch_id;
@@ -240,6 +243,9 @@ int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, s
 
 /* runs.c */
 void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect);
+
+/* Its program, which is connected, hears that it shall save and leave, and has its grace from now on. */
+void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
 int daemon_runs_adopt(struct daemon *daemon);
 void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers that ended while no daemon was here */
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);

@@ -99,7 +99,7 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     pack_u64(w, effect->u.worker.step);
     local_reply_send(daemon, request->client, &reply, -1);
     if (run->stop_reason[0] != '\0') {
-        daemon_local_stop_notice(daemon, run, run->stop_reason); /* it was asked while the daemon was away */
+        daemon_runs_tell_stop(daemon, run); /* it was asked before it connected */
     }
     if (run->leaving != 0) {
         leave_notice(run);

@@ -20,6 +20,7 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
+#define CONNECT_MS 2000 /* in which a program that outlived its daemon connects to the next one: it tries five times a second */
 #define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
 
@@ -541,10 +542,35 @@ static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *att
     }
 }
 
-void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
+void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run)
+{
+    run->stopping_wanted = keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
+    daemon_local_stop_notice(daemon, run, run->stop_reason);
+    run->kill_at_ms = daemon_now_ms() + run->stop_grace_ms;
+    run->term_at_ms = 0;
+}
+
+/* Asks for a save and an end. A program that does not speak to us hears SIGTERM, as under torchrun or Slurm; one that an earlier
+ * daemon had started gets the time to connect again first. */
+static void stop_run(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
     struct daemon_run *run = &daemon->runs[slot];
+    bool is_running = run_is(run, RUN_RUNNING, &effect->u.worker.attempt);
+    bytes_copy_text(run->stop_reason, sizeof run->stop_reason, effect->u.worker.text);
+    run->stop_grace_ms = effect->u.worker.grace_ms;
+    if (is_running && run->client != NULL) {
+        daemon_runs_tell_stop(daemon, run);
+    } else if (is_running && daemon_now_ms() < run->connects_until_ms) {
+        run->term_at_ms = run->connects_until_ms;
+    } else {
+        kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+    }
+}
+
+void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint32_t slot = effect->u.worker.slot;
     switch (effect->kind) {
     case NODE_EFFECT_PREPARE:
         prepare(daemon, effect);
@@ -556,15 +582,7 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
         kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
         break;
     default: /* NODE_EFFECT_STOP_WORKER */
-        if (run->client != NULL && run_is(run, RUN_RUNNING, &effect->u.worker.attempt)) {
-            run->stopping_wanted = keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
-            daemon_local_stop_notice(daemon, run, effect->u.worker.text);
-            run->kill_at_ms = daemon_now_ms() + effect->u.worker.grace_ms;
-        } else {
-            /* A program that does not speak to us hears SIGTERM, as under torchrun or Slurm. */
-            kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
-        }
-        bytes_copy_text(run->stop_reason, sizeof run->stop_reason, effect->u.worker.text);
+        stop_run(daemon, effect);
         break;
     }
 }
@@ -650,6 +668,11 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
             run->renew_ms = now_ms + LEASE_MS / 3;
             (void)keep_renew(&run->link);
         }
+        if (run->term_at_ms != 0 && now_ms >= run->term_at_ms) {
+            run->term_at_ms = 0;
+            run->kill_wanted = true;
+            run->kill_grace_ms = run->stop_grace_ms;
+        }
         if (run->kill_at_ms != 0 && now_ms >= run->kill_at_ms) {
             run->kill_at_ms = 0;
             run->kill_wanted = true;
@@ -701,6 +724,7 @@ static void adopt_one(void *context, struct keep_found *found)
     struct daemon_run *run = &daemon->runs[slot];
     *run = probe;
     run->state = RUN_RUNNING;
+    run->connects_until_ms = daemon_now_ms() + CONNECT_MS;
     run->token = found->token;
     bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
     run->renew_ms = 0;

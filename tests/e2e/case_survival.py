@@ -4,6 +4,7 @@ of the undisturbed run, and no more steps are run again than one checkpoint inte
 import bisect
 import functools
 import os
+import shutil
 import signal
 import statistics
 import time
@@ -459,35 +460,34 @@ def pause_resume_cancel(lab):
 
 
 @case(limit_s=90)
-def a_worker_that_leaves_while_its_daemon_is_away_is_not_done(lab):
-    """It is asked to stop, its daemon is killed, and it leaves with status 0, before the next daemon comes or after it: that is a
-    pause, not the end of its trial."""
+def a_worker_that_was_asked_to_leave_is_not_done(lab):
+    """It is asked to stop, its daemon is killed, and the next one finds a disk on which nothing of that is written: a worker that
+    leaves with status 0, before this daemon comes or after it, has not completed its trial."""
     mesh = lab.mesh(1, slots="cpu:1")
     node = mesh.nodes[0]
     for leaves in ("before", "after"):
-        asked, may_leave = lab.dir / f"asked-{leaves}", lab.dir / f"may-leave-{leaves}"
-        began = lab.dir / f"began-{leaves}"
-        program = (f"trap 'touch {asked}; until [ -e {may_leave} ]; do sleep 0.05; done; exit 0' TERM; touch {began}; "
-                   f"[ ! -e {asked} ] || exit 0; while :; do sleep 0.05; done")
-        identity = lab.submit(node, {"name": leaves, "entrypoint": program, "searcher": {"name": "single", "metric": "loss"}})
-        wait_until(began.exists, 20, "the program")
+        log, asked, may_leave = (lab.dir / f"{word}-{leaves}" for word in ("steps", "asked", "may-leave"))
+        program = (f"[ ! -e {asked} ] || exit 0; {step_log(log)} shoal-train mlp || exit 1; touch {asked}; "
+                   f"until [ -e {may_leave} ]; do sleep 0.05; done")
+        identity = lab.submit(node, single(log, slots=1, epochs=400) | {"entrypoint": program})
+        wait_step(log, identity, 20)
+        node.kill_daemon(signal.SIGTERM)
+        old = lab.dir / f"old-{leaves}"
+        shutil.copytree(node.dir / "state", old)
+        node.start()
         node.run("pause", identity)
-        wait_until(asked.exists, 20, "the word to stop")
+        wait_until(asked.exists, 20, "the training to leave")
         node.kill_daemon()
+        shutil.rmtree(node.dir / "state")
+        shutil.copytree(old, node.dir / "state")
         if leaves == "before":
             may_leave.touch()
             wait_until(lambda: not workers_of(identity), 20, "the worker to leave")
-            node.start()
-        else:
-            node.start()
-            expect(workers_of(identity), "the worker did not outlive its daemon")
-            may_leave.touch()
-        wait_until(lambda: show(mesh, identity)["state"] == "paused" and free_slots(mesh), 20, f"the pause ({leaves})")
-        trial = show(mesh, identity)["trials"][0]
-        expect(trial["state"] != "completed" and trial["restarts"] == 0, f"left {leaves} the daemon came: {trial}")
-        node.run("resume", identity)
+        node.start()
+        expect(leaves == "before" or workers_of(identity), "the worker did not outlive its daemon")
+        may_leave.touch()
         trial = wait_over(mesh, identity, 30)["trials"][0]
-        expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"not completed by the second attempt: {trial}")
+        expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"left {leaves} the daemon came: {trial}")
 
 
 @case(limit_s=90, alone=True)
