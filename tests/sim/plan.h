@@ -104,7 +104,7 @@ struct plan {
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
-#define PLAN_VERSION 5
+#define PLAN_VERSION 6
 
 /* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);

@@ -12,6 +12,7 @@
 #define TOLD_APART_MS 60000 /* of undisturbed life of both */
 #define STREAM_OF_KEYS 5000
 #define STREAM_OF_JOINS 6000
+#define STREAM_OF_TIDYING 7000
 
 void twins_init(struct sim *sim)
 {
@@ -323,9 +324,37 @@ static bool have_witness(const struct sim *sim, int a, int b)
     return false;
 }
 
+/* A node that had yielded and went on as it was has vouched for a key with which nobody runs. Somebody tidies up: if it yields
+ * again it needs another one. */
+static void tidy(struct sim *sim, int node)
+{
+    const struct sim_node *self = &sim->nodes[node];
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_TIDYING + ((uint64_t)node << 32) + sim->now_ms / 1000);
+    if (sim->plan.version < 6 || sim->healed || !sim_runs(sim, node) || self->core->is_out || !sim_chance(&random, 200)) {
+        return;
+    }
+    uint8_t key[PUBLIC_KEY_BYTES];
+    next_key(sim, node, key);
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.client = FAULTS_EVICT_CLIENT;
+    event.u.request.kind = NODE_REQUEST_EVICT;
+    event.u.request.node = node_id_of_key(key);
+    const struct view_member *member = view_find_member(&self->core->view, event.u.request.node);
+    if (member != NULL && !member->evicted && !member->has_node) {
+        SIM_TRACE(sim, node, "EVICT of a key that nobody has");
+        sim_step(sim, node, &event);
+    }
+}
+
 void twins_watch(struct sim *sim)
 {
     int copy = twins_machine(sim);
+    for (int node = 0; copy >= 0 && node <= copy; node++) {
+        if (sim->nodes[node].is_twin && !sim->failed) {
+            tidy(sim, node);
+        }
+    }
     if (copy < 0 || !sim_runs(sim, copy)) {
         sim->twins_disturbed_ms = sim->now_ms;
         return;
