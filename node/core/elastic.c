@@ -166,7 +166,7 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
     return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
-           attempt->generation == UINT32_MAX;
+           attempt->generation >= UINT32_MAX - CORE_GENERATION_GAP;
 }
 
 /* ---- the record ---------------------------------------------------------------------------------------------------- */
@@ -339,11 +339,25 @@ static struct cast cast(const struct node_core *core, const struct core_watch *w
     return out;
 }
 
+/* A number that no other coordinator has given to another group of this attempt. The one who began the attempt counts on by one; a
+ * successor may lack what its predecessor named last, and somebody else may succeed it beyond a cut, so it leaves a gap, as wide
+ * as its dice say. */
+static uint32_t next_generation(struct node_core *core, const struct core_coordination *coordination,
+                                const struct view_attempt *attempt)
+{
+    struct election_claim own = coordination->election.highest;
+    bool is_first = own.term == attempt->id.term && node_id_equal(own.node, attempt->id.coordinator);
+    if (is_first) {
+        return attempt->generation + 1;
+    }
+    return attempt->generation + 2 + (uint32_t)random_below(&core->random, CORE_GENERATION_GAP - 1);
+}
+
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, const struct view_attempt *attempt,
                              const struct core_watch *watch, const struct cast *cast)
 {
-    struct fact_generation fact = {.generation = attempt->generation + 1,
+    struct fact_generation fact = {.generation = next_generation(core, coordination, attempt),
                                    .term = coordination->election.highest.term,
                                    .start_step = attempt->group_step};
     bool has_state = false;

@@ -46,6 +46,7 @@
 #define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members, or for word of one */
 #define CORE_LEAVE_STEPS 5          /* who computes hears that its group is broken after the step; for so many is waited */
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* ... or for so long where nobody knows how long a step takes */
+#define CORE_GENERATION_GAP 1000    /* that a successor leaves, at most, to the generations of others */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
