@@ -121,12 +121,27 @@ static bool is_worth_it(const struct balance *b, const uint32_t *better)
     return false;
 }
 
+static uint64_t add(uint64_t sum_so_far, uint64_t more)
+{
+    return more > UINT64_MAX - sum_so_far ? UINT64_MAX : sum_so_far + more;
+}
+
 void balance_agree(struct balance *b, const struct balance_measure *measures)
 {
     uint32_t better[PLAN_RANKS_MAX];
+    uint64_t longest_ns = 0;
     for (uint32_t rank = 0; rank < b->size; rank++) {
-        follow(&b->speeds[rank], &b->is_changing[rank], speed_of(measures[rank]));
+        struct balance_measure *of = &b->sums[rank];
+        *of = (struct balance_measure){add(of->items, measures[rank].items), add(of->ns, measures[rank].ns)};
+        longest_ns = of->ns > longest_ns ? of->ns : longest_ns;
     }
+    if (longest_ns < BALANCE_NS) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < b->size; rank++) {
+        follow(&b->speeds[rank], &b->is_changing[rank], speed_of(b->sums[rank]));
+    }
+    memset(b->sums, 0, sizeof b->sums);
     if (weigh(b, better) && is_worth_it(b, better)) {
         memcpy(b->weights, better, b->size * sizeof *better);
     }

@@ -49,7 +49,7 @@ static void agree(struct group *g, uint32_t times)
         struct balance_measure measures[PLAN_RANKS_MAX];
         for (uint32_t rank = 0; rank < g->balance.size; rank++) {
             uint64_t percent = 100 - g->noise_percent + random_below(&g->random, 2 * g->noise_percent + 1);
-            measures[rank] = (struct balance_measure){8 * part(g, rank), 8 * time_of(g, rank) * percent / 100};
+            measures[rank] = (struct balance_measure){100 * part(g, rank), time_of(g, rank) * percent};
         }
         balance_agree(&g->balance, measures);
     }
@@ -153,6 +153,23 @@ static void test_a_rank_that_becomes_slow_or_fast_again_is_followed(void **state
     assert_in_range(part(&g, 0), 530, 570);
 }
 
+static void test_what_took_no_time_is_not_judged(void **state)
+{
+    (void)state;
+    struct balance b;
+    const struct balance_measure little[] = {{100, BALANCE_NS / 10}, {100, BALANCE_NS / 20}};
+    uint32_t first, count;
+    balance_init(&b, 2, NULL);
+    for (uint32_t i = 0; i < 9; i++) {
+        balance_agree(&b, little);
+        balance_share(&b, 300, 0, &first, &count);
+        assert_int_equal(count, 150);
+    }
+    balance_agree(&b, little);
+    balance_share(&b, 300, 0, &first, &count);
+    assert_int_equal(count, 100);
+}
+
 static void test_speeds_that_are_brought_count_from_the_beginning(void **state)
 {
     (void)state;
@@ -176,7 +193,7 @@ static void test_absurd_measures_break_nothing_and_are_forgotten(void **state)
     (void)state;
     struct group g;
     begin(&g, 3, 1 << 20);
-    struct balance_measure lies[] = {{800, 80000000}, {UINT64_MAX, 1}, {800, 80000000}};
+    struct balance_measure lies[] = {{8000, 800000000}, {UINT64_MAX, 1}, {8000, 800000000}};
     balance_agree(&g.balance, lies);
     assert_tiles(&g.balance, g.total);
     assert_in_range(part(&g, 0), g.total / (2 * BALANCE_RATIO_MAX), g.total / BALANCE_RATIO_MAX);
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_parts_come_to_rest_where_the_times_are_equal),
         cmocka_unit_test(test_noise_does_not_move_equal_ranks),
         cmocka_unit_test(test_a_rank_that_becomes_slow_or_fast_again_is_followed),
+        cmocka_unit_test(test_what_took_no_time_is_not_judged),
         cmocka_unit_test(test_speeds_that_are_brought_count_from_the_beginning),
         cmocka_unit_test(test_absurd_measures_break_nothing_and_are_forgotten),
         cmocka_unit_test(test_whatever_is_said_all_items_are_shared_and_everybody_has_one),

@@ -18,10 +18,10 @@
 #define VALUES 300
 #define STEPS 150
 #define ALL UINT32_MAX
-#define WAIT_NS 50000000
+#define WAIT_NS 5000000000
 
 static uint64_t clock_ns; /* of this process */
-static uint32_t cost[FAKE_RANKS_MAX]; /* of a sample, in us, by worker; set before workers are forked */
+static uint32_t cost[FAKE_RANKS_MAX]; /* of a sample, in 10 ms, by worker; set before workers are forked */
 
 uint64_t __wrap_shoal_link_now_ns(void);
 int __real_group_barrier(struct group *group);
@@ -55,10 +55,10 @@ static void compute(struct elastic_worker *w, uint64_t step)
         return;
     }
     clock_ns += step == 0 ? w->number * WAIT_NS : 0; /* what is done once says nothing of a step */
-    clock_ns += (uint64_t)w->part * cost[w->number] * 300;
+    clock_ns += (uint64_t)w->part * cost[w->number] * 3000000;
     (void)shoal_barrier(w->shoal);
     (void)shoal_all_reduce_begin(w->shoal, bucket, 100, SHOAL_F32);
-    clock_ns += (uint64_t)w->part * cost[w->number] * 700;
+    clock_ns += (uint64_t)w->part * cost[w->number] * 7000000;
     (void)shoal_all_reduce_wait(w->shoal);
 }
 
