@@ -97,17 +97,6 @@ static bool weigh(struct balance *b, uint32_t *weights)
     return true;
 }
 
-void balance_init(struct balance *b, uint32_t size, const uint64_t *speeds)
-{
-    CHECK(size > 0 && size <= PLAN_RANKS_MAX);
-    *b = (struct balance){.size = size};
-    for (uint32_t rank = 0; rank < size; rank++) {
-        b->speeds[rank] = speeds != NULL ? bounded(speeds[rank], 0, SPEED_MAX) : 0;
-        b->weights[rank] = WEIGHT_MAX;
-    }
-    (void)weigh(b, b->weights);
-}
-
 /* A rank's time is its weight by its speed, and would be all weights by all speeds if the parts were in proportion. */
 static bool is_worth_it(const struct balance *b, const uint32_t *better)
 {
@@ -121,6 +110,26 @@ static bool is_worth_it(const struct balance *b, const uint32_t *better)
     return false;
 }
 
+/* Parts in proportion to the speeds, if that is worth it. */
+static void cut_anew(struct balance *b)
+{
+    uint32_t better[PLAN_RANKS_MAX];
+    if (weigh(b, better) && is_worth_it(b, better)) {
+        memcpy(b->weights, better, b->size * sizeof *better);
+    }
+}
+
+void balance_init(struct balance *b, uint32_t size, const uint64_t *speeds)
+{
+    CHECK(size > 0 && size <= PLAN_RANKS_MAX);
+    *b = (struct balance){.size = size};
+    for (uint32_t rank = 0; rank < size; rank++) {
+        b->speeds[rank] = speeds != NULL ? bounded(speeds[rank], 0, SPEED_MAX) : 0;
+        b->weights[rank] = WEIGHT_MAX;
+    }
+    cut_anew(b);
+}
+
 static uint64_t add(uint64_t sum_so_far, uint64_t more)
 {
     return more > UINT64_MAX - sum_so_far ? UINT64_MAX : sum_so_far + more;
@@ -128,7 +137,6 @@ static uint64_t add(uint64_t sum_so_far, uint64_t more)
 
 void balance_agree(struct balance *b, const struct balance_measure *measures)
 {
-    uint32_t better[PLAN_RANKS_MAX];
     uint64_t longest_ns = 0;
     for (uint32_t rank = 0; rank < b->size; rank++) {
         struct balance_measure *of = &b->sums[rank];
@@ -142,9 +150,7 @@ void balance_agree(struct balance *b, const struct balance_measure *measures)
         follow(&b->speeds[rank], &b->is_changing[rank], speed_of(b->sums[rank]));
     }
     memset(b->sums, 0, sizeof b->sums);
-    if (weigh(b, better) && is_worth_it(b, better)) {
-        memcpy(b->weights, better, b->size * sizeof *better);
-    }
+    cut_anew(b);
     b->agreements += b->agreements < BALANCE_SETTLED;
 }
 

@@ -182,6 +182,10 @@ static void test_speeds_that_are_brought_count_from_the_beginning(void **state)
     assert_int_equal(count, 300);
     balance_share(&b, 600, 1, &first, &count); /* who is new is like those in the middle */
     assert_int_equal(count, 100);
+    const uint64_t alike[] = {1000000, 1030000, 990000, 1010000};
+    balance_init(&b, 4, alike);
+    balance_share(&b, 600, 2, &first, &count);
+    assert_int_equal(count, 150);
     const uint64_t nothing[4] = {0};
     balance_init(&b, 4, nothing);
     balance_share(&b, 600, 2, &first, &count);
