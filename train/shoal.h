@@ -212,11 +212,12 @@ int shoal_step_commit(struct shoal *shoal);
  * all of them. Called between shoal_step_begin and shoal_step_commit, before the items are computed, once for what is computed
  * once. Of `total` items equal parts are those from total * rank / size on.
  *
- * Parts are equal unless the experiment says `balance: on` and the program is elastic: then they follow the ranks' speeds, with at least
- * one item for each rank where there are enough. libshoal measures, from this call to shoal_step_commit, how long a rank
- * takes for its items, without the collectives and what it waits for in them (but with what the program has queued on the
- * GPU); after the steps 4, 8, 16 and 32 of a group, and every 32 steps from then on, all ranks agree on parts, if one of them has
- * computed for 200 ms since they last did. Those who go on in another group bring their speeds. It does not matter how long a rank takes outside of that time.
+ * Parts are equal unless the experiment says `balance: on` and the program is elastic: then they follow the ranks' speeds, with
+ * at least one item for each rank where there are enough. libshoal measures, from this call to shoal_step_commit, how long a
+ * rank takes for its items, without the collectives and what it waits for in them (but with what the program has queued on the
+ * GPU). After the steps 4, 8, 16 and 32 of a group, and every 32 steps from then on, all ranks agree on parts, if one of them has
+ * computed for 200 ms since they last did. Those who go on in another group bring their speeds. It does not matter how long a
+ * rank takes outside of that time.
  *
  * Add up over a rank's items, not their mean; all-reduce the sums, and divide them by `total`: that is exact, whatever the parts
  * are. But sums that are rounded depend on who adds what: with `balance: on` two runs do not end with the same bits. All ranks

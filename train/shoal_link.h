@@ -236,10 +236,10 @@ void shoal_background_close(struct shoal *s);
 /* Keeps what is called, so that the next group can compare it. */
 struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
 
-/* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may be unequal. ERR_MALFORMED, with the
- * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
- * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
- * ERR_MEMORY; or as shoal_gather. */
+/* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may
+ * be unequal. ERR_MALFORMED, with the same sentence on every rank, if two registered different state, or broke the last group by
+ * different calls. If only such as come without the state registered another one than those who have it, it is theirs alone, and
+ * SHOAL_AGAIN for the rest. ERR_MEMORY; or as shoal_gather. */
 int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */

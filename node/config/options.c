@@ -57,8 +57,8 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
            "Seconds that a trial has to save and leave when it must make room."),
     WORD("on_partition", on_partition, partition_words, "continue", "What a side of a split mesh does: work on, or start nothing where less than half is."),
     TRUTH("balance", balance, "off",
-          "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal for their part, such as "
-          "shoal-train. Then two runs do not end with the same bits."),
+          "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal for their "
+          "part, such as shoal-train. Then two runs do not end with the same bits."),
 };
 
 /* Keys that a file written for Determined, or for a later Shoal, may have: each gets its own sentence. */
