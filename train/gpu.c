@@ -117,14 +117,18 @@ static void copier_close(const struct gpu *gpu, struct gpu_copier *copier)
     }
 }
 
-/* The copy is queued behind what the program has queued; CUDA's code. */
+/* The event is behind what the program has queued; CUDA's code. */
+static int mark_queued(const struct gpu *gpu, struct gpu_copier *copier)
+{
+    int code = copier->event != NULL ? CUDA_OK : gpu->cuda.event_create(&copier->event, CUDA_EVENT_DISABLE_TIMING);
+    return code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, NULL);
+}
+
+/* The copy is queued behind that, too; CUDA's code. */
 static int begin_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes)
 {
     int code = copier->stream != NULL ? CUDA_OK : gpu->cuda.stream_create(&copier->stream, CUDA_STREAM_NON_BLOCKING);
-    if (code == CUDA_OK && copier->event == NULL) {
-        code = gpu->cuda.event_create(&copier->event, CUDA_EVENT_DISABLE_TIMING);
-    }
-    code = code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, NULL);
+    code = code != CUDA_OK ? code : mark_queued(gpu, copier);
     code = code != CUDA_OK ? code : gpu->cuda.stream_wait(copier->stream, copier->event, 0);
     code = code != CUDA_OK ? code : gpu->cuda.copy(to, from, bytes, CUDA_COPY_DEFAULT, copier->stream);
     return code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, copier->stream);
@@ -156,6 +160,16 @@ int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const v
         (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "GPU memory cannot be copied: %s", gpu->cuda.error_text(asked.code));
     }
     return result;
+}
+
+void gpu_settle(const struct gpu *gpu, struct gpu_copier *copier)
+{
+    struct asked asked = {gpu, copier->event, mark_queued(gpu, copier)};
+    uint32_t gone;
+    if (asked.code == CUDA_OK) {
+        asked.event = copier->event;
+        (void)gpu_wait(NULL, is_copied, &asked, INT_MAX, INT_MAX, &gone);
+    }
 }
 
 /* ---- communicators of earlier groups ---- */

@@ -11,7 +11,7 @@ void ledger_share(uint32_t total, uint32_t rank, uint32_t size, uint32_t *first,
     *count = (uint32_t)(to - from);
 }
 
-struct ledger_range ledger_range_of(uint32_t samples, uint32_t batch, uint64_t applied, uint32_t rank, uint32_t size)
+struct ledger_range ledger_batch_of(uint32_t samples, uint32_t batch, uint64_t applied)
 {
     CHECK(samples > 0 && batch > 0);
     uint64_t steps_per_epoch = ((uint64_t)samples + batch - 1) / batch;
@@ -19,8 +19,8 @@ struct ledger_range ledger_range_of(uint32_t samples, uint32_t batch, uint64_t a
     range.batch_first = (uint32_t)(applied % steps_per_epoch * batch);
     uint32_t left = samples - range.batch_first;
     range.batch_count = left < batch ? left : batch;
-    ledger_share(range.batch_count, rank, size, &range.first, &range.count);
-    range.first += range.batch_first;
+    range.first = range.batch_first;
+    range.count = range.batch_count;
     return range;
 }
 
@@ -68,9 +68,48 @@ static void say(char *error, const struct ledger_line *line, const char *what)
                 line->attempt, line->generation, what);
 }
 
-/* The lines of one step of one group: its ranks share its batch without gap or overlap. A rank that took part in the sum and was
- * killed before it wrote its line has had the share that the others left. */
-static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *inferred, char *error)
+static struct ledger_line equal_part(const struct ledger_line *of_step, uint32_t rank)
+{
+    struct ledger_line line = *of_step;
+    line.rank = rank;
+    ledger_share(line.batch_count, rank, line.size, &line.first, &line.count);
+    line.first += line.batch_first;
+    return line;
+}
+
+/* All ranks have lines of this step, which share its batch, and not all in equal parts. A damaged line, or two that overlap, cannot
+ * look like that. */
+static bool is_shared_unequally(const struct ledger_line *lines, size_t count)
+{
+    uint64_t place = lines[0].batch_first;
+    bool is_equal = true, is_whole = count == lines[0].size;
+    for (uint32_t rank = 0; rank < count && is_whole; rank++) {
+        const struct ledger_line *line = &lines[rank];
+        is_whole = line->rank == rank && line->first == place && line->size == count;
+        is_equal = is_equal && line->count == equal_part(&lines[0], rank).count;
+        place += line->count;
+    }
+    return is_whole && !is_equal && place == (uint64_t)lines[0].batch_first + lines[0].batch_count;
+}
+
+/* The part of a rank without a line in a trial that balances: what the lines beside it leave, but for one sample of each rank
+ * behind it that has none either. Where that is not there, the next line shows it. `next` lines are of ranks before it, which end
+ * at `place`. */
+static struct ledger_line rest_of(const struct ledger_line *lines, size_t count, size_t next, uint32_t rank, uint64_t place)
+{
+    struct ledger_line line = lines[0];
+    bool has_next = next < count && lines[next].rank > rank;
+    uint64_t until = has_next ? lines[next].first : (uint64_t)line.batch_first + line.batch_count;
+    uint64_t least = line.batch_count >= line.size;
+    uint64_t kept = least * ((has_next ? lines[next].rank : line.size) - rank - 1);
+    line.rank = rank;
+    line.first = (uint32_t)place;
+    line.count = (uint32_t)(until >= place + least + kept ? until - place - kept : least);
+    return line;
+}
+
+/* The lines of one step of one group: its ranks share its batch without gap or overlap. */
+static bool prove_step(const struct ledger_line *lines, size_t count, bool balances, uint64_t *inferred, char *error)
 {
     const struct ledger_line *any = &lines[0];
     if (any->batch_count == 0) {
@@ -80,28 +119,24 @@ static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *
     uint64_t place = any->batch_first;
     size_t next = 0;
     for (uint32_t rank = 0; rank < any->size; rank++) {
-        uint32_t first, share;
-        ledger_share(any->batch_count, rank, any->size, &first, &share);
-        first += any->batch_first;
-        if (next < count && lines[next].rank == rank) {
-            const struct ledger_line *line = &lines[next++];
-            if (line->size != any->size || line->batch_first != any->batch_first || line->batch_count != any->batch_count) {
-                say(error, line, "its ranks do not agree on the group's size or batch");
-                return false;
-            }
-            first = line->first;
-            share = line->count;
-        } else {
-            (*inferred)++;
+        bool is_there = next < count && lines[next].rank == rank;
+        struct ledger_line line = is_there   ? lines[next]
+                                  : balances ? rest_of(lines, count, next, rank, place)
+                                             : equal_part(any, rank);
+        next += is_there;
+        *inferred += !is_there;
+        if (line.size != any->size || line.batch_first != any->batch_first || line.batch_count != any->batch_count) {
+            say(error, &line, "its ranks do not agree on the group's size or batch");
+            return false;
         }
-        if (first != place) {
+        if (line.first != place) {
             format_text(error, LEDGER_ERROR_BYTES,
                         "step %llu (attempt %u, generation %u): rank %u begins at sample %u of the epoch, and the ranks before it end "
                         "at %llu",
-                        (unsigned long long)any->step, any->attempt, any->generation, rank, first, (unsigned long long)place);
+                        (unsigned long long)any->step, any->attempt, any->generation, rank, line.first, (unsigned long long)place);
             return false;
         }
-        place += share;
+        place += line.count;
     }
     if (next < count) {
         say(error, &lines[next], "a rank has two lines, or is none of the group");
@@ -142,6 +177,25 @@ static bool follow_epoch(const struct ledger_line *line, uint64_t *place, uint64
     return true;
 }
 
+static size_t end_of_step(const struct ledger_line *lines, size_t count, size_t begin)
+{
+    size_t end = begin + 1;
+    while (end < count && compare_groups(&lines[end], &lines[begin]) == 0 && lines[end].step == lines[begin].step) {
+        end++;
+    }
+    return end;
+}
+
+static bool trial_balances(const struct ledger_line *lines, size_t count)
+{
+    bool balances = false;
+    for (size_t i = 0, end; i < count && !balances; i = end) {
+        end = end_of_step(lines, count, i);
+        balances = is_shared_unequally(&lines[i], end - i);
+    }
+    return balances;
+}
+
 bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, struct ledger_verdict *out,
                   char error[LEDGER_ERROR_BYTES])
 {
@@ -156,10 +210,9 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
     struct ledger_verdict verdict = {0};
     uint64_t place = 0, all = samples;
     const struct ledger_line *before = NULL;
+    bool balances = trial_balances(lines, count);
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && compare_groups(&lines[end], &lines[i]) == 0 && lines[end].step == lines[i].step;) {
-            end++;
-        }
+        end = end_of_step(lines, count, i);
         if (lines[i].is_void) {
             verdict.void_lines += end - i;
             continue;
@@ -171,7 +224,7 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
             return false;
         }
         if (!follow_epoch(&lines[i], &place, &all, &verdict.epochs, error) ||
-            !prove_step(&lines[i], end - i, &verdict.inferred, error)) {
+            !prove_step(&lines[i], end - i, balances, &verdict.inferred, error)) {
             return false;
         }
         verdict.groups += before == NULL || compare_groups(before, &lines[i]) != 0;

@@ -1,12 +1,12 @@
 #ifndef TRAIN_LEDGER_H
 #define TRAIN_LEDGER_H
-/* The sample ledger: which samples of an epoch belong to a step and to a rank, and the proof afterwards that each was used
- * once. The order of an epoch is a permutation of its samples that all ranks know; a range is of places in that order.
+/* The sample ledger: which samples of an epoch belong to a step, and the proof afterwards that each was used once. The order
+ * of an epoch is a permutation of its samples that all ranks know; a range is of places in that order.
  *
- * A range follows from (step, rank, size) alone, so nothing is handed on when a group changes: the next one begins at the step
- * that the last one did not apply. What must be shown is that no step was applied twice, none left out, and that the
- * ranks of each shared its batch without gap or overlap. The workers' log has a line for each range (SHOAL_STEP_LOG of
- * shoal-train); the ledger judges those lines. */
+ * The batch of a step follows from its number alone, and the ranks share it, so nothing is handed on when a group changes: the
+ * next one begins at the step that the last one did not apply. What must be shown is that no step was applied twice, none
+ * left out, and that the ranks of each shared its batch without gap or overlap. The workers' log has a line for each range
+ * (SHOAL_STEP_LOG of shoal-train); the ledger judges those lines. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,9 +21,9 @@ struct ledger_range {
     uint32_t first, count;              /* of the rank */
 };
 
-/* The range of a rank in the step that follows `applied` steps: batches of `batch` samples, the last of an epoch may be
- * smaller. samples, batch and size > 0. */
-struct ledger_range ledger_range_of(uint32_t samples, uint32_t batch, uint64_t applied, uint32_t rank, uint32_t size);
+/* The range of a group in the step that follows `applied` steps, as that of one rank: batches of `batch` samples, the last of an
+ * epoch may be smaller. samples and batch > 0. */
+struct ledger_range ledger_batch_of(uint32_t samples, uint32_t batch, uint64_t applied);
 
 /* ---- the proof ---- */
 
@@ -49,7 +49,11 @@ struct ledger_verdict {
 /* The order of attempt, generation, step and rank, for qsort. */
 int ledger_compare(const void *one, const void *other);
 
-/* Judges the lines of one trial, in that order. A step counts in the last group that began at it or before it: what earlier groups
+/* Judges the lines of one trial, in that order. A rank whose line is missing (it took part in the sum and was killed) has had
+ * its equal part, or, in a trial that balances, what the others have left. A trial balances if in some step of it all ranks have
+ * lines and share the batch in parts that are not equal.
+ *
+ * A step counts in the last group that began at it or before it: what earlier groups
  * had made of it is lost, with the state. `samples` of an epoch, 0 if that is not known. True if each sample of each epoch,
  * of the last one as far as it came, was used in exactly one step that counts, by exactly one rank; else false, *out is
  * untouched, and a sentence names the first step where it was not. */

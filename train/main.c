@@ -21,6 +21,7 @@ static const char help[] =
     "\n"
     "Models:\n"
     "  mlp   fully connected layers with ReLU, softmax cross-entropy, SGD with momentum\n"
+    "Workers share each batch in equal parts; if the experiment says balance: on, by their speeds.\n"
     "\n"
     "shoal-train plan prints how a group would carry out a collective: what each rank sends in each step,\n"
     "and the cost by which the algorithm is chosen.\n"

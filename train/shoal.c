@@ -398,7 +398,9 @@ static int settle(struct shoal *s)
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
+    bool was_working = shoal_background_is_busy(s) && shoal_balance_pause(s);
     int error = shoal_background_wait(s);
+    shoal_balance_resume(s, was_working);
     s->revoke.heed_fd = shoal_heed_fd(s);
     return error;
 }
@@ -418,8 +420,20 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
 
 typedef int run_collective(struct group *group, enum element_type type, void *values, uint64_t count);
 
+/* Outside Shoal there is nobody to wait for. */
+static int run(struct shoal *s, run_collective *what, enum element_type type, void *values, uint64_t count)
+{
+    if (s->workers == NULL) {
+        return 0;
+    }
+    bool was_working = shoal_balance_pause(s);
+    int error = shoal_collective_result(s, what(s->workers, type, values, count));
+    shoal_balance_resume(s, was_working);
+    return error;
+}
+
 static int collective(struct shoal *s, enum shoal_call_kind kind, void *values, size_t count, enum shoal_type type,
-                      run_collective *run)
+                      run_collective *what)
 {
     int error = check_elements(s, values, type, kind == SHOAL_CALL_ALL_GATHER);
     error = error != 0 ? error : settle(s);
@@ -428,7 +442,7 @@ static int collective(struct shoal *s, enum shoal_call_kind kind, void *values, 
     }
     enum element_type element = (enum element_type)type;
     (void)shoal_call_note(s, kind, element, count);
-    return s->workers == NULL ? 0 : shoal_collective_result(s, run(s->workers, element, values, count));
+    return run(s, what, element, values, count);
 }
 
 static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
@@ -447,7 +461,7 @@ int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_typ
         return error;
     }
     struct shoal_begun what = begin(s, values, count, type);
-    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, what.type, values, count));
+    error = run(s, group_all_reduce, what.type, values, count);
     return error != 0 ? error : shoal_finite_judge(s, &what);
 }
 
@@ -499,7 +513,10 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
         return error;
     }
     (void)shoal_call_note(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, count);
-    return s->workers == NULL ? 0 : shoal_collective_result(s, group_broadcast(s->workers, bytes, count, root));
+    bool was_working = shoal_balance_pause(s);
+    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_broadcast(s->workers, bytes, count, root));
+    shoal_balance_resume(s, was_working);
+    return error;
 }
 
 int shoal_barrier(struct shoal *s)
@@ -509,7 +526,10 @@ int shoal_barrier(struct shoal *s)
         return error;
     }
     (void)shoal_call_note(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, 0);
-    return s->workers == NULL ? 0 : shoal_collective_result(s, group_barrier(s->workers));
+    bool was_working = shoal_balance_pause(s);
+    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_barrier(s->workers));
+    shoal_balance_resume(s, was_working);
+    return error;
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)

@@ -165,7 +165,7 @@ const char *shoal_gpu_path(const struct shoal *shoal);
  *         uint64_t step;                                    steps applied so far
  *         int error = shoal_step_begin(shoal, &step);       comes into a group: rank, size and generation may be others
  *         if (error == SHOAL_STOP || step == last) break;
- *         compute this rank's share of the step by shoal_rank and shoal_size
+ *         compute this rank's part of the step (shoal_share)
  *         error = shoal_all_reduce_f32(shoal, gradients, count);
  *         if (error == SHOAL_AGAIN) continue;               the group is broken: the step is not applied
  *         apply
@@ -207,6 +207,22 @@ int shoal_step_begin(struct shoal *shoal, uint64_t *step);
  * shoal_step_begin. */
 #define SHOAL_CHECK_STEPS 256
 int shoal_step_commit(struct shoal *shoal);
+
+/* This rank's part [*first, *first + *count) of a step's `total` items, samples for example: contiguous, in rank order, together
+ * all of them. Called between shoal_step_begin and shoal_step_commit, before the items are computed, once for what is computed
+ * once. Of `total` items equal parts are those from total * rank / size on.
+ *
+ * Parts are equal unless the experiment says `balance: on` and the program is elastic: then they follow the ranks' speeds, with
+ * at least one item for each rank where there are enough. libshoal measures, from this call to shoal_step_commit, how long a
+ * rank takes for its items, without the collectives and what it waits for in them (but with what the program has queued on the
+ * GPU). After the steps 4, 8, 16 and 32 of a group, and every 32 steps from then on, all ranks agree on parts, if one of them has
+ * computed for 200 ms since they last did. Those who go on in another group bring their speeds. It does not matter how long a
+ * rank takes outside of that time.
+ *
+ * Add up over a rank's items, not their mean; all-reduce the sums, and divide them by `total`: that is exact, whatever the parts
+ * are. But sums that are rounded depend on who adds what: with `balance: on` two runs do not end with the same bits. All ranks
+ * of a run do. 0, or SHOAL_AGAIN. */
+int shoal_share(struct shoal *shoal, uint32_t total, uint32_t *first, uint32_t *count);
 
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
  * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,

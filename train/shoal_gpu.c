@@ -29,6 +29,15 @@ int shoal_gpu_join(struct shoal *s)
     return error == 0 ? 0 : shoal_fail(s, error, "%s", group_error(s->workers));
 }
 
+void shoal_gpu_settle(struct shoal *s)
+{
+    int before;
+    if (s->gpu != NULL && s->gpu->lack != GPU_LACKS_GPU && gpu_enter(s->gpu, &before) == CUDA_OK) {
+        gpu_settle(s->gpu, &s->gpu->program);
+        gpu_leave(s->gpu, before);
+    }
+}
+
 const char *shoal_gpu_path(const struct shoal *s)
 {
     return s->workers != NULL ? group_gpu_path(s->workers) : "";

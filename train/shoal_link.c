@@ -31,6 +31,13 @@ uint64_t shoal_link_now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+uint64_t shoal_link_now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 int shoal_fail(struct shoal *s, int error, const char *format, ...)
 {
     va_list arguments;
@@ -213,7 +220,8 @@ static int read_identity(struct shoal *s, const struct pack_reader *reply)
     s->rank = (uint32_t)shoal_link_find_u64(reply, "rank", PLAN_RANKS_MAX - 1, &failed);
     s->seed = shoal_link_find_u64(reply, "seed", UINT64_MAX, &failed);
     s->start_step = shoal_link_find_u64(reply, "step", UINT64_MAX, &failed);
-    struct pack_reader map = pack_find(reply, "hyperparameters");
+    struct pack_reader map = pack_find(reply, "hyperparameters"), balance = pack_find(reply, "balance");
+    s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* daemons before it say nothing */
     if (failed || experiment.failed || host.failed || map.failed || pack_peek(&map) != PACK_MAP || s->size < 1 ||
         s->rank >= s->size || map.count > HPARAMS_BYTES_MAX) {
         return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_open does not follow the protocol");

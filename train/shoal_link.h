@@ -12,6 +12,7 @@
 
 #include "base/frame.h"
 #include "base/pack.h"
+#include "train/balance.h"
 #include "train/gpu.h"
 #include "train/group.h"
 #include "train/shoal.h"
@@ -93,6 +94,19 @@ struct shoal_elastic {
     void *load_context;
 };
 
+/* train/shoal_balance.c */
+struct shoal_balance {
+    bool is_wanted; /* the daemon says that parts may follow speeds */
+    bool is_on;     /* all ranks of this group have been told so */
+    struct balance parts;
+    uint64_t own_speed; /* of this rank when a group last agreed; 0: never */
+    uint64_t steps;     /* of this group */
+    struct balance_measure own; /* since the last agreement */
+    uint64_t items, ns; /* in this step */
+    bool is_working;    /* since */
+    uint64_t since_ns;
+};
+
 /* An all-reduce that the program has called. */
 struct shoal_begun {
     void *values;
@@ -147,6 +161,7 @@ struct shoal {
     struct gpu *gpu; /* NULL: no memory of GPUs */
     struct shoal_elastic elastic;
     struct shoal_background background;
+    struct shoal_balance balance;
     struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
     size_t memory_count;
     char experiment[64];
@@ -166,6 +181,7 @@ struct shoal {
 };
 
 uint64_t shoal_link_now_ms(void);
+uint64_t shoal_link_now_ns(void);
 
 /* ---- train/shoal_elastic.c ---- */
 
@@ -175,6 +191,22 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 /* What an error of a collective means: SHOAL_AGAIN where the group can be made anew. */
 int shoal_elastic_failed(struct shoal *s, int error);
 void shoal_elastic_close(struct shoal *s);
+
+/* ---- train/shoal_balance.c ---- */
+
+/* In a new group, after the roll call: parts by the speeds that its ranks bring. 0, or as shoal_gather. */
+int shoal_balance_join(struct shoal *s);
+
+/* A step begins, whose items shoal_share gives. */
+void shoal_balance_begin(struct shoal *s);
+
+/* Around waits for other ranks, which say nothing of this one's speed: resume what pause has returned. What the program has
+ * queued on the GPU is its own work: pause waits for that. */
+bool shoal_balance_pause(struct shoal *s);
+void shoal_balance_resume(struct shoal *s, bool was_working);
+
+/* A step is committed; now and then all agree. 0, or as shoal_gather. */
+int shoal_balance_commit(struct shoal *s);
 
 /* ---- train/shoal_memory.c ---- */
 
@@ -204,10 +236,10 @@ void shoal_background_close(struct shoal *s);
 /* Keeps what is called, so that the next group can compare it. */
 struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
 
-/* The first thing in a new group: all say which state they have registered and what they called last. ERR_MALFORMED, with the
- * same sentence on every rank, if two registered different state, or broke the last group by different calls. If only such as
- * come without the state registered another one than those who have it, it is theirs alone, and SHOAL_AGAIN for the rest.
- * ERR_MEMORY; or as shoal_gather. */
+/* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may
+ * be unequal. ERR_MALFORMED, with the same sentence on every rank, if two registered different state, or broke the last group by
+ * different calls. If only such as come without the state registered another one than those who have it, it is theirs alone, and
+ * SHOAL_AGAIN for the rest. ERR_MEMORY; or as shoal_gather. */
 int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
@@ -228,6 +260,9 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
 
 /* What a group that is open does first. */
 int shoal_gpu_join(struct shoal *s);
+
+/* Waits for what the program has queued (train/nccl_group.h); where that fails, the next collective says so. */
+void shoal_gpu_settle(struct shoal *s);
 
 /* Of memory that may be a GPU's: adds it to a hash; finds the first value that is not finite, and its bits, `count` if there is none. The
  * program's thread only. */

@@ -13,6 +13,7 @@
 #include "train/shoal_link.h"
 
 #define CALL_WORDS 6
+#define BALANCES ((uint64_t)1 << 32)
 #define WORDS (6 + CALL_WORDS * SHOAL_CALLS_KEPT)
 #define ROLL_BYTES (WORDS * sizeof(uint64_t))
 
@@ -20,7 +21,7 @@
 struct roll {
     uint64_t part_count, state_bytes, parts_hash;
     uint64_t rank, generation; /* in the group of the calls; generation 0: none */
-    uint64_t own_rank;         /* in the group that begins */
+    uint64_t own_rank;         /* in the group that begins; and BALANCES, if its parts may be unequal there */
     struct shoal_call calls[SHOAL_CALLS_KEPT];
 };
 
@@ -74,7 +75,7 @@ static struct roll own_roll(const struct shoal *s)
         .part_count = e->part_count,
         .rank = s->calls_rank,
         .generation = s->calls_generation,
-        .own_rank = s->rank,
+        .own_rank = s->rank | (s->balance.is_wanted ? BALANCES : 0),
     };
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, 16);
@@ -134,10 +135,10 @@ static int compare_state(struct shoal *s, const struct roll *one, const struct r
     }
     bool same_sum = one->part_count == other->part_count && one->state_bytes == other->state_bytes;
     return shoal_fail(s, ERR_MALFORMED,
-                      "rank %llu has registered %llu bytes of state in %llu parts, rank %llu %llu bytes in %llu%s: all ranks "
+                      "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
                       "register the same sizes in the same order",
-                      (unsigned long long)one->own_rank, (unsigned long long)one->state_bytes,
-                      (unsigned long long)one->part_count, (unsigned long long)other->own_rank,
+                      (uint32_t)one->own_rank, (unsigned long long)one->state_bytes,
+                      (unsigned long long)one->part_count, (uint32_t)other->own_rank,
                       (unsigned long long)other->state_bytes, (unsigned long long)other->part_count,
                       same_sum ? " of other sizes" : "");
 }
@@ -200,8 +201,18 @@ static int judge_calls(struct shoal *s, const uint8_t *all)
     return 0;
 }
 
+static bool all_balance(const struct shoal *s, const uint8_t *all)
+{
+    bool do_all = true;
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        do_all = do_all && (from_words(all + ROLL_BYTES * rank).own_rank & BALANCES) != 0;
+    }
+    return do_all;
+}
+
 int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
 {
+    s->balance.is_on = s->balance.is_wanted;
     if (s->size == 1) {
         return 0;
     }
@@ -213,6 +224,7 @@ int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
     to_words(&own, all + ROLL_BYTES * s->rank);
     int error = shoal_gather(s, all, ROLL_BYTES);
     if (error == 0) {
+        s->balance.is_on = all_balance(s, all);
         error = judge_calls(s, all);
         error = error == 0 ? judge_state(s, all, has_state) : error;
         if (error != 0) {

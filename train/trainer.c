@@ -215,12 +215,16 @@ static void reduce_bucket(void *context, size_t offset, double loss)
 /* Computes, reduces and applies the next step. */
 static int train_step(struct trainer *t)
 {
-    struct ledger_range range =
-        ledger_range_of(t->data.train.count, t->options->batch_size, t->state.step, t->rank, t->size);
+    struct ledger_range range = ledger_batch_of(t->data.train.count, t->options->batch_size, t->state.step);
     if (t->shuffled_epoch != range.epoch + 1) {
         trainer_data_shuffle(&t->data, shoal_seed(t->shoal), range.epoch);
         t->shuffled_epoch = range.epoch + 1;
     }
+    int error = shoal_share(t->shoal, range.batch_count, &range.first, &range.count);
+    if (error != 0) {
+        return fail_shoal(t, error);
+    }
+    range.first += range.batch_first;
     t->range = range;
     trainer_data_gather(&t->data, &t->data.train, t->data.order, range.first, range.count, t->inputs, t->labels);
     struct model_batch batch = {t->inputs, t->labels, range.count};
@@ -228,7 +232,7 @@ static int train_step(struct trainer *t)
     t->bucket_end = parameter_count + 1;
     t->bucket_error = 0;
     (void)t->model->gradient(t->model, t->state.parameters, &batch, t->reduced, reduce_bucket, t);
-    int error = shoal_all_reduce_wait(t->shoal); /* also for those before one that could not be begun */
+    error = shoal_all_reduce_wait(t->shoal); /* also for those before one that could not be begun */
     error = t->bucket_error != 0 ? t->bucket_error : error;
     if (error != 0) {
         return fail_shoal(t, error);

@@ -1,13 +1,13 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
-/* The training loop of shoal-train: synchronous data-parallel SGD with momentum. Each step, every rank takes its share of
- * the group's batch, sums (does not average) the gradients of its samples, all ranks add theirs up, and each applies the
- * same update to the same parameters. So the loss curve does not depend on the number of ranks but for rounding, and all
- * ranks hold the same bytes.
+/* The training loop of shoal-train: synchronous data-parallel SGD with momentum. Each step, every rank takes its part of
+ * the group's batch (shoal_share), sums (does not average) the gradients of its samples, all ranks add theirs up, and each
+ * applies the same update to the same parameters. So the loss curve does not depend on the number of ranks but for rounding,
+ * and all ranks hold the same bytes.
  *
  * Rank 0 reports `loss` in group training, `accuracy` and `loss` in group validation at the end of each epoch, and once at
  * the end `accuracy` in group test; it also saves the checkpoints. A run resumed from one equals an uninterrupted one
- * bit for bit at the same group size. */
+ * bit for bit at the same group size, unless parts follow speeds. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -56,6 +56,9 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
     NUMBER("preemption_timeout", preemption_timeout_s, 0, CONFIG_PREEMPTION_TIMEOUT_S_MAX, "60",
            "Seconds that a trial has to save and leave when it must make room."),
     WORD("on_partition", on_partition, partition_words, "continue", "What a side of a split mesh does: work on, or start nothing where less than half is."),
+    TRUTH("balance", balance, "off",
+          "Whether the parts of a step follow the measured speeds of its slots, in elastic programs that ask libshoal for their "
+          "part, such as shoal-train. Then two runs do not end with the same bits."),
 };
 
 /* Keys that a file written for Determined, or for a later Shoal, may have: each gets its own sentence. */
@@ -98,7 +101,7 @@ const char *options_allowed(const struct config_option *option, char *out, size_
         (void)snprintf(out, size, "%llu ... %llu", (unsigned long long)option->min, (unsigned long long)option->max);
         break;
     case OPTION_TRUTH:
-        (void)snprintf(out, size, "true, false");
+        (void)snprintf(out, size, "true, false, on, off");
         break;
     case OPTION_WORD:
         for (size_t i = 0; option->words[i] != NULL && used < size; i++) {
@@ -109,6 +112,16 @@ const char *options_allowed(const struct config_option *option, char *out, size_
         return option->allowed;
     }
     return out;
+}
+
+/* `on` and `off` are texts in YAML 1.2, and truth values to those who know YAML 1.1; where nothing but a truth value can
+ * stand they are. */
+static bool store_truth(const struct tree_node *node, const struct scalar *scalar, void *field)
+{
+    bool is_on = node->is_plain && strcmp(node->text, "on") == 0, is_off = node->is_plain && strcmp(node->text, "off") == 0;
+    bool truth = is_on || (!is_off && scalar->truth);
+    memcpy(field, &truth, sizeof truth);
+    return is_on || is_off || scalar->type == SCALAR_TRUTH;
 }
 
 bool options_store(const struct config_option *option, const struct tree_node *node, struct config *config)
@@ -134,8 +147,7 @@ bool options_store(const struct config_option *option, const struct tree_node *n
         memcpy(field, option->size == sizeof narrow ? (const void *)&narrow : &scalar.magnitude, option->size);
         return true;
     case OPTION_TRUTH:
-        memcpy(field, &scalar.truth, sizeof scalar.truth);
-        return scalar.type == SCALAR_TRUTH;
+        return store_truth(node, &scalar, field);
     case OPTION_WORD:
         for (; option->words[narrow] != NULL; narrow++) {
             if (strcmp(node->text, option->words[narrow]) == 0) {

@@ -18,7 +18,7 @@ struct config_option {
     const char *help;
 };
 
-#define CONFIG_OPTIONS 24
+#define CONFIG_OPTIONS 25
 extern const struct config_option config_options[CONFIG_OPTIONS];
 
 /* Why a key that a file written for Determined, or for a later Shoal, may have cannot be used; NULL for all others. */

@@ -18,7 +18,7 @@ struct search_space config_search_space(const struct config *config)
 
 void config_pack(struct pack_writer *writer, const struct config *config)
 {
-    pack_map(writer, FIELDS);
+    pack_map(writer, FIELDS + config->balance);
     pack_text(writer, "name");
     pack_text(writer, config->name);
     pack_text(writer, "description");
@@ -59,6 +59,10 @@ void config_pack(struct pack_writer *writer, const struct config *config)
     pack_u64(writer, config->save_trial_latest);
     pack_text(writer, "on_partition");
     pack_u64(writer, config->on_partition);
+    if (config->balance) {
+        pack_text(writer, "balance");
+        pack_bool(writer, true);
+    }
     pack_text(writer, "environment");
     pack_raw(writer, config->environment, config->environment_bytes);
     pack_text(writer, "labels");
@@ -92,6 +96,17 @@ static uint32_t save_field(struct fields *fields, const char *key, uint32_t stan
 {
     bool is_there = !pack_find(fields->map, key).failed;
     return is_there ? (uint32_t)number_field(fields, key, 0, CONFIG_SAVE_MAX) : standard;
+}
+
+static bool truth_field(struct fields *fields, const char *key, bool standard)
+{
+    struct pack_reader value = pack_find(fields->map, key);
+    if (value.failed) {
+        return standard;
+    }
+    bool truth = pack_read_bool(&value);
+    fields->failed |= value.failed;
+    return truth;
 }
 
 static struct pack_reader raw_field(struct fields *fields, const char *key)
@@ -195,6 +210,7 @@ int config_unpack(struct pack_reader *reader, struct config *out)
     config.save_trial_latest = save_field(&fields, "save_trial_latest", 1);
     config.on_partition =
         (enum config_on_partition)number_field(&fields, "on_partition", 0, CONFIG_PARTITION_PAUSE_MINORITY);
+    config.balance = truth_field(&fields, "balance", false);
     struct pack_reader environment = raw_field(&fields, "environment");
     struct pack_reader labels = raw_field(&fields, "labels");
     struct pack_reader hyperparameters = raw_field(&fields, "hyperparameters");

@@ -46,6 +46,7 @@ struct config {
     uint32_t save_trial_best;      /* ... 1, */
     uint32_t save_trial_latest;    /* ... 1 */
     enum config_on_partition on_partition;
+    bool balance; /* parts of a step follow the ranks' speeds (train/balance.h), default no */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
     uint32_t environment_bytes;
@@ -62,7 +63,7 @@ bool config_variable_is_reserved(const char *name, size_t bytes);
 struct search_space config_search_space(const struct config *config);
 
 /* One MessagePack map; unpack checks every bound: 0 or ERR_MALFORMED. The save_... fields of a record from before they were
- * there have their defaults. */
+ * there have their defaults. `balance` is in the map only where it is true. */
 void config_pack(struct pack_writer *writer, const struct config *config);
 int config_unpack(struct pack_reader *reader, struct config *out);
 

@@ -57,7 +57,7 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
                           "The token is not valid here (any more): the lease of this slot has ended.");
         return;
     }
-    if (!local_reply_begin(&reply, request->id, true, 10)) {
+    if (!local_reply_begin(&reply, request->id, true, 11)) {
         return;
     }
     /* One connection is one worker's: run and client name each other, or neither does. */
@@ -97,6 +97,8 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     pack_text(w, daemon->host);
     pack_text(w, "step");
     pack_u64(w, effect->u.worker.step);
+    pack_text(w, "balance");
+    pack_bool(w, experiment->config->balance);
     local_reply_send(daemon, request->client, &reply, -1);
     if (run->stop_reason[0] != '\0') {
         daemon_runs_tell_stop(daemon, run); /* it was asked before it connected */

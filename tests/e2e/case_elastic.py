@@ -5,6 +5,7 @@ import os
 import signal
 import statistics
 import subprocess
+import threading
 import time
 
 from case_owners import slots_of
@@ -140,6 +141,55 @@ def a_coordinator_that_is_cut_off_leaves_its_group(lab):
 @case(limit_s=200, alone=True)
 def a_killed_coordinator_leaves_its_group(lab):
     lose_a_node(lab, "killed", coordinates=True)
+
+
+class Hindered:
+    """A process that is stopped four fifths of the time, as by a program that its owner runs beside it."""
+
+    def __init__(self, pid):
+        self.pid, self.is_over = pid, threading.Event()
+        self.thread = threading.Thread(target=self.hinder)
+        self.thread.start()
+
+    def hinder(self):
+        try:
+            while not self.is_over.wait(0.001):
+                os.kill(self.pid, signal.SIGSTOP)
+                time.sleep(0.004)
+                os.kill(self.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join()
+
+
+@case(limit_s=120, alone=True)
+def the_part_of_a_slow_worker_follows_its_speed(lab):
+    """Two nodes, two workers, `balance: on`: one is hindered for a while, and has a smaller part of each batch until it is let
+    go. Every sample of every epoch is used once."""
+    mesh = lab.mesh(["alder", "birch"], slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], elastic(log, 2, 1, 2, epochs=60) | {"balance": True})
+
+    def part():
+        """Of rank 1 in its last full batch."""
+        return next((s.count for s in reversed(read_steps(log, identity, 1)) if s.batch_count == 1000 and s.size == 2), None)
+
+    wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")
+    before = part()
+    pid = next(pid for pid, environment in workers_of(identity) if environment["SHOAL_RANK"] == "1" and is_program(pid))
+    hindered = Hindered(pid)
+    lab.at_end.append(hindered.end)
+    wait_until(lambda: part() < 0.7 * before, PAUSE_S, "the slow one to have less")
+    slow = part()
+    hindered.end()
+    wait_until(lambda: part() > slow, PAUSE_S, "it to have more again")
+    lab.note(f"parts of 1000: {before}, hindered {slow}, then {part()}")
+    final = wait_over(mesh, identity, 100)
+    expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+    prove_ledger(lab, mesh, log)
 
 
 @case(limit_s=480, alone=True)

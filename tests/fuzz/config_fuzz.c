@@ -82,6 +82,7 @@ void fuzz_seeds(void)
         config.environment_bytes = sizeof environment;
         config.labels = labels;
         config.labels_bytes = sizeof labels;
+        config.balance = kind == SEARCH_GRID;
         if (kind == SEARCH_SINGLE) {
             make_config(&config, 1, 0); /* one random parameter alone */
         }

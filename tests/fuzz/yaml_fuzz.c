@@ -74,7 +74,7 @@ void fuzz_seeds(void)
         "  layers: {type: int, minval: 1, maxval: 4}\n  activation: {type: categorical, vals: [relu, tanh]}\n"
         "searcher: {name: random, metric: accuracy, smaller_is_better: false, max_trials: 4}\n"
         "resources:\n  slots_per_trial: 2\n  min_slots: 1\n  max_slots: 4\n  priority: 30\n  slot_kind: cpu\n"
-        "checkpoint:\n  replicas: 3\nmax_restarts: 2\nseed: 17\npreemption_timeout: 30\non_partition: pause_minority\n";
+        "checkpoint:\n  replicas: 3\nmax_restarts: 2\nseed: 17\npreemption_timeout: 30\non_partition: pause_minority\nbalance: on\n";
     seed(whole, NULL);
     seed("name: a\nentrypoint: b\n", "searcher.max_trials=3");
     seed("name: &x a\nentrypoint: *x\n", NULL);

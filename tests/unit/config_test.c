@@ -102,7 +102,8 @@ static const char whole_file[] =
     "max_restarts: 0\n"
     "seed: 9223372036854775807\n"
     "preemption_timeout: 30\n"
-    "on_partition: pause_minority\n";
+    "on_partition: pause_minority\n"
+    "balance: on\n";
 
 static void every_option_is_read(void **state)
 {
@@ -131,6 +132,7 @@ static void every_option_is_read(void **state)
     assert_true(c.seed == INT64_MAX);
     assert_int_equal(c.preemption_timeout_s, 30);
     assert_int_equal(c.on_partition, CONFIG_PARTITION_PAUSE_MINORITY);
+    assert_true(c.balance);
     struct search_space space = config_search_space(&c);
     uint32_t trials;
     assert_int_equal(search_trial_count(&space, &trials), 0);
@@ -164,12 +166,30 @@ static void defaults_fill_the_rest(void **state)
     assert_int_equal(c.save_trial_best, 1);
     assert_int_equal(c.save_trial_latest, 1);
     assert_int_equal(c.on_partition, CONFIG_PARTITION_CONTINUE);
+    assert_false(c.balance);
     assert_string_equal(json(c.labels, c.labels_bytes), "[]");
     assert_string_equal(json(c.environment, c.environment_bytes), "{}");
     assert_string_equal(values_of(&c, 0), "{}");
     parse_good("entrypoint: |\n  a b\nsearcher: {metric: accuracy, smaller_is_better: false}\n", NULL, &c);
     assert_string_equal(c.entrypoint, "a b");
     assert_false(c.smaller_is_better);
+}
+
+static void truth_values_are_also_on_and_off(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool truth;
+    } cases[] = {{"on", true}, {"true", true}, {"off", false}, {"false", false}};
+    for (size_t i = 0; i < 4; i++) {
+        char text[64];
+        struct config c;
+        (void)snprintf(text, sizeof text, "entrypoint: x\nbalance: %s\nhyperparameters: {a: on}\n", cases[i].text);
+        parse_good(text, NULL, &c);
+        assert_int_equal(c.balance, cases[i].truth);
+        assert_string_equal(values_of(&c, 0), "{\"a\": \"on\"}"); /* where anything may stand it is a text */
+    }
 }
 
 static void overrides_are_applied_before_checking(void **state)
@@ -212,7 +232,10 @@ static void mistakes_are_named_with_line_key_and_what_is_allowed(void **state)
         {"entrypoint: x\nresources: {min_slots: 2}\n", NULL, "resources.min_slots is 2 and slots_per_trial 1; allowed are 1 ... slots_per_trial"},
         {"entrypoint: x\nresources: {slots_per_trial: 4, max_slots: 2}\n", NULL, "resources.max_slots is 2"},
         {"entrypoint: x\nresources: 4\n", NULL, "resources is '4'; allowed is a map"},
-        {"entrypoint: x\nsearcher: {metric: a, smaller_is_better: yes}\n", NULL, "searcher.smaller_is_better is 'yes'; allowed are true, false"},
+        {"entrypoint: x\nsearcher: {metric: a, smaller_is_better: yes}\n", NULL, "searcher.smaller_is_better is 'yes'; allowed are true, false, on, off"},
+        {"entrypoint: x\nbalance: 'on'\n", NULL, "exp.yaml:2: balance is 'on'; allowed are true, false, on, off"},
+        {"entrypoint: x\nbalance: 1\n", NULL, "balance is '1'; allowed are true, false, on, off"},
+        {"entrypoint: x\nbalance: {}\n", NULL, "balance is a map; allowed are true, false, on, off"},
         {"entrypoint: x\nsearcher: {name: random}\n", NULL, "exp.yaml:2: searcher.max_trials is missing"},
         {"entrypoint: x\nsearcher: {max_trials: 4}\n", NULL, "searcher.max_trials has no effect with searcher.name single"},
         {"entrypoint: x\nsearcher: {name: grid, max_length: 4}\n", NULL, "searcher.max_length cannot be used"},
@@ -334,11 +357,33 @@ static void packed_configurations_read_back(void **state)
     assert_int_equal(back.max_slots, 8);
     assert_int_equal(back.slot_kind, CONFIG_SLOT_CUDA);
     assert_true(back.smaller_is_better);
+    assert_true(back.balance);
     struct pack_writer writer;
     pack_writer_init(&writer, again, sizeof again);
     config_pack(&writer, &back);
     assert_int_equal(writer.used_bytes, count);
     assert_memory_equal(again, bytes, count);
+}
+
+/* As those that were written before there was the key. */
+static void records_say_balance_only_where_it_is_on(void **state)
+{
+    (void)state;
+    static uint8_t bytes[CONFIG_PACKED_BYTES_MAX];
+    struct config c, back;
+    for (int on = 0; on <= 1; on++) {
+        parse_good("entrypoint: x\n", on == 1 ? "balance=on" : NULL, &c);
+        struct pack_writer writer;
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        config_pack(&writer, &c);
+        struct pack_reader map, reader;
+        pack_reader_init(&map, bytes, writer.used_bytes);
+        assert_int_equal(!pack_find(&map, "balance").failed, on);
+        pack_reader_init(&reader, bytes, writer.used_bytes);
+        assert_int_equal(config_unpack(&reader, &back), 0);
+        assert_true(pack_at_end(&reader));
+        assert_int_equal(back.balance, on);
+    }
 }
 
 static void changed_records_never_give_values_out_of_bounds(void **state)
@@ -454,7 +499,7 @@ static void every_option_is_described(void **state)
     (void)state;
     struct seen seen = {0, 0, false};
     config_describe(see_row, &seen);
-    assert_int_equal(seen.rows, 24);
+    assert_int_equal(seen.rows, 25);
     assert_int_equal(seen.required, 1);
     assert_true(seen.has_slots);
 }
@@ -464,10 +509,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_is_read),
         cmocka_unit_test(defaults_fill_the_rest),
+        cmocka_unit_test(truth_values_are_also_on_and_off),
         cmocka_unit_test(overrides_are_applied_before_checking),
         cmocka_unit_test(mistakes_are_named_with_line_key_and_what_is_allowed),
         cmocka_unit_test(large_files_are_refused_in_time),
         cmocka_unit_test(packed_configurations_read_back),
+        cmocka_unit_test(records_say_balance_only_where_it_is_on),
         cmocka_unit_test(changed_records_never_give_values_out_of_bounds),
         cmocka_unit_test(changed_files_are_refused_with_one_sentence),
         cmocka_unit_test(every_option_is_described),

@@ -20,7 +20,6 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "train/ledger.h"
 
 #define WAIT_MS 60000
 
@@ -82,19 +81,23 @@ uint64_t elastic_expected(const struct elastic_plan *plan, uint64_t steps)
 
 static int make_step(struct elastic_worker *w, uint64_t step)
 {
-    uint32_t first, count;
-    ledger_share(ELASTIC_BATCH, shoal_rank(w->shoal), shoal_size(w->shoal), &first, &count);
+    uint32_t first;
+    int error = shoal_share(w->shoal, ELASTIC_BATCH, &first, &w->part);
+    if (error != 0) {
+        return error;
+    }
     w->count = w->plan->values;
-    fill(w->gradients, w->count, contribution(step, first, count) * (w->plan->is_rough ? 0.1f : 1.0f));
+    fill(w->gradients, w->count, contribution(step, first, w->part) * (w->plan->is_rough ? 0.1f : 1.0f));
     if (w->plan->at_step != NULL) {
         w->plan->at_step(w, step);
     }
-    int error = shoal_all_reduce_f32(w->shoal, w->gradients, w->count);
+    error = shoal_all_reduce_f32(w->shoal, w->gradients, w->count);
     if (error != 0) {
         return error;
     }
     apply(w->state, w->gradients, w->plan->values);
     error = shoal_step_commit(w->shoal);
+    w->word->parts[step + 1] = w->part;
     w->word->hashes[step + 1] = hash_of(w->state, w->plan->values);
     atomic_store(&w->word->applied, step + 1);
     return error;
@@ -166,6 +169,7 @@ void elastic_begin(struct elastic_run *run, const struct elastic_plan *plan, uin
     assert_true(run->words != MAP_FAILED);
     fake_daemon_start(&run->daemon, size, 7, "{}");
     run->daemon.tells_of_losses = true; /* no worker is there yet */
+    run->daemon.balances = plan->balances;
     run->daemon.hosts = plan->hosts > 0 ? plan->hosts : FAKE_RANKS_MAX;
 }
 

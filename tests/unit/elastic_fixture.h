@@ -23,6 +23,7 @@ struct elastic_plan {
     uint32_t hosts; /* the workers are spread over; 0: each has its own, and links to all */
     int timeout_ms; /* of collectives that stand still; 0: libshoal's */
     bool checks_finite;
+    uint32_t balances; /* bit per worker: is told that parts may follow speeds */
     bool is_rough;  /* the sums are no whole numbers: their last bits depend on who adds what */
 
     /* If not NULL, called in each step before its values are reduced, and once before anything is registered (step
@@ -42,6 +43,7 @@ struct elastic_word {
     uint32_t rank, size;                  /* at the end */
     uint64_t hash;                        /* of the state at the end */
     uint64_t hashes[ELASTIC_STEPS_MAX];   /* after each step that it applied, by steps applied */
+    uint32_t parts[ELASTIC_STEPS_MAX];    /* samples that it had in it */
 };
 
 struct elastic_worker {
@@ -51,6 +53,7 @@ struct elastic_worker {
     struct elastic_word *word;
     float *state, *gradients;
     size_t count, registered;
+    uint32_t part; /* samples of this step */
 };
 
 struct elastic_run {

@@ -78,7 +78,8 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     (void)snprintf(c->host, sizeof c->host, "127.0.0.%u", 1 + (d->hosts > 0 ? c->rank % d->hosts : 0));
     uint8_t bytes[8192];
     struct pack_writer w;
-    reply_begin(&w, bytes, sizeof bytes, id, 10);
+    bool says_balance = (d->balances >> c->rank & 1) != 0; /* daemons before it do not */
+    reply_begin(&w, bytes, sizeof bytes, id, 10 + says_balance);
     pack_text(&w, "experiment");
     pack_text(&w, "00112233aabbccdd");
     pack_text(&w, "trial");
@@ -99,6 +100,10 @@ static void serve_open(struct fake_daemon *d, struct fake_client *c, uint64_t id
     pack_text(&w, c->host);
     pack_text(&w, "step");
     pack_u64(&w, d->checkpoint_step);
+    if (says_balance) {
+        pack_text(&w, "balance");
+        pack_bool(&w, true);
+    }
     reply_send(c->fd, &w, -1);
 }
 

@@ -58,6 +58,7 @@ struct fake_daemon {
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */
     bool hold_groups;         /* forms none until fake_daemon_let_form */
     uint32_t fenced;          /* bit per rank: refuses all that this worker says after worker_open */
+    uint32_t balances;        /* bit per rank: is told that parts may follow speeds */
     uint32_t hosts;           /* workers are spread over so many addresses, as on so many hosts: 127.0.0.(1 + rank % hosts); 0: one */
 
     /* what it has seen */

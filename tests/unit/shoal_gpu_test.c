@@ -142,7 +142,7 @@ static int load(void *context, uint64_t *step)
     return 0;
 }
 
-/* The state is in GPU memory: rank 0 has it first, the others get it there, and it is compared there. */
+/* Parts follow speeds, and the state is in GPU memory: rank 0 has it first, the others get it there, and it is compared there. */
 static void train(struct shoal *shoal, uint32_t lost)
 {
     float *state = device_new(COUNT), *gradients = device_new(COUNT);
@@ -162,6 +162,8 @@ static void train(struct shoal *shoal, uint32_t lost)
         if (step == STEPS) {
             break;
         }
+        uint32_t first, count;
+        HOLD(shoal_share(shoal, 100, &first, &count) == 0 && first < 100 && count > 0 && count <= 100);
         put(gradients, COUNT, (float)shoal_rank(shoal) + 1);
         if (step == LOST_STEP && is_first_group && shoal_rank(shoal) == lost) {
             (void)kill(getpid(), SIGKILL);
@@ -235,6 +237,7 @@ static void run_ranks(uint32_t size, enum body_number number, uint32_t lost, uin
     fake_daemon_start(&daemon, size, 0, "{}");
     (void)pthread_mutex_lock(&daemon.mutex);
     daemon.tells_of_losses = true;
+    daemon.balances = UINT32_MAX;
     (void)pthread_mutex_unlock(&daemon.mutex);
     for (uint32_t rank = 0; rank < size; rank++) {
         children[rank] = fake_daemon_fork(&daemon);

@@ -56,7 +56,10 @@ static void exec_rank(const struct fake_daemon *daemon, uint32_t rank, const cha
     if (fd < 0 || dup2(fd, 2) < 0 || freopen("/dev/null", "w", stdout) == NULL) {
         _exit(90);
     }
-    (void)execl(SHOAL_TRAIN, SHOAL_TRAIN, "mlp", "--data", data, (char *)NULL);
+    const char *program = trained.pace[rank] > 0 ? SHOAL_TRAIN_PACED : SHOAL_TRAIN;
+    (void)snprintf(path, sizeof path, "%u", trained.pace[rank]);
+    (void)setenv("PACE", path, 1);
+    (void)execl(program, program, "mlp", "--data", data, (char *)NULL);
     _exit(91);
 }
 

@@ -18,6 +18,9 @@ struct trained {
     char hashes[FAKE_RANKS_MAX][80]; /* of the parameters, of the workers that came to the end; then "" */
     char steps[1 << 18]; /* SHOAL_STEP_LOG */
     size_t step_lines;
+    /* Set by a test: workers are a shoal-train that measures another time (tests/unit/paced_clock.c), in which a step of rank r
+     * takes pace[r], whatever its samples are. 0: they are the real one. */
+    unsigned pace[FAKE_RANKS_MAX];
 };
 
 extern struct trained trained;
