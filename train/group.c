@@ -439,14 +439,18 @@ static bool one_host(const struct group *group)
     return group->memory != NULL && group->host_count == 1;
 }
 
+/* 0, or why no sum of these values can begin. */
+static int check_sum(const struct group *group, enum element_type type, const void *values)
+{
+    bool can = ELEMENT_ADDS(type) && (uintptr_t)values % element_type_bytes(type) == 0;
+    return can ? group->broken : ERR_USAGE;
+}
+
 int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count)
 {
-    size_t bytes = element_type_bytes(type);
-    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
-        return ERR_USAGE;
-    }
-    if (group->broken != 0) {
-        return group->broken;
+    int error = check_sum(group, type, values);
+    if (error != 0) {
+        return error;
     }
     if (gpu_group_takes(group->gpus, values)) {
         return by_gpus(group, PLAN_ALL_REDUCE, type, values, count, 0);
@@ -457,8 +461,8 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
     if (!is_mixed(group)) {
         return by_links(group, tcp_group_all_reduce(group->links, type, values, count));
     }
+    size_t bytes = element_type_bytes(type);
     uint64_t done = 0;
-    int error;
     do {
         uint64_t most = GROUP_CHUNK_BYTES / bytes, part = count - done < most ? count - done : most;
         error = reduce_chunk(group, type, (uint8_t *)values + done * bytes, part);
@@ -469,12 +473,9 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
 
 int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count)
 {
-    size_t bytes = element_type_bytes(type);
-    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
-        return ERR_USAGE;
-    }
-    if (group->broken != 0) {
-        return group->broken;
+    int error = check_sum(group, type, values);
+    if (error != 0) {
+        return error;
     }
     if (gpu_group_takes(group->gpus, values)) {
         return by_gpus(group, PLAN_REDUCE_SCATTER, type, values, count, 0);
