@@ -20,19 +20,10 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "tests/unit/fake_daemon.h"
+#include "tests/unit/hold.h"
 
 #define COUNT_MAX 70000
 #define BUCKETS 5
-
-/* In a rank's process: the line that did not hold, on standard error and as its end. */
-#define HOLD(condition)                                                                                                 \
-    do {                                                                                                                \
-        if (!(condition)) {                                                                                             \
-            (void)fprintf(stderr, "%s:%d: rank %u: %s: %s\n", __FILE__, __LINE__, shoal_rank(shoal), #condition,        \
-                          shoal_error(shoal));                                                                          \
-            _exit(1);                                                                                                   \
-        }                                                                                                               \
-    } while (0)
 
 typedef void body(struct shoal *shoal);
 
