@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,7 +91,7 @@ static bool can_share(void)
     if (shm_memory_create(1, NULL, &fd, &memory) != 0) {
         return false;
     }
-    (void)munmap(memory, 1);
+    shm_memory_end(memory, 1, false);
     (void)close(fd);
     return true;
 }
