@@ -87,7 +87,7 @@ static void run_group(struct fake_daemon *daemon)
     pid_t children[FAKE_RANKS_MAX];
     assert_int_equal(pipe(story.said), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
-        children[rank] = fork();
+        children[rank] = fake_daemon_fork(daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
             exec_rank(daemon, rank);

@@ -405,7 +405,7 @@ static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(v
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, 2, 7, "{}");
     daemon.tells_of_losses = true;
-    pid_t lost = fork();
+    pid_t lost = fake_daemon_fork(&daemon);
     assert_true(lost >= 0);
     if (lost == 0) {
         leave_once_there_is_a_group(&daemon);
