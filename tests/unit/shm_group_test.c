@@ -26,26 +26,27 @@ enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, KINDS };
 enum { GROUP_MEMORY, PROCESS_MEMORY, MIXED_MEMORY, PLACES };
 
 /* What rank brings to case `seed`: ordinary numbers, the same wherever it is asked. */
-static void fill(enum element_type type, void *values, uint64_t count, uint32_t rank, uint64_t seed)
+static void fill(enum element_type type, uint8_t *values, uint64_t count, uint32_t rank, uint64_t seed)
 {
+    enum { PERIOD = 509 };
     struct random random;
     random_init_stream(&random, seed, rank);
-    uint32_t table[509];
-    for (size_t i = 0; i < 509; i++) {
+    uint8_t table[PERIOD * sizeof(float)];
+    size_t each = element_type_bytes(type);
+    for (size_t i = 0; i < PERIOD; i++) {
         float value = (float)(random_double(&random) - 0.5) * 10.0f;
-        memcpy(&table[i], &value, 4);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
         if (type == ELEMENT_F16) {
-            table[i] = 0x3000 + (uint32_t)random_below(&random, 0x1400) + (uint32_t)random_below(&random, 2) * 0x8000;
+            bits = 0x3000 + (uint32_t)random_below(&random, 0x1400) + (uint32_t)random_below(&random, 2) * 0x8000;
         } else if (type == ELEMENT_BF16) {
-            table[i] >>= 16;
+            bits >>= 16;
         }
+        uint16_t half = (uint16_t)bits;
+        memcpy(table + i * each, each == sizeof half ? (const void *)&half : (const void *)&bits, each);
     }
-    for (uint64_t i = 0; i < count; i++) {
-        if (type == ELEMENT_F32) {
-            ((uint32_t *)values)[i] = table[i % 509];
-        } else {
-            ((uint16_t *)values)[i] = (uint16_t)table[i % 509];
-        }
+    for (uint64_t i = 0; i < count; i += PERIOD) {
+        memcpy(values + i * each, table, (count - i < PERIOD ? count - i : PERIOD) * each);
     }
 }
 
