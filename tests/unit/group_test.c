@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <sodium.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/err.h"
 #include "tests/unit/ranks.h"
@@ -299,13 +298,13 @@ static void test_a_stopped_rank_is_not_waited_for_without_end(void **state)
         assert_int_equal(kill(w->processes[victim], SIGSTOP), 0);
         for (uint32_t i = 0; i < w->size; i++) {
             if (i != victim) {
-                assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
+                world_wait_for(w, i);
                 assert_true(w->ranks[i].result == ERR_TIMEOUT || w->ranks[i].result == ERR_CLOSED);
                 assert_true(w->ranks[i].took_ms < SOON_MS);
             }
         }
         assert_int_equal(kill(w->processes[victim], SIGKILL), 0);
-        assert_int_equal(waitpid(w->processes[victim], NULL, 0), w->processes[victim]);
+        world_wait_for(w, victim);
         world_end(&w);
     }
 }
@@ -349,13 +348,13 @@ static void test_the_word_that_the_group_is_over_ends_it_for_all(void **state)
         world_fork(w);
         wait_for_progress(w, 1);
         assert_int_equal(write(pipe_fds[1], "x", 1), 1);
-        assert_int_equal(waitpid(w->processes[odd], NULL, 0), w->processes[odd]);
+        world_wait_for(w, odd);
         assert_int_equal(w->ranks[odd].result, ERR_CLOSED);
         assert_non_null(strstr(w->ranks[odd].error, "told that its group is over"));
         atomic_store(&w->go, 1);
         for (uint32_t i = 0; i < w->size; i++) {
             if (i != odd) {
-                assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
+                world_wait_for(w, i);
                 assert_int_equal(w->ranks[i].result, ERR_CLOSED);
                 assert_true(w->ranks[i].took_ms < SOON_MS);
             }

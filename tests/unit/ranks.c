@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "base/bytes.h"
+#include "tests/unit/forked.h"
 #include "tests/unit/ranks.h"
 
 _Static_assert(SHM_GROUP_ERROR_BYTES <= GROUP_ERROR_BYTES, "both leave their sentences in a rank");
@@ -173,17 +175,24 @@ void world_fork(struct world *w)
         if (process == 0) {
             close_listeners(w, i);
             be_rank(w, i);
-            _exit(0);
+            forked_end(0);
         }
         w->processes[i] = process;
     }
     close_listeners(w, w->size);
 }
 
+void world_wait_for(struct world *w, uint32_t rank)
+{
+    int status;
+    assert_int_equal(waitpid(w->processes[rank], &status, 0), w->processes[rank]);
+    assert_true(WIFEXITED(status) ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL);
+}
+
 void world_wait(struct world *w)
 {
     for (uint32_t i = 0; i < w->size; i++) {
-        assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
+        world_wait_for(w, i);
     }
 }
 
@@ -219,6 +228,7 @@ void world_threads(struct world *w)
 void assert_all_well(const struct world *w)
 {
     for (uint32_t i = 0; i < w->size; i++) {
+        assert_true(atomic_load(&w->ranks[i].ended));
         assert_string_equal(w->ranks[i].open_error, "");
         assert_int_equal(w->ranks[i].open_result, 0);
         assert_string_equal(w->ranks[i].error, "");

@@ -82,8 +82,9 @@ void world_end(struct world **world);
 /* They are LONG_MS else. */
 void world_set_timeouts(struct world *world, int open_timeout_ms, int stall_timeout_ms);
 
-/* All ranks as processes; all of them to their end. */
+/* All ranks as processes; one of them to its end; all of them. They end by themselves or are killed by the test. */
 void world_fork(struct world *world);
+void world_wait_for(struct world *world, uint32_t rank);
 void world_wait(struct world *world);
 
 /* One rank as a thread; all ranks, from their beginning to their end. */
@@ -91,7 +92,7 @@ void world_thread(struct world *world, uint32_t rank);
 void world_join(struct world *world, uint32_t rank);
 void world_threads(struct world *world);
 
-/* No rank says that anything went wrong. */
+/* All ranks came to their end, and none says that anything went wrong. */
 void assert_all_well(const struct world *world);
 
 #endif

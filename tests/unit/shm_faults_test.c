@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/err.h"
 #include "tests/unit/ranks.h"
@@ -106,10 +105,10 @@ static void test_a_rank_that_stops_is_a_timeout(void **state)
     (void)state;
     struct world *w = world_of_memory(3, body_stopped);
     world_fork(w);
-    assert_int_equal(waitpid(w->processes[0], NULL, 0), w->processes[0]);
-    assert_int_equal(waitpid(w->processes[2], NULL, 0), w->processes[2]);
+    world_wait_for(w, 0);
+    world_wait_for(w, 2);
     assert_int_equal(kill(w->processes[1], SIGCONT), 0);
-    assert_int_equal(waitpid(w->processes[1], NULL, 0), w->processes[1]);
+    world_wait_for(w, 1);
     assert_int_equal(w->ranks[0].result, ERR_TIMEOUT);
     assert_non_null(strstr(w->ranks[0].error, "rank 1 did not come within 300 ms"));
     assert_int_equal(w->ranks[2].result, ERR_CLOSED);

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/unit/fake_daemon.h"
+#include "tests/unit/forked.h"
 #include "train/hparams.h"
 #include "train/shoal_link.h"
 
@@ -352,7 +353,7 @@ static void test_collectives_go_on_while_the_daemon_is_away(void **state)
         children[rank] = fake_daemon_fork(&daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
-            _exit(rank_body(&daemon, rank));
+            forked_end(rank_body(&daemon, rank));
         }
     }
     assert_true(fake_daemon_wait(&daemon, &daemon.report_count, 20));
