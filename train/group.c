@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,7 +91,7 @@ static bool can_share(void)
     if (shm_memory_create(1, NULL, &fd, &memory) != 0) {
         return false;
     }
-    (void)munmap(memory, 1);
+    shm_memory_end(memory, 1, false);
     (void)close(fd);
     return true;
 }
@@ -439,14 +438,18 @@ static bool one_host(const struct group *group)
     return group->memory != NULL && group->host_count == 1;
 }
 
+/* 0, or why no sum of these values can begin. */
+static int check_sum(const struct group *group, enum element_type type, const void *values)
+{
+    bool can = ELEMENT_ADDS(type) && (uintptr_t)values % element_type_bytes(type) == 0;
+    return can ? group->broken : ERR_USAGE;
+}
+
 int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count)
 {
-    size_t bytes = element_type_bytes(type);
-    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
-        return ERR_USAGE;
-    }
-    if (group->broken != 0) {
-        return group->broken;
+    int error = check_sum(group, type, values);
+    if (error != 0) {
+        return error;
     }
     if (gpu_group_takes(group->gpus, values)) {
         return by_gpus(group, PLAN_ALL_REDUCE, type, values, count, 0);
@@ -457,8 +460,8 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
     if (!is_mixed(group)) {
         return by_links(group, tcp_group_all_reduce(group->links, type, values, count));
     }
+    size_t bytes = element_type_bytes(type);
     uint64_t done = 0;
-    int error;
     do {
         uint64_t most = GROUP_CHUNK_BYTES / bytes, part = count - done < most ? count - done : most;
         error = reduce_chunk(group, type, (uint8_t *)values + done * bytes, part);
@@ -469,12 +472,9 @@ int group_all_reduce(struct group *group, enum element_type type, void *values, 
 
 int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count)
 {
-    size_t bytes = element_type_bytes(type);
-    if (!ELEMENT_ADDS(type) || (uintptr_t)values % bytes != 0) {
-        return ERR_USAGE;
-    }
-    if (group->broken != 0) {
-        return group->broken;
+    int error = check_sum(group, type, values);
+    if (error != 0) {
+        return error;
     }
     if (gpu_group_takes(group->gpus, values)) {
         return by_gpus(group, PLAN_REDUCE_SCATTER, type, values, count, 0);

@@ -266,6 +266,19 @@ static void part(struct nccl_group *group)
     group->comm = NULL;
 }
 
+static void close_stream(struct nccl_group *group)
+{
+    if (group->after != NULL) {
+        (void)group->cuda->event_destroy(group->after);
+    }
+    if (group->before != NULL) {
+        (void)group->cuda->event_destroy(group->before);
+    }
+    if (group->stream != NULL) {
+        (void)group->cuda->stream_destroy(group->stream);
+    }
+}
+
 bool nccl_group_close(struct nccl_group **group)
 {
     struct nccl_group *g = *group;
@@ -276,20 +289,12 @@ bool nccl_group_close(struct nccl_group **group)
     if (g->comm != NULL) {
         part(g);
     }
-    if (g->is_stuck) {
-        return false; /* what is left behind may use the rest still */
-    }
-    if (g->after != NULL) {
-        (void)g->cuda->event_destroy(g->after);
-    }
-    if (g->before != NULL) {
-        (void)g->cuda->event_destroy(g->before);
-    }
-    if (g->stream != NULL) {
-        (void)g->cuda->stream_destroy(g->stream);
+    bool came_back = !g->is_stuck;
+    if (came_back) { /* else what is left behind may use these still */
+        close_stream(g);
     }
     free(g);
-    return true;
+    return came_back;
 }
 
 /* ---- open ---- */

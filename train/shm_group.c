@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -484,7 +483,7 @@ void shm_group_close(struct shm_group **group)
             (void)close(peer->process);
         }
         if (peer->area != NULL) {
-            (void)munmap(peer->area, sizeof *peer->area);
+            shm_memory_end(peer->area, sizeof *peer->area, false);
         }
     }
     free(*group);

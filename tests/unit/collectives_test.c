@@ -20,19 +20,10 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "tests/unit/fake_daemon.h"
+#include "tests/unit/hold.h"
 
 #define COUNT_MAX 70000
 #define BUCKETS 5
-
-/* In a rank's process: the line that did not hold, on standard error and as its end. */
-#define HOLD(condition)                                                                                                 \
-    do {                                                                                                                \
-        if (!(condition)) {                                                                                             \
-            (void)fprintf(stderr, "%s:%d: rank %u: %s: %s\n", __FILE__, __LINE__, shoal_rank(shoal), #condition,        \
-                          shoal_error(shoal));                                                                          \
-            _exit(1);                                                                                                   \
-        }                                                                                                               \
-    } while (0)
 
 typedef void body(struct shoal *shoal);
 
@@ -96,7 +87,7 @@ static void run_group(struct fake_daemon *daemon)
     pid_t children[FAKE_RANKS_MAX];
     assert_int_equal(pipe(story.said), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
-        children[rank] = fork();
+        children[rank] = fake_daemon_fork(daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
             exec_rank(daemon, rank);

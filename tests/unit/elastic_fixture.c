@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "tests/unit/forked.h"
 
 #define WAIT_MS 60000
 
@@ -188,7 +189,7 @@ void elastic_fork(struct elastic_run *run, uint32_t from, uint32_t to)
             fake_daemon_environment(&run->daemon, number);
             struct elastic_worker worker = {.number = number, .plan = run->plan, .word = &run->words[number]};
             worker.word->result = work(&worker);
-            _exit(worker.word->result != 0);
+            forked_end(worker.word->result != 0);
         }
     }
 }

@@ -416,6 +416,8 @@ static void *daemon_thread(void *argument)
     for (;;) {
         struct pollfd fds[FAKE_CLIENTS_MAX + 2];
         (void)pthread_mutex_lock(&d->mutex);
+        d->serves = true;
+        (void)pthread_cond_broadcast(&d->changed);
         if (d->quit) {
             break;
         }
@@ -439,7 +441,6 @@ static void *daemon_thread(void *argument)
         if (fds[FAKE_CLIENTS_MAX].revents != 0 && d->listen_fd >= 0) {
             accept_client(d);
         }
-        (void)pthread_cond_broadcast(&d->changed);
         (void)pthread_mutex_unlock(&d->mutex);
     }
     (void)pthread_mutex_unlock(&d->mutex);
@@ -476,7 +477,12 @@ void fake_daemon_start(struct fake_daemon *d, uint32_t size, uint64_t seed, cons
     d->hyperparameters_bytes = w.used_bytes;
     CHECK(pipe2(d->wake, O_CLOEXEC) == 0);
     begin_listening(d);
+    (void)pthread_mutex_lock(&d->mutex);
     CHECK(pthread_create(&d->thread, NULL, daemon_thread, d) == 0);
+    while (!d->serves) { /* for fake_daemon_fork: a thread that begins may hold a lock of an allocator */
+        CHECK(pthread_cond_wait(&d->changed, &d->mutex) == 0);
+    }
+    (void)pthread_mutex_unlock(&d->mutex);
 }
 
 static void close_all(struct fake_daemon *d)

@@ -40,7 +40,7 @@ struct fake_daemon {
     pthread_t thread;
     char path[96];
     int listen_fd, wake[2];
-    bool quit;
+    bool serves, quit;
 
     /* what workers are told */
     uint32_t size;

@@ -5,176 +5,26 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <sched.h>
 #include <signal.h>
 #include <sodium.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/err.h"
-#include "base/random.h"
-#include "train/plan.h"
+#include "tests/unit/ranks.h"
 
-#define RANKS_MAX 8
-#define LONG_MS 60000 /* timeouts that nothing here reaches unless it hangs */
-#define SOON_MS 20000 /* far below, and far above what a loaded machine needs */
 #define LARGE 1300007 /* floats: more than a chunk, and no round number */
 
-struct rank {
-    int open_result, result;
-    uint32_t hosts;
-    char error[GROUP_ERROR_BYTES];
-    uint64_t took_ms;
-    uint8_t hash[32]; /* of what the rank ended with */
-    atomic_int progress;
-    atomic_bool ended;
-};
-
-struct world;
-typedef int body(struct world *world, struct group *group, uint32_t rank);
-typedef void before(struct world *world, uint32_t rank);
-
-/* Lies in shared memory. */
-struct world {
-    uint32_t size;
-    char hosts[RANKS_MAX][8]; /* "": as the kernel says */
-    struct tcp_member members[RANKS_MAX];
-    int listeners[RANKS_MAX];
-    int open_timeout_ms, stall_timeout_ms;
-    body *body;
-    before *before; /* the group is opened; may be NULL */
-    uint64_t count; /* of what the test tries */
-    uint32_t odd;   /* the rank that is unlike the others, */
-    bool revokes;   /* and is told that the group is over */
-    atomic_int go;
-    pid_t processes[RANKS_MAX];
-    struct rank ranks[RANKS_MAX];
-};
-
-static uint64_t clock_ms(void)
+static void assert_all_well_on(const struct world *w, uint32_t hosts)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static void sleep_ms(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&t, NULL);
-}
-
-/* "aabb": four ranks on two hosts; '-' leaves it to the kernel. */
-static struct world *world_new(const char *hosts, body *run)
-{
-    struct world *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(w != MAP_FAILED);
-    w->size = (uint32_t)strlen(hosts);
-    w->open_timeout_ms = w->stall_timeout_ms = LONG_MS;
-    w->body = run;
+    assert_all_well(w);
     for (uint32_t i = 0; i < w->size; i++) {
-        (void)snprintf(w->hosts[i], sizeof w->hosts[i], "%s%.1s", hosts[i] == '-' ? "" : "host ",
-                       hosts[i] == '-' ? "" : &hosts[i]);
-        (void)snprintf(w->members[i].host, sizeof w->members[i].host, "127.0.0.1");
-        assert_int_equal(tcp_group_listen("127.0.0.1", &w->listeners[i], &w->members[i].port), 0);
-    }
-    return w;
-}
-
-static void world_end(struct world **w)
-{
-    (void)munmap(*w, sizeof **w);
-    *w = NULL;
-}
-
-/* In the process of the rank that is revoked; what would be its daemon's descriptor is a pipe that the test writes to. */
-static struct revoke word;
-static int pipe_fds[2];
-
-static void say_word(void *context)
-{
-    (void)context;
-    word.heed_fd = -1;
-    revoke_say(&word);
-}
-
-static void rank_main(struct world *w, uint32_t rank)
-{
-    struct rank *r = &w->ranks[rank];
-    for (uint32_t i = 0; i < w->size; i++) {
-        if (i != rank) {
-            (void)close(w->listeners[i]);
-        }
-    }
-    if (w->before != NULL) {
-        w->before(w, rank);
-    }
-    struct tcp_options options = {
-        .rank = rank,
-        .size = w->size,
-        .generation = 4,
-        .key = {1, 2, 3},
-        .group = "0011223344556677/4/1",
-        .members = w->members,
-        .open_timeout_ms = w->open_timeout_ms,
-        .stall_timeout_ms = w->stall_timeout_ms,
-    };
-    if (w->revokes && rank == w->odd && revoke_open(&word) == 0) {
-        word.heed_fd = pipe_fds[0];
-        word.heed = say_word;
-        options.revoke = &word;
-    }
-    struct group *group = NULL;
-    r->open_result = group_open(&group, w->listeners[rank], &options, w->hosts[rank][0] != 0 ? w->hosts[rank] : NULL, r->error);
-    if (r->open_result == 0) {
-        r->hosts = group_hosts(group);
-        uint64_t start_ms = clock_ms();
-        r->result = w->body(w, group, rank);
-        r->took_ms = clock_ms() - start_ms;
-        memcpy(r->error, group_error(group), sizeof r->error);
-        group_close(&group);
-    }
-    atomic_store(&r->ended, true);
-}
-
-static void world_fork(struct world *w)
-{
-    for (uint32_t i = 0; i < w->size; i++) {
-        pid_t process = fork();
-        assert_true(process >= 0);
-        if (process == 0) {
-            rank_main(w, i);
-            _exit(0);
-        }
-        w->processes[i] = process;
-    }
-    for (uint32_t i = 0; i < w->size; i++) {
-        (void)close(w->listeners[i]);
-    }
-}
-
-static void world_wait(struct world *w)
-{
-    for (uint32_t i = 0; i < w->size; i++) {
-        assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
-    }
-}
-
-static void assert_all_well(const struct world *w, uint32_t hosts)
-{
-    for (uint32_t i = 0; i < w->size; i++) {
-        assert_string_equal(w->ranks[i].error, "");
-        assert_int_equal(w->ranks[i].open_result, 0);
-        assert_int_equal(w->ranks[i].result, 0);
         assert_int_equal(w->ranks[i].hosts, hosts);
     }
 }
@@ -196,6 +46,14 @@ static void put(enum element_type type, void *values, uint64_t i, float number)
     }
 }
 
+/* Elements 0 to 2, again and again. */
+static void repeat(uint8_t *values, size_t each, uint64_t count)
+{
+    for (uint64_t done = 3; done < count; done *= 2) {
+        memcpy(values + done * each, values, (count - done < done ? count - done : done) * each);
+    }
+}
+
 /* Rank r brings r % 2 and, of every third element, 1 more: whole numbers that all types have. */
 static int check_sums(struct world *w, struct group *group, uint32_t rank, enum element_type type, uint64_t count)
 {
@@ -204,10 +62,12 @@ static int check_sums(struct world *w, struct group *group, uint32_t rank, enum 
     if (values == NULL || expected == NULL) {
         return ERR_MEMORY;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        put(type, values, i, (float)(rank % 2) + (i % 3 == 0 && rank == 0 ? 1 : 0));
-        put(type, expected, i, (float)(w->size / 2) + (i % 3 == 0 ? 1 : 0));
+    for (uint64_t i = 0; i < 3 && i < count; i++) {
+        put(type, values, i, (float)(rank % 2) + (i == 0 && rank == 0 ? 1 : 0));
+        put(type, expected, i, (float)(w->size / 2) + (i == 0 ? 1 : 0));
     }
+    repeat(values, each, count);
+    repeat(expected, each, count);
     int error = group_all_reduce(group, type, values, count);
     if (error == 0 && memcmp(values, expected, count * each) != 0) {
         error = ERR_CORRUPT;
@@ -262,10 +122,10 @@ static void test_sums_are_right_wherever_the_ranks_are(void **state)
     } layouts[] = {{"a", 1},   {"aa", 1},   {"--", 1},    {"aaaa", 1},   {"ab", 2},      {"abc", 3},
                    {"aab", 2}, {"aabb", 2}, {"abab", 2},  {"abbb", 2},   {"abcabca", 3}, {"aabbccdd", 4}};
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        struct world *w = world_new(layouts[i].ranks, body_everything);
+        struct world *w = world_of_hosts(layouts[i].ranks, body_everything);
         world_fork(w);
         world_wait(w);
-        assert_all_well(w, layouts[i].hosts);
+        assert_all_well_on(w, layouts[i].hosts);
         world_end(&w);
     }
 }
@@ -305,11 +165,11 @@ static void test_all_ranks_and_two_runs_have_the_same_bits(void **state)
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         struct world *runs[2];
         for (int run = 0; run < 2; run++) {
-            runs[run] = world_new(layouts[i], body_hash);
+            runs[run] = world_of_hosts(layouts[i], body_hash);
             world_fork(runs[run]);
             world_wait(runs[run]);
+            assert_all_well(runs[run]);
             for (uint32_t rank = 0; rank < runs[run]->size; rank++) {
-                assert_string_equal(runs[run]->ranks[rank].error, "");
                 assert_memory_equal(runs[run]->ranks[rank].hash, runs[0]->ranks[0].hash, sizeof runs[0]->ranks[0].hash);
             }
         }
@@ -343,10 +203,10 @@ static void test_the_order_of_a_sum_is_that_of_the_places(void **state)
     (void)state;
     static const char *const layouts[] = {"aabb", "abab"};
     for (size_t i = 0; i < 2; i++) {
-        struct world *w = world_new(layouts[i], body_order);
+        struct world *w = world_of_hosts(layouts[i], body_order);
         world_fork(w);
         world_wait(w);
-        assert_all_well(w, 2);
+        assert_all_well_on(w, 2);
         world_end(&w);
     }
 }
@@ -386,7 +246,7 @@ static void test_a_killed_rank_ends_everybodys_wait(void **state)
     } cases[] = {{"aaa", 0}, {"aaa", 2}, {"aabb", 0}, {"aabb", 1}, {"aabb", 2}, {"aabb", 3}, {"aabc", 2}};
     for (size_t c = 0; c < 2 * (sizeof cases / sizeof cases[0]); c++) {
         uint32_t victim = cases[c / 2].victim;
-        struct world *w = world_new(cases[c / 2].layout, body_until_error);
+        struct world *w = world_of_hosts(cases[c / 2].layout, body_until_error);
         w->count = c % 2 == 0 ? 5 : LARGE;
         world_fork(w);
         wait_for_progress(w, 3);
@@ -409,7 +269,7 @@ static void test_a_killed_rank_ends_everybodys_wait(void **state)
 static void test_all_ranks_killed_leave_nothing_to_those_who_come_after(void **state)
 {
     (void)state;
-    struct world *w = world_new("aabb", body_until_error);
+    struct world *w = world_of_hosts("aabb", body_until_error);
     w->count = LARGE;
     world_fork(w);
     wait_for_progress(w, 2);
@@ -418,10 +278,10 @@ static void test_all_ranks_killed_leave_nothing_to_those_who_come_after(void **s
     }
     world_wait(w);
     world_end(&w);
-    w = world_new("aabb", body_order);
+    w = world_of_hosts("aabb", body_order);
     world_fork(w);
     world_wait(w);
-    assert_all_well(w, 2);
+    assert_all_well_on(w, 2);
     world_end(&w);
 }
 
@@ -430,21 +290,21 @@ static void test_a_stopped_rank_is_not_waited_for_without_end(void **state)
 {
     (void)state;
     for (uint32_t victim = 0; victim < 4; victim += 3) {
-        struct world *w = world_new("aabb", body_until_error);
+        struct world *w = world_of_hosts("aabb", body_until_error);
         w->count = 1000;
-        w->stall_timeout_ms = 3000;
+        world_set_timeouts(w, LONG_MS, 3000);
         world_fork(w);
         wait_for_progress(w, 3);
         assert_int_equal(kill(w->processes[victim], SIGSTOP), 0);
         for (uint32_t i = 0; i < w->size; i++) {
             if (i != victim) {
-                assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
+                world_wait_for(w, i);
                 assert_true(w->ranks[i].result == ERR_TIMEOUT || w->ranks[i].result == ERR_CLOSED);
                 assert_true(w->ranks[i].took_ms < SOON_MS);
             }
         }
         assert_int_equal(kill(w->processes[victim], SIGKILL), 0);
-        assert_int_equal(waitpid(w->processes[victim], NULL, 0), w->processes[victim]);
+        world_wait_for(w, victim);
         world_end(&w);
     }
 }
@@ -463,30 +323,43 @@ static int body_waits_for_rank_3(struct world *w, struct group *group, uint32_t 
     return error;
 }
 
+static void say_word(void *context)
+{
+    struct revoke *word = context;
+    word->heed_fd = -1;
+    revoke_say(word);
+}
+
 /* The word reaches a rank that waits in memory, or a leader that waits for another host. Another host may have the sum that
  * rank 3 completes, and no further one. */
 static void test_the_word_that_the_group_is_over_ends_it_for_all(void **state)
 {
     (void)state;
     for (uint32_t odd = 0; odd < 3; odd++) {
-        struct world *w = world_new("aabb", body_waits_for_rank_3);
+        struct world *w = world_of_hosts("aabb", body_waits_for_rank_3);
+        struct revoke word;
+        int pipe_fds[2]; /* in the place of the daemon's connection */
         assert_int_equal(pipe(pipe_fds), 0);
-        w->odd = odd;
-        w->revokes = true;
+        assert_int_equal(revoke_open(&word), 0);
+        word.heed_fd = pipe_fds[0];
+        word.heed = say_word;
+        word.context = &word;
+        w->links[odd].revoke = &word;
         world_fork(w);
         wait_for_progress(w, 1);
         assert_int_equal(write(pipe_fds[1], "x", 1), 1);
-        assert_int_equal(waitpid(w->processes[odd], NULL, 0), w->processes[odd]);
+        world_wait_for(w, odd);
         assert_int_equal(w->ranks[odd].result, ERR_CLOSED);
         assert_non_null(strstr(w->ranks[odd].error, "told that its group is over"));
         atomic_store(&w->go, 1);
         for (uint32_t i = 0; i < w->size; i++) {
             if (i != odd) {
-                assert_int_equal(waitpid(w->processes[i], NULL, 0), w->processes[i]);
+                world_wait_for(w, i);
                 assert_int_equal(w->ranks[i].result, ERR_CLOSED);
                 assert_true(w->ranks[i].took_ms < SOON_MS);
             }
         }
+        revoke_close(&word);
         (void)close(pipe_fds[0]);
         (void)close(pipe_fds[1]);
         world_end(&w);
@@ -507,12 +380,12 @@ static void before_no_shared_memory(struct world *w, uint32_t rank)
 static void test_a_rank_that_has_no_shared_memory_is_reached_by_tcp(void **state)
 {
     (void)state;
-    struct world *w = world_new("aabbb", body_everything);
+    struct world *w = world_of_hosts("aabbb", body_everything);
     w->before = before_no_shared_memory;
     w->odd = 3;
     world_fork(w);
     world_wait(w);
-    assert_all_well(w, 3); /* 0 with 1, 2 with 4, 3 alone */
+    assert_all_well_on(w, 3); /* 0 with 1, 2 with 4, 3 alone */
     world_end(&w);
 }
 
@@ -531,15 +404,15 @@ static void test_a_rank_in_another_network_namespace_is_reached_by_tcp(void **st
     static const char *const layouts[] = {"---", "aaa"};
     static const uint32_t hosts[] = {2, 3};
     for (size_t i = 0; i < 2; i++) {
-        struct world *w = world_new(layouts[i], body_everything);
+        struct world *w = world_of_hosts(layouts[i], body_everything);
         w->before = before_another_network;
         w->odd = 2;
-        w->open_timeout_ms = 6000; /* half of it to find out */
+        world_set_timeouts(w, 6000, LONG_MS); /* half of it to find out */
         world_fork(w);
         world_wait(w);
         bool may = atomic_load(&w->go) == 0;
         if (may) {
-            assert_all_well(w, hosts[i]);
+            assert_all_well_on(w, hosts[i]);
         }
         world_end(&w);
         if (!may) {

@@ -19,22 +19,13 @@
 #include "base/err.h"
 #include "tests/unit/fake_daemon.h"
 #include "tests/unit/fake_nccl.h"
+#include "tests/unit/hold.h"
 
 #define COUNT 70000
 #define BUCKETS 4
 #define LOST_STEP 3
 #define STEPS (SHOAL_CHECK_STEPS + 2)
 #define NOBODY UINT32_MAX
-
-/* In a rank's process: the line that did not hold, on standard error and as its end. */
-#define HOLD(condition)                                                                                                 \
-    do {                                                                                                                \
-        if (!(condition)) {                                                                                             \
-            (void)fprintf(stderr, "%s:%d: rank %u: %s: %s\n", __FILE__, __LINE__, shoal_rank(shoal), #condition,        \
-                          shoal_error(shoal));                                                                          \
-            _exit(1);                                                                                                   \
-        }                                                                                                               \
-    } while (0)
 
 /* ---- in the process of a rank ---- */
 

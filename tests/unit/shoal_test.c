@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/unit/fake_daemon.h"
+#include "tests/unit/forked.h"
 #include "train/hparams.h"
 #include "train/shoal_link.h"
 
@@ -352,7 +353,7 @@ static void test_collectives_go_on_while_the_daemon_is_away(void **state)
         children[rank] = fake_daemon_fork(&daemon);
         assert_true(children[rank] >= 0);
         if (children[rank] == 0) {
-            _exit(rank_body(&daemon, rank));
+            forked_end(rank_body(&daemon, rank));
         }
     }
     assert_true(fake_daemon_wait(&daemon, &daemon.report_count, 20));
@@ -405,7 +406,7 @@ static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(v
     struct fake_daemon daemon;
     fake_daemon_start(&daemon, 2, 7, "{}");
     daemon.tells_of_losses = true;
-    pid_t lost = fork();
+    pid_t lost = fake_daemon_fork(&daemon);
     assert_true(lost >= 0);
     if (lost == 0) {
         leave_once_there_is_a_group(&daemon);

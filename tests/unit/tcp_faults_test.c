@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "tests/unit/forked.h"
 #include "tests/unit/tcp_fixture.h"
 #include "train/reduce.h"
 #include "train/tcp_inside.h"
@@ -412,7 +413,7 @@ static void strike(uint32_t size, uint64_t count, int signal_number, int stall_t
             shared->ranks[i].took_ms = clock_ms();
             memcpy(shared->ranks[i].error, r->error, sizeof r->error);
             atomic_fetch_add(&shared->ended, 1);
-            _exit(0);
+            forked_end(0);
         }
     }
     for (uint32_t i = 0; i < size; i++) {
@@ -426,7 +427,9 @@ static void strike(uint32_t size, uint64_t count, int signal_number, int stall_t
     assert_int_equal(kill(pids[1], signal_number), 0);
     for (uint32_t i = 0; i < size; i++) {
         if (i != 1) {
-            assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+            int status;
+            assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+            assert_int_equal(status, 0);
             shared->ranks[i].took_ms -= struck_ms;
         }
     }

@@ -1,0 +1,415 @@
+/* Groups that lose somebody: a worker, a node, the coordinator, a daemon for a while; and programs whose steps take long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario/core_elastic.h"
+
+/* ---- who is lost ---------------------------------------------------------------------------------------------------------- */
+
+static void a_killed_worker_costs_no_other_process_and_the_rest_go_on_from_the_highest_step(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t victim = follower(world, 0), other = follower(world, 1);
+    uint64_t step = worker_on(world, other)->applied;
+    assert_true(step > 0);
+    worker_on(world, other)->applied = step + 1; /* it got all of the step that the death cut short */
+    uint32_t rank = worker_on(world, other)->rank;
+    world_end_worker(world, victim, 0, -9);
+    char line[128];
+    uint32_t new_rank = rank - (worker_on(world, victim)->rank < rank);
+    snprintf(line, sizeof line, "of 2 from step %llu states %s", (unsigned long long)step + 1, new_rank == 0 ? "10" : "01");
+    assert_group(world, 5000, 2, 2);
+    assert_int_equal(world_count(world, line), 2);
+    assert_one_attempt(world, 3, 0);
+    assert_trains(world);
+    assert_group(world, 5000, 3, 3); /* the slot is free: somebody new takes it, and gets the state from both */
+    assert_int_equal(world_count(world, "> enter generation 3 rank 2 of 3"), 1);
+    assert_int_equal(world_count(world, "states 110"), 3);
+    assert_one_attempt(world, 3, 1);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_dead_node_costs_no_other_process(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    world_die(world, follower(world, 0));
+    assert_group(world, 15000, 2, 2);
+    assert_trains(world);
+    assert_one_attempt(world, 3, 0);
+    world_free(world);
+}
+
+static void a_dead_coordinator_costs_its_own_worker_only(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    world_die(world, (uint32_t)world_coordinator(world));
+    assert_group(world, 30000, 2, 2);
+    assert_trains(world);
+    assert_one_attempt(world, 3, 0);
+    world_free(world);
+}
+
+static void a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t coordinator = (uint32_t)world_coordinator(world), victim = follower(world, 0);
+    world_end_worker(world, victim, 0, -9);
+    world_die(world, coordinator);
+    uint64_t until_ms = world->now_ms + 40000;
+    while (in_generation(world, 0) < 3 && world->now_ms < until_ms) {
+        world_run(world, 50);
+    }
+    assert_trains(world);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_spawns(world), 5); /* the victim's slot is used again */
+    world_free(world);
+}
+
+static void a_generation_whose_key_died_with_its_coordinator_is_passed_over(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t coordinator = (uint32_t)world_coordinator(world), victim = follower(world, 0), other = follower(world, 1);
+    world->loses_keys = true;
+    size_t before = world->log_bytes;
+    world_die(world, victim);
+    assert_true(world_run_until(world, 15000, before, ": generation 2 of "));
+    world_run(world, 100);
+    assert_int_equal(attempt_of(world, other, 0)->generation, 2);
+    world_die(world, coordinator);
+    world->loses_keys = false;
+    assert_group(world, 40000, 3, 2);
+    assert_int_equal(world_count(world, "> enter generation 2"), 1); /* its own worker */
+    assert_trains(world);
+    assert_one_attempt(world, 4, 0);
+    world_free(world);
+}
+
+static void a_daemon_that_restarts_under_a_group_that_trains_costs_nothing(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    world_crash(world, node);
+    world_run(world, 500);
+    world_restart(world, node, true);
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 1), 3);
+    assert_int_equal(world_count(world, "> leave generation"), 0);
+    assert_one_attempt(world, 3, 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* It has come into the next group since it last waited, and does not hold the state any more that it had then: seed 52 of
+ * plan 4, with groups that are brought to their size first. */
+static void a_daemon_that_dies_as_its_worker_enters_a_group_does_not_take_it_to_wait(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t victim = follower(world, 0), node = follower(world, 1);
+    world->disk_ms = 300;
+    world_end_worker(world, victim, 0, -9);
+    char line[64];
+    snprintf(line, sizeof line, "%s> enter generation 2", world->nodes[node].person.name);
+    assert_line(world, 15000, line);
+    world_crash(world, node);
+    world_restart(world, node, true);
+    assert_int_equal(worker_on(world, node)->generation, 2);
+    assert_false(world->nodes[node].core->workers[0].waits);
+    assert_int_equal(world->nodes[node].core->workers[0].generation, 2);
+    world_free(world);
+}
+
+static void a_daemon_that_restarts_while_its_worker_waits_finds_it_waiting(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t victim = follower(world, 0), node = follower(world, 1);
+    world_die(world, victim);
+    char line[64];
+    snprintf(line, sizeof line, "%s> leave generation 1 at once", world->nodes[node].person.name);
+    assert_line(world, 15000, line);
+    world_crash(world, node);
+    world_run(world, 300);
+    world_restart(world, node, true);
+    uint64_t until_ms = world->now_ms + 30000;
+    while (in_generation(world, 0) < 3 && world->now_ms < until_ms) {
+        world_run(world, 50);
+    }
+    assert_trains(world);
+    assert_one_attempt(world, 4, 0);
+    world_free(world);
+}
+
+static void two_daemons_that_restart_at_once_cost_nothing(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        world_crash(world, follower(world, i));
+    }
+    world_run(world, 500);
+    for (uint32_t i = 0; i < 4; i++) {
+        if (!world->nodes[i].is_up) {
+            world_restart(world, i, true);
+        }
+    }
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 1), 4);
+    assert_one_attempt(world, 4, 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void two_workers_that_did_not_survive_their_daemons_are_replaced(void **state)
+{
+    (void)state;
+    struct world *world = group_of(5, 2);
+    uint32_t gone[2] = {follower(world, 0), follower(world, 1)};
+    for (uint32_t i = 0; i < 2; i++) {
+        world_crash(world, gone[i]);
+    }
+    world_run(world, 500);
+    for (uint32_t i = 0; i < 2; i++) {
+        world_restart(world, gone[i], false);
+    }
+    uint64_t until_ms = world->now_ms + 30000;
+    while (in_generation(world, 0) < 5 && world->now_ms < until_ms) {
+        world_run(world, 50);
+    }
+    world_run(world, 2000);
+    assert_int_equal(in_generation(world, 0), 5);
+    assert_one_attempt(world, 5, 2);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(2, 1), 2, 2, 3);
+    uint32_t victim = follower(world, 0), other = (uint32_t)world_coordinator(world);
+    world_die(world, victim);
+    world_run(world, CORE_REGROUP_MS - 5000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(running(world, other), 1);
+    assert_int_equal(in_generation(world, 2), 0);
+    assert_line(world, 20000, "persist verdict lost");
+    world->nodes[victim].is_cut = false;
+    world_restart(world, victim, false);
+    assert_line(world, 30000, "> spawn trial 0 attempt 2 rank 1");
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 2);
+    assert_group(world, 5000, 1, 2);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* Seeds 900359 and 902961 of plan 4: nobody will ever say how its worker ended. */
+static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    struct made *old[2];
+    uint32_t old_count[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        old_count[i] = world->nodes[i].record_count;
+        old[i] = malloc(old_count[i] * sizeof *old[i]);
+        memcpy(old[i], world->nodes[i].records, old_count[i] * sizeof *old[i]);
+    }
+    begins(world, 2, 2, 3);
+    world_run(world, 2500);
+    uint32_t victim = follower(world, 0);
+    world_crash(world, victim);
+    world->nodes[victim].record_count = old_count[victim];
+    memcpy(world->nodes[victim].records, old[victim], old_count[victim] * sizeof *old[victim]);
+    world_end_worker(world, 1 - victim, 0, -9);
+    world_restart(world, victim, false);
+    assert_line(world, 40000, "persist verdict lost");
+    assert_line(world, 40000, "> spawn trial 0 attempt 2 rank 1");
+    assert_group(world, 5000, 1, 2);
+    assert_trains(world);
+    free(old[0]);
+    free(old[1]);
+    world_free(world);
+}
+
+/* Seeds 913264 of plan 4 and 20769 of plan 5: the record is refused, and a newer version of it takes its place. */
+static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    world_end_worker(world, follower(world, 0), 0, -9);
+    world->nodes[coordinator].disk_refuses = true;
+    assert_line(world, 5000, ": generation 2 of 2");
+    assert_line(world, 30000, "1 more on their way to generation 3"); /* who was on its way before got no lease */
+    assert_int_equal(in_generation(world, 0), 0);
+    world->nodes[coordinator].disk_refuses = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_trains(world);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
+static void the_programs_own_failures_are_counted_across_generations(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = 2;
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 3);
+    for (uint32_t failures = 1; failures <= 3; failures++) {
+        world_run(world, 2500);
+        assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), failures - 1);
+        world_end_worker(world, follower(world, 0), 0, 3);
+        if (failures <= 2) {
+            assert_group(world, 20000, 2 * failures + 1, 3);
+            assert_trains(world);
+            assert_int_equal(world_count(world, "persist verdict"), 0);
+        }
+    }
+    assert_line(world, 20000, "persist verdict failed");
+    world_run(world, 30000);
+    assert_int_equal(view_trial_state(world_experiment(world, 0), 0), VIEW_TRIAL_FAILED);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 0);
+    world_free(world);
+}
+
+/* Seed 736278 of plan 4. A member fails beyond a cut, and is given up for dead. */
+static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = 0;
+    world_submit(world, 0, &config);
+    assert_group(world, 20000, 1, 3);
+    world_run(world, 3500);
+    uint32_t victim = follower(world, 0);
+    world->nodes[victim].side = 1;
+    world_end_worker(world, victim, 0, 3);
+    assert_group(world, 40000, 2, 2);
+    world->nodes[victim].side = 0;
+    assert_group(world, 60000, 3, 3); /* its slot is used again, for which the group is made anew */
+    assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), 1);
+    assert_one_attempt(world, 3, 1);
+    assert_trains(world);
+    world_end_worker(world, follower(world, 0), 0, 3);
+    assert_line(world, 20000, "persist verdict failed");
+    world_free(world);
+}
+
+/* ---- programs whose steps take long --------------------------------------------------------------------------------------- */
+
+/* Three whose steps take a minute; one dies in the midst of one, and the others hear of it when theirs is over. */
+static void a_group_whose_steps_take_minutes_goes_on_after_a_loss(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    world->step_ms = 90000;
+    begins(world, 3, 2, 3);
+    world_run(world, 4 * 90000);
+    uint32_t victim = follower(world, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].computes = true;
+    }
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, 85000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].computes = false;
+        if (i != victim) {
+            world_leave_group(world, i, 0);
+        }
+    }
+    assert_group(world, 5000, 2, 3); /* somebody new waits for them */
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "> kill "), 0);
+    world_free(world);
+}
+
+static void who_never_leaves_a_broken_group_is_left_behind(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t victim = follower(world, 0), hung = follower(world, 1);
+    world_run(world, 10000);
+    world->nodes[hung].computes = true;
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, CORE_REGROUP_MS - 2000);
+    assert_int_equal(running(world, hung), 1);
+    assert_int_equal(in_generation(world, 2), 0);
+    world->nodes[hung].computes = false;
+    world_run(world, 15000);
+    assert_int_equal(in_generation(world, 1), 0);
+    assert_int_equal(in_generation(world, 0), 4);
+    assert_int_equal(world_count(world, "> kill "), 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* The joiner is on its way for longer than a broken group waits for nobody. */
+static void a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(3, 1), 3, 2, 3);
+    world_run(world, 2500);
+    uint32_t first = follower(world, 0), second = follower(world, 1);
+    world->is_mute = true;
+    world_end_worker(world, first, 0, -9);
+    world_end_worker(world, second, 0, -9);
+    world_run(world, CORE_REGROUP_MS + 10000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world->is_mute = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (running(world, i) > 0 && worker_on(world, i)->group_size == 0 && !worker_on(world, i)->has_state) {
+            world_listens(world, i, 0, 0, false, 0);
+        }
+    }
+    world_run(world, 20000);
+    assert_int_equal(in_generation(world, 0), 3);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_killed_worker_costs_no_other_process_and_the_rest_go_on_from_the_highest_step),
+        cmocka_unit_test(a_dead_node_costs_no_other_process),
+        cmocka_unit_test(a_dead_coordinator_costs_its_own_worker_only),
+        cmocka_unit_test(a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does),
+        cmocka_unit_test(a_generation_whose_key_died_with_its_coordinator_is_passed_over),
+        cmocka_unit_test(a_daemon_that_restarts_under_a_group_that_trains_costs_nothing),
+        cmocka_unit_test(a_daemon_that_dies_as_its_worker_enters_a_group_does_not_take_it_to_wait),
+        cmocka_unit_test(a_daemon_that_restarts_while_its_worker_waits_finds_it_waiting),
+        cmocka_unit_test(two_daemons_that_restart_at_once_cost_nothing),
+        cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
+        cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
+        cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
+        cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
+        cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
+        cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
+        cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
+        cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
+        cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
