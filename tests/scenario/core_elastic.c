@@ -106,6 +106,34 @@ void assert_group(struct world *world, uint64_t max_ms, uint32_t generation, uin
     }
 }
 
+static uint32_t newest_generation(const struct world *world)
+{
+    uint32_t newest = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        for (uint32_t slot = 0; slot < world->nodes[i].slot_count; slot++) {
+            const struct world_worker *worker = &world->nodes[i].workers[slot];
+            newest = worker->runs && worker->group_size > 0 && worker->generation > newest ? worker->generation : newest;
+        }
+    }
+    return newest;
+}
+
+uint32_t assert_group_after(struct world *world, uint64_t max_ms, uint32_t before, uint32_t size)
+{
+    uint64_t until_ms = world->now_ms + max_ms;
+    uint32_t newest = newest_generation(world);
+    while ((newest <= before || in_generation(world, newest) != size) && world->now_ms < until_ms) {
+        world_run(world, 50);
+        newest = newest_generation(world);
+    }
+    if (newest <= before) {
+        print_end(world);
+        fail_msg("no generation came after %u", before);
+    }
+    assert_group(world, 0, newest, size);
+    return newest;
+}
+
 void assert_trains(struct world *world)
 {
     uint64_t before = 0, after = 0;

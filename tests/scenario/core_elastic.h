@@ -38,6 +38,9 @@ uint32_t follower(const struct world *world, uint32_t skip);
 /* Runs until so many are in a group of this generation, all of one size. */
 void assert_group(struct world *world, uint64_t max_ms, uint32_t generation, uint32_t size);
 
+/* The same of any generation above `before`, which a successor numbers with a gap. Which it is. */
+uint32_t assert_group_after(struct world *world, uint64_t max_ms, uint32_t before, uint32_t size);
+
 /* The group makes steps. */
 void assert_trains(struct world *world);
 
