@@ -71,11 +71,12 @@ void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
         MARK(end_said_before);
         return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
     }
+    /* Also of one that did not survive its daemon: the others may go on, unless they lack the group that it was in. */
+    bool was_later = has_said && state == FACT_WORKER_ENDED && said.generation > worker->generation;
     struct fact_worker fact = {.state = state,
                                .master_port = worker->master_port,
                                .data_port = worker->data_port,
-                               .generation = worker->generation,
-                               /* One that did not survive its daemon, too: the others may go on. */
+                               .generation = was_later ? said.generation : worker->generation,
                                .is_elastic = worker->is_elastic || (has_said && said.is_elastic),
                                .waits = worker->waits,
                                .has_state = worker->has_state,

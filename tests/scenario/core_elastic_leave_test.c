@@ -99,6 +99,27 @@ static void nobody_enters_a_group_that_begins_before_what_it_has_made(void **sta
     world_free(world);
 }
 
+/* Who lacks that group's record shall not go on from an earlier one (sim --seed 9319). */
+static void a_worker_that_did_not_survive_its_daemon_has_been_in_its_last_group(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0), viewer = follower(world, 1);
+    world_die(world, node);
+    world->nodes[node].is_cut = false;
+    world_restart(world, node, false);
+    world_run(world, 3000);
+    uint32_t ended = 0;
+    for (const struct view_worker *worker = attempt_of(world, viewer, 0)->workers; worker != NULL; worker = worker->next) {
+        if (node_id_equal(worker->writer, world->nodes[node].person.id) && worker->state == FACT_WORKER_ENDED) {
+            ended++;
+            assert_int_equal(worker->generation, 1);
+        }
+    }
+    assert_int_equal(ended, 1);
+    world_free(world);
+}
+
 static void a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does(void **state)
 {
     (void)state;
@@ -436,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_dead_coordinator_costs_its_own_worker_only),
         cmocka_unit_test(a_successors_generations_have_numbers_of_their_own),
         cmocka_unit_test(nobody_enters_a_group_that_begins_before_what_it_has_made),
+        cmocka_unit_test(a_worker_that_did_not_survive_its_daemon_has_been_in_its_last_group),
         cmocka_unit_test(a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does),
         cmocka_unit_test(a_generation_whose_key_died_with_its_coordinator_is_passed_over),
         cmocka_unit_test(a_daemon_that_restarts_under_a_group_that_trains_costs_nothing),
