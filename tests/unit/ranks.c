@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "base/bytes.h"
@@ -173,6 +174,7 @@ void world_fork(struct world *w)
         pid_t process = fork();
         assert_true(process >= 0);
         if (process == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves them behind, waiting or stopped */
             close_listeners(w, i);
             be_rank(w, i);
             forked_end(0);
