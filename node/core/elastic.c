@@ -166,7 +166,7 @@ static bool joiner_is_ready(const struct node_core *core, const struct view_atte
 static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
     return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
-           attempt->generation >= UINT32_MAX - CORE_GENERATION_GAP;
+           attempt->generation == UINT32_MAX;
 }
 
 /* ---- the record ---------------------------------------------------------------------------------------------------- */
@@ -232,8 +232,8 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
         fact.joiners[fact.joiner_count++] =
             (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
     }
-    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to generation %u", gang->attempt.trial,
-          gang->attempt.number, gang->member_count, fact.generation + 1);
+    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to those of generation %u", gang->attempt.trial,
+          gang->attempt.number, gang->member_count, fact.generation);
     struct core_pending *pending = put(core, attempt, &fact);
     if (pending == NULL) {
         return false;
@@ -339,25 +339,25 @@ static struct cast cast(const struct node_core *core, const struct core_watch *w
     return out;
 }
 
-/* A number that no other coordinator has given to another group of this attempt. The one who began the attempt counts on by one; a
- * successor may lack what its predecessor named last, and somebody else may succeed it beyond a cut, so it leaves a gap, as wide
- * as its dice say. */
-static uint32_t next_generation(struct node_core *core, const struct core_coordination *coordination,
-                                const struct view_attempt *attempt)
+/* A number that no other coordinator gives to another group of this attempt: a successor may lack what its predecessor named
+ * last, and beyond a cut somebody else may succeed, too. So each term has numbers of its own, the later the higher, and two
+ * coordinators of one term begin at different places among them. Who began the attempt begins at 2. */
+static uint32_t next_generation(const struct core_coordination *coordination, const struct view_attempt *attempt)
 {
-    struct election_claim own = coordination->election.highest;
-    bool is_first = own.term == attempt->id.term && node_id_equal(own.node, attempt->id.coordinator);
-    if (is_first) {
-        return attempt->generation + 1;
+    struct election_claim own = coordination->election.highest, first = {attempt->id.term, attempt->id.coordinator};
+    uint64_t next = (uint64_t)attempt->generation + 1, place = 2;
+    if (election_claim_compare(own, first) != 0) {
+        place = (own.term - first.term) * CORE_GENERATIONS + bytes_get_u64(own.node.bytes) % (CORE_GENERATIONS / 2);
     }
-    return attempt->generation + 2 + (uint32_t)random_below(&core->random, CORE_GENERATION_GAP - 1);
+    bool is_ours = place > next && place < UINT32_MAX; /* else it has begun there already, or terms have made a jump */
+    return (uint32_t)(is_ours ? place : next);
 }
 
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, const struct view_attempt *attempt,
                              const struct core_watch *watch, const struct cast *cast)
 {
-    struct fact_generation fact = {.generation = next_generation(core, coordination, attempt),
+    struct fact_generation fact = {.generation = next_generation(coordination, attempt),
                                    .term = coordination->election.highest.term,
                                    .start_step = attempt->group_step};
     bool has_state = false;
@@ -581,7 +581,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     uint32_t ready = ready_joiners(core, attempt);
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
-        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = 0;
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = 0;
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
                       (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
@@ -599,6 +599,13 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return m.here > 0 && since_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
+    bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
+    watch->behind_ms = !lacks_record ? 0 : watch->behind_ms == 0 ? core->now_ms : watch->behind_ms;
+    if (lacks_record && core->now_ms - watch->behind_ms >= CORE_REGROUP_MS) {
+        MARK(generation_without_record);
+        attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
+        return true;
+    }
     if (is_elsewhere && sight->away + sight->overdue == 0) {
         MARK(group_may_go_on_elsewhere);
         watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */

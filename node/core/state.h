@@ -46,7 +46,7 @@
 #define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members, or for word of one */
 #define CORE_LEAVE_STEPS 5          /* who computes hears that its group is broken after the step; for so many is waited */
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* ... or for so long where nobody knows how long a step takes */
-#define CORE_GENERATION_GAP 1000    /* that a successor leaves, at most, to the generations of others */
+#define CORE_GENERATIONS 1000       /* numbers that a term of coordinating has for the generations of a group */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
@@ -247,6 +247,7 @@ struct core_watch {
     uint64_t broken_ms; /* 0: its group is as it should be */
     uint64_t unsure_ms;   /* broken: since when nobody knows of some member whether it lives; 0: of all it is known */
     uint64_t gathered_ms; /* broken: since when all who are here have left it; 0: they have not */
+    uint64_t behind_ms;   /* broken: since when a later group is spoken of by members who all are heard; 0: none is */
     uint64_t step, stepped_ms, step_ms_max; /* as reported; since when, 0: not in this generation; how long one took */
     uint32_t step_generation;
     uint64_t seen_pass; /* housekeeping: watches of ended attempts are dropped */

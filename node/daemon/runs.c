@@ -20,7 +20,7 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
-#define CONNECT_MS 2000 /* in which a program that outlived its daemon connects to the next one: it tries five times a second */
+#define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
 #define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
 
@@ -544,9 +544,11 @@ static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *att
 
 void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run)
 {
-    run->stopping_wanted = keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
+    run->stopping_wanted = !run->has_link || keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
     daemon_local_stop_notice(daemon, run, run->stop_reason);
-    run->kill_at_ms = daemon_now_ms() + run->stop_grace_ms;
+    if (run->kill_at_ms == 0) { /* not anew for each of its programs that connects */
+        run->kill_at_ms = daemon_now_ms() + run->stop_grace_ms;
+    }
     run->term_at_ms = 0;
 }
 

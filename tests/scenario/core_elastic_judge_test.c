@@ -134,6 +134,36 @@ static void a_generation_that_its_coordinator_did_not_make_is_entered_by_nobody(
     world_free(world);
 }
 
+/* The disk of a node says that its worker was in generation 9, which nobody else has heard of: all records of it are lost. */
+static void a_group_whose_record_nobody_has_is_given_up(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t node = follower(world, 0);
+    const struct world_worker *worker = worker_on(world, node);
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    world_die(world, node);
+    uint32_t altered = 0;
+    for (uint32_t i = 0; i < world->nodes[node].record_count; i++) {
+        struct made *made = &world->nodes[node].records[i];
+        struct record record;
+        struct fact_worker fact;
+        assert_int_equal(record_decode(made->bytes, made->count, &record), 0);
+        if (record.kind == FACT_WORKER && node_id_equal(record.writer, world->nodes[node].person.id)) {
+            assert_int_equal(fact_worker_read(&record, &fact), 0);
+            fact.generation = 9;
+            make_record(made, world->nodes[node].person.id, record.version.boot, record.version.seq + 1, FACT_WORKER, key, &fact);
+            altered++;
+        }
+    }
+    assert_int_equal(altered, 1);
+    world->nodes[node].is_cut = false;
+    world_restart(world, node, false);
+    assert_line(world, 60000, "attempt 1: lost, the record of its last group is lost");
+    assert_line(world, 30000, "> spawn trial 0 attempt 2");
+    world_free(world);
+}
+
 static void a_worker_that_names_a_generation_to_come_is_taken_to_have_left_its_own(void **state)
 {
     (void)state;
@@ -191,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_group_of_which_no_piece_is_large_enough_waits_and_goes_on_after_the_heal),
         cmocka_unit_test(a_group_key_under_a_lower_term_is_refused),
         cmocka_unit_test(a_generation_that_its_coordinator_did_not_make_is_entered_by_nobody),
+        cmocka_unit_test(a_group_whose_record_nobody_has_is_given_up),
         cmocka_unit_test(a_worker_that_names_a_generation_to_come_is_taken_to_have_left_its_own),
         cmocka_unit_test(a_step_that_goes_back_is_taken_at_its_word),
         cmocka_unit_test(a_group_of_which_nobody_has_the_state_any_more_ends),

@@ -109,8 +109,8 @@ static void watch_minority(struct sim *sim, int node)
 
 /* ---- 13: reservations and leases --------------------------------------------------------------------------------- */
 
-/* Of who made the attempt, or of a successor that fills its group up again. */
-static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
+/* Of who made the attempt, or of a successor that fills its group up again; and this slot is of it. */
+static bool gang_lives(const struct sim *sim, const attempt_id *attempt, int owner, uint32_t slot)
 {
     int coordinator = sim_find_node(sim, attempt->coordinator);
     if (coordinator < 0 || sim->nodes[coordinator].core == NULL) {
@@ -121,8 +121,10 @@ static bool gang_lives(const struct sim *sim, const attempt_id *attempt)
         const struct core_coordination *coordination = core != NULL ? core_find_coordination(core, attempt->experiment) : NULL;
         for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL;
              gang = gang->next) {
-            if (attempt_id_equal(&gang->attempt, attempt)) {
-                return true;
+            for (uint32_t i = 0; i < gang->member_count && attempt_id_equal(&gang->attempt, attempt); i++) {
+                if (gang->members[i].slot == slot && node_id_equal(gang->members[i].node, sim->nodes[owner].id)) {
+                    return true;
+                }
             }
         }
     }
@@ -158,7 +160,7 @@ static void watch_slot(struct sim *sim, int node, uint32_t slot, bool is_calm)
         held->until_ms - LEASE_RESERVE_MS > sim_clock(sim, node, sim->nodes[node].disk.full_since_ms)) {
         sim_fail(sim, 13, "n%d reserves slot %u though its disk is full", node, slot);
     }
-    if (gang_lives(sim, &held->attempt) || !is_calm || sim->plan.has[FAULT_LOSS] || sim->plan.blurs_time) {
+    if (gang_lives(sim, &held->attempt, node, slot) || !is_calm || sim->plan.has[FAULT_LOSS] || sim->plan.blurs_time) {
         watch->orphaned_ms[node][slot] = 0;
         return;
     }
