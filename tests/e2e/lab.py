@@ -153,6 +153,7 @@ class Step:
         self.generation, self.size = map(int, fields[6:8])
         self.batch_first, self.batch_count, self.first, self.count = map(int, fields[8:12])
         self.us = int(fields[12])  # of the monotonic clock, as time.monotonic_ns() // 1000
+        self.is_balanced = fields[13] == "1"
         self.of = (self.trial, self.attempt, self.generation, self.step)
         self.experiment = fields[1]
         self.life = life
@@ -171,7 +172,7 @@ def read_steps(path, experiment, rank=None):
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
         lines = file.read_text().splitlines()
-        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11}", line) for line in lines), f"{file} has a malformed line")
+        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11} [01]", line) for line in lines), f"{file} has a malformed line")
         steps += [step for step in (Step(line, file.suffix) for line in lines) if step.experiment == experiment]
     if rank is None:
         first = {}
