@@ -16,6 +16,8 @@ from mesh import Mesh, Node, Refused, processes_naming, wait_until  # noqa: E402
 from wire import NoNamespaces, Wire  # noqa: E402
 
 CASES = []
+SANITIZER_REPORT = re.compile(rb".*(?:[a-z]Sanitizer: |: runtime error: ).*")  # as in CMakeLists.txt
+os.environ.setdefault("TSAN_OPTIONS", f"suppressions={Path(__file__).resolve().parents[1] / 'tsan.supp'}")  # of all that runs here
 
 
 class Skip(Exception):
@@ -115,6 +117,14 @@ class Lab:
                     tail = node.log.read_text(errors="replace").splitlines()[-lines:]
                     text.append("\n".join([f"--- {node.name}", *tail]))
         return "\n".join(text)
+
+    def sanitizer_report(self):
+        """The first line that a sanitizer has written into the log of a daemon; None if there is none."""
+        for log in [*self.dir.glob("*/shoald.log"), *self.dir.glob("*/*/shoald.log")]:
+            report = SANITIZER_REPORT.search(log.read_bytes())
+            if report is not None:
+                return f"{log.parent.name}'s daemon: {report[0].decode(errors='replace').strip()}"
+        return None
 
     def remove(self):
         shutil.rmtree(self.dir, ignore_errors=True)
