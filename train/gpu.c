@@ -162,13 +162,13 @@ int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const v
     return result;
 }
 
-void gpu_settle(const struct gpu *gpu, struct gpu_copier *copier)
+void gpu_settle(const struct gpu *gpu, struct gpu_copier *copier, const struct gpu_watch *watch)
 {
     struct asked asked = {gpu, copier->event, mark_queued(gpu, copier)};
     uint32_t gone;
     if (asked.code == CUDA_OK) {
         asked.event = copier->event;
-        (void)gpu_wait(NULL, is_copied, &asked, INT_MAX, INT_MAX, &gone);
+        (void)gpu_wait(watch, is_copied, &asked, INT_MAX, INT_MAX, &gone);
     }
 }
 

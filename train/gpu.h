@@ -55,8 +55,9 @@ int gpu_stage(const struct gpu *gpu, struct gpu_copier *copier, size_t bytes);
 int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
              char error[NCCL_GROUP_ERROR_BYTES]);
 
-/* Waits for what the program has queued. That it cannot be waited for is for the next copy to say. */
-void gpu_settle(const struct gpu *gpu, struct gpu_copier *copier);
+/* Waits for what the program has queued, or until the group is over, says `watch`. That it cannot be waited for is for the next
+ * copy to say. */
+void gpu_settle(const struct gpu *gpu, struct gpu_copier *copier, const struct gpu_watch *watch);
 
 /* The communicator of a group that ends: kept if it can be made smaller, else closed. The pointer is cleared. */
 void gpu_keep(struct gpu *gpu, struct nccl_group **group, uint64_t name, uint32_t rank, uint32_t size);

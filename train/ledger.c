@@ -77,41 +77,26 @@ static struct ledger_line equal_part(const struct ledger_line *of_step, uint32_t
     return line;
 }
 
-/* All ranks have lines of this step, which share its batch, and not all in equal parts. A damaged line, or two that overlap, cannot
- * look like that. */
-static bool is_shared_unequally(const struct ledger_line *lines, size_t count)
-{
-    uint64_t place = lines[0].batch_first;
-    bool is_equal = true, is_whole = count == lines[0].size;
-    for (uint32_t rank = 0; rank < count && is_whole; rank++) {
-        const struct ledger_line *line = &lines[rank];
-        is_whole = line->rank == rank && line->first == place && line->size == count;
-        is_equal = is_equal && line->count == equal_part(&lines[0], rank).count;
-        place += line->count;
-    }
-    return is_whole && !is_equal && place == (uint64_t)lines[0].batch_first + lines[0].batch_count;
-}
-
-/* The part of a rank without a line in a trial that balances: what the lines beside it leave, but for one sample of each rank
- * behind it that has none either. Where that is not there, the next line shows it. `next` lines are of ranks before it, which end
- * at `place`. */
+/* The part of a rank without a line in a balanced step: what the lines beside it leave, but for one sample of each rank behind it
+ * that has none either. Where that is not there, the next line shows it. `next` lines are of ranks before it, which end at
+ * `place`. */
 static struct ledger_line rest_of(const struct ledger_line *lines, size_t count, size_t next, uint32_t rank, uint64_t place)
 {
     struct ledger_line line = lines[0];
     bool has_next = next < count && lines[next].rank > rank;
     uint64_t until = has_next ? lines[next].first : (uint64_t)line.batch_first + line.batch_count;
-    uint64_t least = line.batch_count >= line.size;
-    uint64_t kept = least * ((has_next ? lines[next].rank : line.size) - rank - 1);
+    uint64_t kept = (has_next ? lines[next].rank : line.size) - rank - 1;
     line.rank = rank;
     line.first = (uint32_t)place;
-    line.count = (uint32_t)(until >= place + least + kept ? until - place - kept : least);
+    line.count = (uint32_t)(until > place + kept ? until - place - kept : 1);
     return line;
 }
 
 /* The lines of one step of one group: its ranks share its batch without gap or overlap. */
-static bool prove_step(const struct ledger_line *lines, size_t count, bool balances, uint64_t *inferred, char *error)
+static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *inferred, char *error)
 {
     const struct ledger_line *any = &lines[0];
+    bool has_equal_parts = !any->is_balanced || any->batch_count < any->size;
     if (any->batch_count == 0) {
         say(error, any, "its batch is empty");
         return false;
@@ -120,13 +105,17 @@ static bool prove_step(const struct ledger_line *lines, size_t count, bool balan
     size_t next = 0;
     for (uint32_t rank = 0; rank < any->size; rank++) {
         bool is_there = next < count && lines[next].rank == rank;
-        struct ledger_line line = is_there   ? lines[next]
-                                  : balances ? rest_of(lines, count, next, rank, place)
-                                             : equal_part(any, rank);
+        struct ledger_line line = is_there          ? lines[next]
+                                  : has_equal_parts ? equal_part(any, rank)
+                                                    : rest_of(lines, count, next, rank, place);
         next += is_there;
         *inferred += !is_there;
         if (line.size != any->size || line.batch_first != any->batch_first || line.batch_count != any->batch_count) {
             say(error, &line, "its ranks do not agree on the group's size or batch");
+            return false;
+        }
+        if (line.is_balanced != any->is_balanced) {
+            say(error, &line, "its ranks do not agree whether it is balanced");
             return false;
         }
         if (line.first != place) {
@@ -134,6 +123,13 @@ static bool prove_step(const struct ledger_line *lines, size_t count, bool balan
                         "step %llu (attempt %u, generation %u): rank %u begins at sample %u of the epoch, and the ranks before it end "
                         "at %llu",
                         (unsigned long long)any->step, any->attempt, any->generation, rank, line.first, (unsigned long long)place);
+            return false;
+        }
+        if (has_equal_parts && line.count != equal_part(any, rank).count) {
+            format_text(error, LEDGER_ERROR_BYTES,
+                        "step %llu (attempt %u, generation %u): rank %u has used %u samples, and its equal part is %u",
+                        (unsigned long long)any->step, any->attempt, any->generation, rank, line.count,
+                        equal_part(any, rank).count);
             return false;
         }
         place += line.count;
@@ -186,16 +182,6 @@ static size_t end_of_step(const struct ledger_line *lines, size_t count, size_t 
     return end;
 }
 
-static bool trial_balances(const struct ledger_line *lines, size_t count)
-{
-    bool balances = false;
-    for (size_t i = 0, end; i < count && !balances; i = end) {
-        end = end_of_step(lines, count, i);
-        balances = is_shared_unequally(&lines[i], end - i);
-    }
-    return balances;
-}
-
 bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, struct ledger_verdict *out,
                   char error[LEDGER_ERROR_BYTES])
 {
@@ -210,9 +196,13 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
     struct ledger_verdict verdict = {0};
     uint64_t place = 0, all = samples;
     const struct ledger_line *before = NULL;
-    bool balances = trial_balances(lines, count);
     for (size_t i = 0, end; i < count; i = end) {
         end = end_of_step(lines, count, i);
+        bool is_last = end == count || compare_groups(&lines[end], &lines[i]) != 0;
+        if (!is_last && end - i < lines[i].size) {
+            say(error, &lines[i], "a rank has no line of it, and its group went on");
+            return false;
+        }
         if (lines[i].is_void) {
             verdict.void_lines += end - i;
             continue;
@@ -224,7 +214,7 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
             return false;
         }
         if (!follow_epoch(&lines[i], &place, &all, &verdict.epochs, error) ||
-            !prove_step(&lines[i], end - i, balances, &verdict.inferred, error)) {
+            !prove_step(&lines[i], end - i, &verdict.inferred, error)) {
             return false;
         }
         verdict.groups += before == NULL || compare_groups(before, &lines[i]) != 0;

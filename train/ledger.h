@@ -32,7 +32,8 @@ struct ledger_line {
     uint32_t attempt, generation, rank, size;
     uint64_t step; /* from 1 */
     uint32_t batch_first, batch_count, first, count;
-    bool is_void; /* says ledger_prove */
+    bool is_balanced; /* parts might follow speeds (train/balance.h); else they are equal */
+    bool is_void;     /* says ledger_prove */
 };
 
 struct ledger_verdict {
@@ -49,14 +50,15 @@ struct ledger_verdict {
 /* The order of attempt, generation, step and rank, for qsort. */
 int ledger_compare(const void *one, const void *other);
 
-/* Judges the lines of one trial, in that order. A rank whose line is missing (it took part in the sum and was killed) has had
- * its equal part, or, in a trial that balances, what the others have left. A trial balances if in some step of it all ranks have
- * lines and share the batch in parts that are not equal.
+/* Judges the lines of one trial, in that order. A rank that took part in the sum and was killed before its line has had its equal
+ * part, or, in a step that is balanced, what the others have left: one sample at least where there are enough for all. Only
+ * in the last step of a group can a line be missing, for nobody makes a further one without that rank; this holds of void lines,
+ * too.
  *
- * A step counts in the last group that began at it or before it: what earlier groups
- * had made of it is lost, with the state. `samples` of an epoch, 0 if that is not known. True if each sample of each epoch,
- * of the last one as far as it came, was used in exactly one step that counts, by exactly one rank; else false, *out is
- * untouched, and a sentence names the first step where it was not. */
+ * A step counts in the last group that began at it or before it: what earlier groups had made of it is lost, with the state.
+ * `samples` of an epoch, 0 if that is not known. True if each sample of each epoch, of the last one as far as it came, was used
+ * in exactly one step that counts, by exactly one rank; else false, *out is untouched, and a sentence names the first step where
+ * it was not. */
 bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, struct ledger_verdict *out,
                   char error[LEDGER_ERROR_BYTES]);
 

@@ -22,16 +22,17 @@ struct log {
 bool ledger_line_read(const char *text, char experiment[64], uint32_t *trial, struct ledger_line *out)
 {
     struct ledger_line line = {0};
-    char name[64], rest;
+    char name[64], balanced[2], rest;
     uint32_t of_trial;
     uint64_t us; /* of the monotonic clock: nothing that is judged here */
     int fields = sscanf(text, "%*20[0-9] %63s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu32
-                              " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %c",
+                              " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %1[01] %c",
                         name, &of_trial, &line.attempt, &line.rank, &line.step, &line.generation, &line.size,
-                        &line.batch_first, &line.batch_count, &line.first, &line.count, &us, &rest);
-    if (fields != 12) {
+                        &line.batch_first, &line.batch_count, &line.first, &line.count, &us, balanced, &rest);
+    if (fields != 13) {
         return false;
     }
+    line.is_balanced = balanced[0] == '1';
     bytes_copy_text(experiment, 64, name);
     *trial = of_trial;
     *out = line;

@@ -65,8 +65,9 @@ static const char help[] =
     "Environment: SHOAL_SEED (alone: the seed, default 0), SHOAL_STEP_LOG (a file that gets one line per\n"
     "step and rank: wall-clock ms at which it was applied, experiment, trial, attempt, rank, step,\n"
     "generation, ranks, and of the epoch's order the first sample and the samples of the group and of the\n"
-    "rank; last, that time in microseconds of the monotonic clock), SHOAL_FINAL_HASH (a file that gets one\n"
-    "line per rank at the end: trial, attempt, rank, BLAKE2b of the parameters).\n"
+    "rank; then that time in microseconds of the monotonic clock; last, 1 if parts of this step might\n"
+    "follow speeds (balance: on), else 0), SHOAL_FINAL_HASH (a file that gets one line per rank at the\n"
+    "end: trial, attempt, rank, BLAKE2b of the parameters).\n"
     "\n"
     "Exit status: 0 trained, or saved a checkpoint after being asked to stop; 1 failed (ledger: a sample\n"
     "was not used once); 2 usage.\n";

@@ -418,31 +418,44 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
     return 0;
 }
 
-typedef int run_collective(struct group *group, enum element_type type, void *values, uint64_t count);
+static int run_group(struct group *group, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count,
+                     uint32_t root)
+{
+    switch (kind) {
+    case SHOAL_CALL_ALL_REDUCE:
+        return group_all_reduce(group, type, values, count);
+    case SHOAL_CALL_REDUCE_SCATTER:
+        return group_reduce_scatter(group, type, values, count);
+    case SHOAL_CALL_ALL_GATHER:
+        return group_all_gather(group, type, values, count);
+    case SHOAL_CALL_BROADCAST:
+        return group_broadcast(group, values, count, root);
+    default:
+        return group_barrier(group);
+    }
+}
 
 /* Outside Shoal there is nobody to wait for. */
-static int run(struct shoal *s, run_collective *what, enum element_type type, void *values, uint64_t count)
+static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
 {
     if (s->workers == NULL) {
         return 0;
     }
     bool was_working = shoal_balance_pause(s);
-    int error = shoal_collective_result(s, what(s->workers, type, values, count));
+    int error = shoal_collective_result(s, run_group(s->workers, kind, type, values, count, root));
     shoal_balance_resume(s, was_working);
     return error;
 }
 
-static int collective(struct shoal *s, enum shoal_call_kind kind, void *values, size_t count, enum shoal_type type,
-                      run_collective *what)
+static int collective(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, size_t count,
+                      uint32_t root)
 {
-    int error = check_elements(s, values, type, kind == SHOAL_CALL_ALL_GATHER);
-    error = error != 0 ? error : settle(s);
+    int error = settle(s);
     if (error != 0) {
         return error;
     }
-    enum element_type element = (enum element_type)type;
-    (void)shoal_call_note(s, kind, element, count);
-    return run(s, what, element, values, count);
+    (void)shoal_call_note(s, kind, type, count);
+    return run(s, kind, type, values, count, root);
 }
 
 static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
@@ -461,7 +474,7 @@ int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_typ
         return error;
     }
     struct shoal_begun what = begin(s, values, count, type);
-    error = run(s, group_all_reduce, what.type, values, count);
+    error = run(s, SHOAL_CALL_ALL_REDUCE, what.type, values, count, 0);
     return error != 0 ? error : shoal_finite_judge(s, &what);
 }
 
@@ -472,12 +485,14 @@ int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 
 int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    return collective(s, SHOAL_CALL_REDUCE_SCATTER, values, count, type, group_reduce_scatter);
+    int error = check_elements(s, values, type, false);
+    return error != 0 ? error : collective(s, SHOAL_CALL_REDUCE_SCATTER, (enum element_type)type, values, count, 0);
 }
 
 int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    return collective(s, SHOAL_CALL_ALL_GATHER, values, count, type, group_all_gather);
+    int error = check_elements(s, values, type, true);
+    return error != 0 ? error : collective(s, SHOAL_CALL_ALL_GATHER, (enum element_type)type, values, count, 0);
 }
 
 int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
@@ -508,28 +523,12 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    int error = settle(s);
-    if (error != 0) {
-        return error;
-    }
-    (void)shoal_call_note(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, count);
-    bool was_working = shoal_balance_pause(s);
-    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_broadcast(s->workers, bytes, count, root));
-    shoal_balance_resume(s, was_working);
-    return error;
+    return collective(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, bytes, count, root);
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    int error = settle(s);
-    if (error != 0) {
-        return error;
-    }
-    (void)shoal_call_note(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, 0);
-    bool was_working = shoal_balance_pause(s);
-    error = s->workers == NULL ? 0 : shoal_collective_result(s, group_barrier(s->workers));
-    shoal_balance_resume(s, was_working);
-    return error;
+    return collective(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, NULL, 0, 0);
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)

@@ -224,6 +224,9 @@ int shoal_step_commit(struct shoal *shoal);
  * of a run do. 0, or SHOAL_AGAIN. */
 int shoal_share(struct shoal *shoal, uint32_t total, uint32_t *first, uint32_t *count);
 
+/* Whether shoal_share gives parts by speed in this group: the same on all its ranks, true also while such parts are equal. */
+bool shoal_is_balanced(const struct shoal *shoal);
+
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
  * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,
  * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (too large). */

@@ -120,6 +120,15 @@ bool shoal_background_is_busy(struct shoal *s)
     return s->background.begun_count > 0;
 }
 
+bool shoal_background_has_failed(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    (void)pthread_mutex_lock(&b->mutex);
+    bool has_failed = b->error != 0;
+    (void)pthread_mutex_unlock(&b->mutex);
+    return has_failed;
+}
+
 static void wait_for_thread(struct shoal *s)
 {
     struct shoal_background *b = &s->background;

@@ -89,6 +89,11 @@ int shoal_share(struct shoal *s, uint32_t total, uint32_t *first, uint32_t *coun
     return 0;
 }
 
+bool shoal_is_balanced(const struct shoal *s)
+{
+    return has_use(s);
+}
+
 int shoal_balance_commit(struct shoal *s)
 {
     struct shoal_balance *b = &s->balance;

@@ -1,5 +1,6 @@
 /* Collectives of GPU memory (train/gpu_group.h), for programs. */
 
+#include <poll.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -29,11 +30,25 @@ int shoal_gpu_join(struct shoal *s)
     return error == 0 ? 0 : shoal_fail(s, error, "%s", group_error(s->workers));
 }
 
+/* For waits of the program's thread, beside which the other one may make a collective: the links, and what the group says of itself,
+ * are that one's. */
+static int look_for_end(void *context, uint32_t *gone)
+{
+    struct shoal *s = context;
+    (void)gone;
+    struct pollfd daemon = {.fd = s->fd, .events = POLLIN};
+    if (poll(&daemon, 1, 0) > 0) {
+        (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    }
+    return revoke_said(&s->revoke) || shoal_background_has_failed(s) ? ERR_CLOSED : 0;
+}
+
 void shoal_gpu_settle(struct shoal *s)
 {
+    const struct gpu_watch watch = {look_for_end, s};
     int before;
     if (s->gpu != NULL && s->gpu->lack != GPU_LACKS_GPU && gpu_enter(s->gpu, &before) == CUDA_OK) {
-        gpu_settle(s->gpu, &s->gpu->program);
+        gpu_settle(s->gpu, &s->gpu->program, &watch);
         gpu_leave(s->gpu, before);
     }
 }

@@ -201,7 +201,7 @@ int shoal_balance_join(struct shoal *s);
 void shoal_balance_begin(struct shoal *s);
 
 /* Around waits for other ranks, which say nothing of this one's speed: resume what pause has returned. What the program has
- * queued on the GPU is its own work: pause waits for that. */
+ * queued on the GPU is its own work: pause waits for that, unless the group is over, when nobody asks for the measure any more. */
 bool shoal_balance_pause(struct shoal *s);
 void shoal_balance_resume(struct shoal *s, bool was_working);
 
@@ -220,8 +220,9 @@ void shoal_background_init(struct shoal *s);
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
 int shoal_background_begin(struct shoal *s, const struct shoal_begun *what);
 
-/* Whether something was begun since the last wait. */
+/* Whether something was begun since the last wait, and whether some of that has failed. */
 bool shoal_background_is_busy(struct shoal *s);
+bool shoal_background_has_failed(struct shoal *s);
 
 /* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error
  * of the first that failed as collectives return it. */
@@ -261,7 +262,8 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
 /* What a group that is open does first. */
 int shoal_gpu_join(struct shoal *s);
 
-/* Waits for what the program has queued (train/nccl_group.h); where that fails, the next collective says so. */
+/* Waits for what the program has queued (train/nccl_group.h), or until the group is over; where that fails, the next collective says
+ * so. */
 void shoal_gpu_settle(struct shoal *s);
 
 /* Of memory that may be a GPU's: adds it to a hash; finds the first value that is not finite, and its bits, `count` if there is none. The

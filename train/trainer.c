@@ -52,6 +52,7 @@ struct trainer {
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
     struct ledger_range range; /* of the last step */
+    bool is_balanced; /* was shared by speeds */
     struct timespec applied, applied_steady; /* when it was applied: its commit may take until a broken group is left */
     int step_log_fd;
     double printed_at_s;
@@ -186,13 +187,14 @@ static int register_state(struct trainer *t)
 static void log_step(struct trainer *t)
 {
     char line[256];
-    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu\n",
+    int length = snprintf(line, sizeof line, "%llu %s %u %u %u %llu %llu %u %u %u %u %u %llu %d\n",
                           (unsigned long long)t->applied.tv_sec * 1000 + (unsigned long long)t->applied.tv_nsec / 1000000,
                           shoal_experiment(t->shoal), shoal_trial(t->shoal), shoal_attempt(t->shoal), t->rank,
                           (unsigned long long)t->state.step, (unsigned long long)t->generation, t->size, t->range.batch_first,
                           t->range.batch_count, t->range.first, t->range.count,
                           (unsigned long long)t->applied_steady.tv_sec * 1000000 +
-                              (unsigned long long)t->applied_steady.tv_nsec / 1000);
+                              (unsigned long long)t->applied_steady.tv_nsec / 1000,
+                          (int)t->is_balanced);
     /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
@@ -226,6 +228,7 @@ static int train_step(struct trainer *t)
     }
     range.first += range.batch_first;
     t->range = range;
+    t->is_balanced = shoal_is_balanced(t->shoal);
     trainer_data_gather(&t->data, &t->data.train, t->data.order, range.first, range.count, t->inputs, t->labels);
     struct model_batch batch = {t->inputs, t->labels, range.count};
     size_t parameter_count = t->state.parameter_count;

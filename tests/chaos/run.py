@@ -170,6 +170,9 @@ def main():
     chaos = Chaos(arguments, build, seed)
     try:
         verdict, reason, details = run(chaos, kinds)
+        report = chaos.lab.sanitizer_report()
+        if report is not None:
+            verdict, reason = "FAILED", f"{report}; {reason}"
         if verdict == "FAILED":
             print(details + chaos.lab.log_tails(1000 if arguments.verbose else 15), flush=True)
             reason = f"seed {seed}: {reason}"

@@ -174,11 +174,11 @@ def the_part_of_a_slow_worker_follows_its_speed(lab):
     identity = lab.submit(mesh.nodes[0], elastic(log, 2, 1, 2, epochs=60) | {"balance": True})
 
     def part():
-        """Of rank 1 in its last full batch."""
+        """Of rank 1 in its last full batch of two; None before the first."""
         return next((s.count for s in reversed(read_steps(log, identity, 1)) if s.batch_count == 1000 and s.size == 2), None)
 
     wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")
-    before = part()
+    before = wait_until(part, PAUSE_S, "rank 1 to have a full batch with another")
     pid = next(pid for pid, environment in workers_of(identity) if environment["SHOAL_RANK"] == "1" and is_program(pid))
     hindered = Hindered(pid)
     lab.at_end.append(hindered.end)

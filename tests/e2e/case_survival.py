@@ -180,6 +180,10 @@ class Run:
         for rows in lives:
             numbers = [row.step for row in rows]
             expect(numbers == sorted(set(numbers)), f"trial {index} attempt {rows[0].attempt} has a repetition in its steps")
+            # A step that is not this worker's here is one that another of the same group has written, as read_steps shows it.
+            others = {s.step for s in steps if s.attempt == rows[0].attempt and s.life != rows[0].life}
+            gap = set(range(numbers[0], numbers[-1])) - set(numbers) - others
+            expect(not gap, f"trial {index} attempt {rows[0].attempt} has a gap in its steps: nobody wrote {sorted(gap)[:5]}")
         expect({s.step for s in steps} == set(range(1, STEPS + 1)), f"trial {index} did not run each of its steps")
         expect(again <= allowed, f"trial {index} ran {again} steps again; {allowed} are allowed")
         expect(trial["attempt"] <= 1 + 2 * lost, f"trial {index} needed {trial['attempt']} attempts for {lost} deaths")

@@ -16,6 +16,8 @@ from mesh import Mesh, Node, Refused, processes_naming, wait_until  # noqa: E402
 from wire import NoNamespaces, Wire  # noqa: E402
 
 CASES = []
+SANITIZER_REPORT = re.compile(rb".*(?:[a-z]Sanitizer: |: runtime error: ).*")  # as in CMakeLists.txt
+os.environ.setdefault("TSAN_OPTIONS", f"suppressions={Path(__file__).resolve().parents[1] / 'tsan.supp'}")  # of all that runs here
 
 
 class Skip(Exception):
@@ -116,6 +118,14 @@ class Lab:
                     text.append("\n".join([f"--- {node.name}", *tail]))
         return "\n".join(text)
 
+    def sanitizer_report(self):
+        """The first line that a sanitizer has written into the log of a daemon; None if there is none."""
+        for log in [*self.dir.glob("*/shoald.log"), *self.dir.glob("*/*/shoald.log")]:
+            report = SANITIZER_REPORT.search(log.read_bytes())
+            if report is not None:
+                return f"{log.parent.name}'s daemon: {report[0].decode(errors='replace').strip()}"
+        return None
+
     def remove(self):
         shutil.rmtree(self.dir, ignore_errors=True)
 
@@ -153,6 +163,7 @@ class Step:
         self.generation, self.size = map(int, fields[6:8])
         self.batch_first, self.batch_count, self.first, self.count = map(int, fields[8:12])
         self.us = int(fields[12])  # of the monotonic clock, as time.monotonic_ns() // 1000
+        self.is_balanced = fields[13] == "1"
         self.of = (self.trial, self.attempt, self.generation, self.step)
         self.experiment = fields[1]
         self.life = life
@@ -171,7 +182,7 @@ def read_steps(path, experiment, rank=None):
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
         lines = file.read_text().splitlines()
-        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11}", line) for line in lines), f"{file} has a malformed line")
+        expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11} [01]", line) for line in lines), f"{file} has a malformed line")
         steps += [step for step in (Step(line, file.suffix) for line in lines) if step.experiment == experiment]
     if rank is None:
         first = {}

@@ -56,6 +56,9 @@ def run_case(case, build, seed, arguments):
     finally:
         signal.alarm(0)
         room.end()
+    report = room.sanitizer_report()
+    if report is not None:
+        verdict, reason = "FAILED", f"{report}; {reason}"
     seconds = time.monotonic() - began
     said = [f"{verdict} {case.name} ({seconds:.1f}) {reason}".rstrip()]
     if verdict == "FAILED" or arguments.verbose:

@@ -247,6 +247,9 @@ def main():
         reason = f"seed {seed}: {error or type(error).__name__}"
     finally:
         lab.end()
+        report = lab.sanitizer_report()
+        if report is not None:
+            verdict, reason = "FAILED", f"seed {seed}: {report}"
         if arguments.keep:
             print(f"    everything is in {lab.dir}", flush=True)
         else:

@@ -33,7 +33,6 @@ struct history {
     uint32_t attempt, generation, size;
     bool balances; /* parts follow speeds, which are made up, too */
     struct balance parts;
-    uint64_t unequal_steps; /* of which all ranks have lines */
     struct memory memory, checkpoint;
     struct ledger_line *lines;
     size_t count;
@@ -61,13 +60,6 @@ static struct ledger_range range_of(const struct history *h, uint64_t applied, u
     return range;
 }
 
-static bool is_equal_share(const struct ledger_range *range, uint32_t rank, uint32_t size)
-{
-    uint32_t first, count;
-    ledger_share(range->batch_count, rank, size, &first, &count);
-    return range->first == range->batch_first + first && range->count == count;
-}
-
 static void write_line(struct history *h, uint32_t rank)
 {
     struct ledger_range range = range_of(h, h->memory.applied, rank);
@@ -82,6 +74,7 @@ static void write_line(struct history *h, uint32_t rank)
         .batch_count = range.batch_count,
         .first = range.first,
         .count = range.count,
+        .is_balanced = h->balances && h->size > 1,
     };
 }
 
@@ -100,13 +93,9 @@ static void apply(struct history *h)
 /* A step in which nothing happens. */
 static void whole_step(struct history *h)
 {
-    bool is_equal = true;
     for (uint32_t rank = 0; rank < h->size; rank++) {
-        struct ledger_range range = range_of(h, h->memory.applied, rank);
-        is_equal &= is_equal_share(&range, rank, h->size);
         write_line(h, rank);
     }
-    h->unequal_steps += !is_equal;
     apply(h);
     if (h->balances && chance(h, 10)) {
         agree(h);
@@ -181,9 +170,6 @@ static void prove_histories(bool balances)
         for (uint32_t i = 0; i < h.samples; i++) {
             assert_int_equal(h.memory.used[i], h.epochs);
         }
-        if (balances && h.unequal_steps == 0) {
-            continue; /* the log does not tell */
-        }
         struct ledger_verdict v;
         char error[LEDGER_ERROR_BYTES] = "";
         bool holds = prove(&h, &v, error);
@@ -222,12 +208,24 @@ static uint32_t lines_of_step(const struct history *h, const struct ledger_line 
     return count;
 }
 
+static bool is_last_of_group(const struct history *h, const struct ledger_line *of)
+{
+    bool is_last = true;
+    for (size_t i = 0; i < h->count; i++) {
+        const struct ledger_line *line = &h->lines[i];
+        is_last &= line->attempt != of->attempt || line->generation != of->generation || line->step <= of->step;
+    }
+    return is_last;
+}
+
+#define DAMAGES 9
+
 /* Damages one line that counts, or a step. Returns false if this history has none that would show: nobody knows the part of a
  * rank that left no line, if it need not be an equal one. */
 static bool damage(struct history *h, uint32_t how)
 {
     struct ledger_line *line = &h->lines[random_below(&h->random, h->count)];
-    if (line->is_void || (h->balances && lines_of_step(h, line) < line->size)) {
+    if (line->is_void || (line->is_balanced && lines_of_step(h, line) < line->size)) {
         return false;
     }
     switch (how) {
@@ -258,6 +256,14 @@ static bool damage(struct history *h, uint32_t how)
         h->count = kept;
         return step < h->steps;
     }
+    case 6: /* ranks that cut by different rules */
+        line->is_balanced = !line->is_balanced;
+        return lines_of_step(h, line) > 1;
+    case 7: { /* a rank without a line, whose group went on */
+        bool shows = !is_last_of_group(h, line);
+        *line = h->lines[--h->count];
+        return shows;
+    }
     default: { /* a step that the last group makes as the batch of the one before */
         struct ledger_range range = ledger_batch_of(h->samples, h->batch, line->step);
         uint32_t first;
@@ -276,17 +282,14 @@ static void find_damages(bool balances)
 {
     struct ledger_line *lines = calloc(LINES_MAX + 1, sizeof *lines);
     assert_non_null(lines);
-    size_t found[7] = {0};
-    for (uint64_t seed = 1; seed <= 3500; seed++) {
+    size_t found[DAMAGES] = {0};
+    for (uint64_t seed = 1; seed <= 500 * DAMAGES; seed++) {
         struct history h;
         struct ledger_verdict v;
         char error[LEDGER_ERROR_BYTES] = "";
         make_history(&h, seed, balances, lines);
-        if (balances && h.unequal_steps == 0) {
-            continue;
-        }
         assert_true(prove(&h, &v, error));
-        uint32_t how = (uint32_t)(seed % 7);
+        uint32_t how = (uint32_t)(seed % DAMAGES);
         if (!damage(&h, how)) {
             continue;
         }
@@ -298,7 +301,7 @@ static void find_damages(bool balances)
         assert_true(strncmp(error, "step ", 5) == 0);
         found[how]++;
     }
-    for (size_t how = 0; how < 7; how++) {
+    for (size_t how = 0; how < DAMAGES; how++) {
         assert_true(found[how] > 100);
     }
     free(lines);
@@ -319,7 +322,8 @@ static void test_and_so_it_is_in_steps_of_unequal_parts(void **state)
 /* ---- the command ---- */
 
 #define HEAD "1700000000000 00112233aabbccdd 4 "
-#define END " 86400000000\n"
+#define END " 86400000000 0\n"
+#define BALANCED " 86400000000 1\n"
 
 static char said[4096];
 
@@ -371,29 +375,72 @@ static void test_the_command_proves_a_log(void **state)
 }
 
 /* Three ranks, of which the second is slow; it dies in step 2. */
-#define UNEQUAL_LOG                \
-    HEAD "1 0 1 1 3 0 9 0 4" END \
-    HEAD "1 1 1 1 3 0 9 4 1" END \
-    HEAD "1 2 1 1 3 0 9 5 4" END \
-    HEAD "1 0 2 1 3 9 9 9 4" END
+#define UNEQUAL_LOG                     \
+    HEAD "1 0 1 1 3 0 9 0 4" BALANCED \
+    HEAD "1 1 1 1 3 0 9 4 1" BALANCED \
+    HEAD "1 2 1 1 3 0 9 5 4" BALANCED \
+    HEAD "1 0 2 1 3 9 9 9 4" BALANCED
 
 static void test_a_part_without_a_line_is_what_the_others_left(void **state)
 {
     (void)state;
-    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 14 4" END, (char *[]){"--samples", "18"}, 2), 0);
+    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 14 4" BALANCED, (char *[]){"--samples", "18"}, 2), 0);
     assert_non_null(strstr(said, "2 steps, 1 complete epochs of 18 samples, each sample used once, by 1 groups; 0 lines are void, 1 "
                                  "inferred"));
     assert_int_equal(run_command(UNEQUAL_LOG, NULL, 0), 0); /* two without lines: the rest is theirs */
-    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 13 5" END, NULL, 0), 1); /* it has had one sample at least */
+    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 13 5" BALANCED, NULL, 0), 1); /* it has had one sample at least */
     assert_non_null(strstr(said, "step 2 (attempt 1, generation 1): rank 2 begins at sample 13 of the epoch, and the ranks before it "
                                  "end at 14"));
-    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 14 3" END, NULL, 0), 1);
+    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 14 3" BALANCED, NULL, 0), 1);
     assert_non_null(strstr(said, "its ranks have not used its whole batch"));
-    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 0 2 1 3 9 9 9 4" END, NULL, 0), 1);
+    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 0 2 1 3 9 9 9 4" BALANCED, NULL, 0), 1);
     assert_non_null(strstr(said, "a rank has two lines"));
-    /* Where all steps of which everything is known have equal parts, what is not known has them, too. */
-    assert_int_equal(run_command(HEAD "1 0 1 1 2 0 4 0 3" END, NULL, 0), 1);
-    assert_non_null(strstr(said, "rank 1 begins at sample 2 of the epoch, and the ranks before it end at 3"));
+}
+
+#define EQUAL_STEP HEAD "1 0 1 1 2 0 4 0 2" BALANCED HEAD "1 1 1 1 2 0 4 2 2" BALANCED
+
+/* Parts were equal as yet, and in the first step in which they are not rank 1 is killed before its line. */
+static void test_the_first_step_of_unequal_parts_may_lack_a_line(void **state)
+{
+    (void)state;
+    assert_int_equal(run_command(EQUAL_STEP HEAD "1 0 2 1 2 4 4 4 3" BALANCED HEAD "1 0 3 2 1 0 4 0 4" END,
+                                 (char *[]){"--samples", "8"}, 2), 0);
+    assert_non_null(strstr(said, "3 steps, 1 complete epochs of 8 samples, each sample used once, by 2 groups; 0 lines are void, 1 "
+                                 "inferred"));
+}
+
+static void test_each_step_is_judged_by_its_own_rule(void **state)
+{
+    (void)state;
+    assert_int_equal(run_command(UNEQUAL_LOG HEAD "1 2 2 1 3 9 9 14 4" BALANCED HEAD "1 0 3 2 2 18 4 18 3" END, NULL, 0), 1);
+    assert_non_null(strstr(said, "step 3 (attempt 1, generation 2): rank 0 has used 3 samples, and its equal part is 2"));
+    assert_int_equal(run_command(HEAD "1 0 1 1 1 0 4 0 4" END HEAD "1 0 2 2 2 4 4 4 3" END HEAD "1 1 2 2 2 4 4 7 1" END, NULL, 0), 1);
+    assert_non_null(strstr(said, "step 2 (attempt 1, generation 2): rank 0 has used 3 samples, and its equal part is 2"));
+    assert_int_equal(run_command(HEAD "1 0 1 1 2 0 4 0 2" END HEAD "1 1 1 1 2 0 4 2 2" BALANCED, NULL, 0), 1);
+    assert_non_null(strstr(said, "step 1 (attempt 1, generation 1): its ranks do not agree whether it is balanced"));
+    /* With fewer samples than ranks parts are equal, and some are none. */
+    assert_int_equal(run_command(HEAD "1 0 1 1 3 0 2 0 0" BALANCED HEAD "1 2 1 1 3 0 2 1 1" BALANCED, NULL, 0), 0);
+    assert_int_equal(run_command(HEAD "1 0 1 1 3 0 2 0 1" BALANCED HEAD "1 2 1 1 3 0 2 1 1" BALANCED, NULL, 0), 1);
+    assert_non_null(strstr(said, "rank 0 has used 1 samples, and its equal part is 0"));
+}
+
+#define ALONE(step, first) HEAD "1 0 " step " 1 2 " first " 4 " first " 2"
+
+static void test_only_in_the_last_step_of_its_group_a_line_is_missing(void **state)
+{
+    (void)state;
+    static const char went_on[] = "step 1 (attempt 1, generation 1): a rank has no line of it, and its group went on";
+    assert_int_equal(run_command(ALONE("1", "0") END, NULL, 0), 0);
+    assert_int_equal(run_command(ALONE("1", "0") END ALONE("2", "4") END, NULL, 0), 1);
+    assert_non_null(strstr(said, went_on));
+    assert_int_equal(run_command(ALONE("1", "0") BALANCED ALONE("2", "4") BALANCED, NULL, 0), 1);
+    assert_non_null(strstr(said, went_on));
+    /* What is void says that the group went on, and must be such as a group writes. */
+    assert_int_equal(run_command(ALONE("1", "0") END ALONE("2", "4") END HEAD "1 0 2 2 1 4 4 4 4" END, NULL, 0), 1);
+    assert_non_null(strstr(said, went_on));
+    assert_int_equal(run_command(ALONE("1", "0") END ALONE("2", "4") END HEAD "1 0 1 2 1 0 4 0 4" END, NULL, 0), 1);
+    assert_non_null(strstr(said, went_on));
+    assert_int_equal(run_command(ALONE("1", "0") END HEAD "1 0 1 2 1 0 4 0 4" END, NULL, 0), 0);
 }
 
 static void test_the_command_refuses_in_one_sentence(void **state)
@@ -409,6 +456,8 @@ static void test_the_command_refuses_in_one_sentence(void **state)
         {"hello\n", {NULL}, 0, 1, "line 1 is no line of a log of steps (SHOAL_STEP_LOG)"},
         {GOOD_LOG HEAD "1 0 5 2 1 4 4 4" END, {NULL}, 0, 1, "line 7 is no line"},
         {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 9" END, {NULL}, 0, 1, "line 7 is no line"},
+        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 86400000000\n", {NULL}, 0, 1, "line 7 is no line"},
+        {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 86400000000 2\n", {NULL}, 0, 1, "line 7 is no line"},
         {HEAD "1 0 0 2 1 4 4 4 4" END, {NULL}, 0, 1, "there is no step 0"},
         {HEAD "1 0 1 2 0 4 4 4 4" END, {NULL}, 0, 1, "no group of nobody"},
         {HEAD "1 0 1 2 1 0 0 0 0" END, {NULL}, 0, 1, "its batch is empty"},
@@ -436,6 +485,9 @@ int main(void)
         cmocka_unit_test(test_and_so_it_is_in_steps_of_unequal_parts),
         cmocka_unit_test(test_the_command_proves_a_log),
         cmocka_unit_test(test_a_part_without_a_line_is_what_the_others_left),
+        cmocka_unit_test(test_the_first_step_of_unequal_parts_may_lack_a_line),
+        cmocka_unit_test(test_each_step_is_judged_by_its_own_rule),
+        cmocka_unit_test(test_only_in_the_last_step_of_its_group_a_line_is_missing),
         cmocka_unit_test(test_the_command_refuses_in_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

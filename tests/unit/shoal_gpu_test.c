@@ -26,14 +26,16 @@
 #define LOST_STEP 3
 #define STEPS (SHOAL_CHECK_STEPS + 2)
 #define NOBODY UINT32_MAX
+#define HOURS 10000000 /* questions of a wait that asks every ms */
 
 /* ---- in the process of a rank ---- */
 
 typedef void body(struct shoal *shoal);
-enum body_number { SUMS, STATE, LOSES, NOT_FINITE, MIXED, REFUSALS, BODIES };
+enum body_number { SUMS, STATE, LOSES, NOT_FINITE, MIXED, REFUSALS, HEARS, BODIES };
 
 static int (*cuda_malloc)(void **out, size_t bytes);
 static int (*cuda_copy)(void *to, const void *from, size_t bytes, int kind);
+static __typeof__(&fake_fill) fill;
 static __typeof__(&fake_alive) alive;
 static __typeof__(&fake_misused) misused;
 
@@ -43,7 +45,11 @@ static void fake_open(void)
     const struct {
         const char *name;
         void *function_pointer;
-    } symbols[] = {{"cudaMalloc", &cuda_malloc}, {"cudaMemcpy", &cuda_copy}, {"fake_alive", &alive}, {"fake_misused", &misused}};
+    } symbols[] = {{"cudaMalloc", &cuda_malloc},
+                   {"cudaMemcpy", &cuda_copy},
+                   {"fake_fill", &fill},
+                   {"fake_alive", &alive},
+                   {"fake_misused", &misused}};
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *symbol = dlsym(library, symbols[i].name);
         memcpy(symbols[i].function_pointer, &symbol, sizeof symbol);
@@ -187,6 +193,45 @@ static void body_loses(struct shoal *shoal)
     train(shoal, 1);
 }
 
+static int load_zero(void *context, uint64_t *step)
+{
+    *(float *)context = 0;
+    *step = 0;
+    return 0;
+}
+
+/* Rank 1 is killed while the GPUs of the others have hours of work: rank 0 comes to a collective, rank 2 waits for one that was
+ * begun. */
+static void body_hears(struct shoal *shoal)
+{
+    static float state, values[COUNT];
+    float *device = device_new(1);
+    uint64_t step;
+    uint32_t first, count, rank;
+    HOLD(shoal_use_gpu(shoal, 0) == 0);
+    HOLD(shoal_register(shoal, &state, sizeof state) == 0);
+    shoal_on_load(shoal, load_zero, &state);
+    HOLD(shoal_step_begin(shoal, &step) == 0 && shoal_is_balanced(shoal));
+    HOLD(shoal_share(shoal, 100, &first, &count) == 0);
+    rank = shoal_rank(shoal);
+    if (rank == 1) {
+        (void)kill(getpid(), SIGKILL);
+    }
+    HOLD(fill(device, 1, 1, HOURS) == 0);
+    if (rank == 0) {
+        HOLD(shoal_all_reduce_f32(shoal, values, COUNT) == SHOAL_AGAIN);
+    } else {
+        HOLD(shoal_all_reduce_begin(shoal, values, COUNT, SHOAL_F32) == 0);
+        HOLD(shoal_all_reduce_wait(shoal) == SHOAL_AGAIN);
+    }
+    (void)cuda_copy(host, device, sizeof *host, 4);
+    HOLD(host[0] == 1);
+    HOLD(shoal_step_begin(shoal, &step) == 0 && step == 0 && shoal_generation(shoal) == 2);
+    HOLD(shoal_share(shoal, 100, &first, &count) == 0);
+    HOLD(shoal_all_reduce_f32(shoal, values, COUNT) == 0);
+    HOLD(shoal_step_commit(shoal) >= 0);
+}
+
 static void body_not_finite(struct shoal *shoal)
 {
     float *values = device_new(COUNT);
@@ -206,7 +251,7 @@ static int be_rank(char **arguments, body *const bodies[BODIES])
     char error[SHOAL_ERROR_BYTES];
     struct shoal *shoal;
     enum body_number number = (enum body_number)strtoul(arguments[1], NULL, 10);
-    bool is_elastic = number == STATE || number == LOSES;
+    bool is_elastic = number == STATE || number == LOSES || number == HEARS;
     fake_open();
     if ((is_elastic ? shoal_open_elastic : shoal_open)(&shoal, error) != 0) {
         (void)fprintf(stderr, "%s\n", error);
@@ -289,6 +334,12 @@ static void test_an_elastic_group_goes_on_with_nccl_when_one_is_lost(void **stat
     run_ranks(3, LOSES, 1, NOBODY);
 }
 
+static void test_who_waits_for_its_gpu_hears_that_the_group_is_over(void **state)
+{
+    (void)state;
+    run_ranks(3, HEARS, 1, NOBODY);
+}
+
 static void test_numbers_that_are_not_finite_are_found_in_gpu_memory(void **state)
 {
     (void)state;
@@ -298,7 +349,7 @@ static void test_numbers_that_are_not_finite_are_found_in_gpu_memory(void **stat
 int main(int argc, char **argv)
 {
     static body *const bodies[BODIES] = {
-        [SUMS] = body_sums,   [STATE] = body_state,           [LOSES] = body_loses,
+        [SUMS] = body_sums,   [STATE] = body_state,           [LOSES] = body_loses,       [HEARS] = body_hears,
         [MIXED] = body_mixed, [NOT_FINITE] = body_not_finite, [REFUSALS] = body_refusals,
     };
     if (argc == 2) {
@@ -310,6 +361,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_it_is_said_once_that_there_is_gpu_memory),
         cmocka_unit_test(test_the_state_of_an_elastic_group_may_be_gpu_memory),
         cmocka_unit_test(test_an_elastic_group_goes_on_with_nccl_when_one_is_lost),
+        cmocka_unit_test(test_who_waits_for_its_gpu_hears_that_the_group_is_over),
         cmocka_unit_test(test_numbers_that_are_not_finite_are_found_in_gpu_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
