@@ -602,7 +602,6 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
     watch->behind_ms = !lacks_record ? 0 : watch->behind_ms == 0 ? core->now_ms : watch->behind_ms;
     if (lacks_record && core->now_ms - watch->behind_ms >= CORE_REGROUP_MS) {
-        MARK(generation_without_record);
         attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
         return true;
     }
