@@ -66,6 +66,9 @@ static int read_log(struct log *log, const char *path, FILE *errors)
     int result = 0;
     for (size_t number = 1; result == 0 && fgets(text, sizeof text, file) != NULL; number++) {
         struct entry entry = {0};
+        if (strchr(text, '\n') == NULL && feof(file) != 0) {
+            break; /* its writer was killed in the midst of it, or still writes: the others' lines tell of the step */
+        }
         if (!ledger_line_read(text, entry.experiment, &entry.trial, &entry.line)) {
             (void)fprintf(errors, "shoal-train ledger: %s, line %zu is no line of a log of steps (SHOAL_STEP_LOG)\n", path, number);
             result = 1;

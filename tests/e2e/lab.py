@@ -177,11 +177,11 @@ def step_log(path):
 
 def read_steps(path, experiment, rank=None):
     """The steps of one rank in all its lives, in the order of time; without a rank each step once, by the first rank that wrote
-    it: one that is killed between the sum and its line leaves the line to the others. What is cut off by SIGKILL is never half a
-    line, since each is one write."""
+    it: one that is killed between the sum and its line leaves the line to the others. A last line without an end is being written,
+    or its writer was killed in the midst of it: it is not there yet."""
     steps = []
     for file in path.parent.glob(f"{path.name}.*"):
-        lines = file.read_text().splitlines()
+        lines = file.read_text().split("\n")[:-1]
         expect(all(re.fullmatch(r"\d+ [0-9a-f]+( \d+){11} [01]", line) for line in lines), f"{file} has a malformed line")
         steps += [step for step in (Step(line, file.suffix) for line in lines) if step.experiment == experiment]
     if rank is None:

@@ -414,6 +414,42 @@ static void a_later_write_does_not_stand_in_for_a_refused_one(void **state)
     world_free(world);
 }
 
+/* A busy machine answers a probe late: it is asked, once it is known to live, and the client is not told of one disk meanwhile. */
+static void a_request_waits_for_a_second_node_that_is_suspect(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world->nodes[1].is_cut = true;
+    assert_true(world_run_until(world, 10000, world->log_bytes, "b is suspect"));
+    world_submit(world, 0, &config);
+    world_run(world, 500);
+    assert_int_equal(world->reply.count, 0);
+    world->nodes[1].is_cut = false;
+    world_run(world, 4000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+    world_free(world);
+}
+
+static void a_request_does_not_wait_for_a_second_node_that_dies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world_start_all(world);
+    world->nodes[1].is_cut = true;
+    assert_true(world_run_until(world, 10000, world->log_bytes, "b is suspect"));
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 1);
+    world_free(world);
+}
+
 /* Hands version `seq` of a record of node b's to node a, who shall say when it has stored it. */
 static void push_version(struct world *world, uint64_t seq)
 {
@@ -761,6 +797,8 @@ int main(void)
         cmocka_unit_test(nothing_is_granted_under_a_fence_that_the_disk_refused),
         cmocka_unit_test(a_later_write_does_not_stand_in_for_a_refused_one),
         cmocka_unit_test(a_refused_version_is_not_stored_before_the_one_that_overtakes_it),
+        cmocka_unit_test(a_request_waits_for_a_second_node_that_is_suspect),
+        cmocka_unit_test(a_request_does_not_wait_for_a_second_node_that_dies),
         cmocka_unit_test(who_leaves_hands_everything_over_first),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
         cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),

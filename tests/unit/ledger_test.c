@@ -443,6 +443,15 @@ static void test_only_in_the_last_step_of_its_group_a_line_is_missing(void **sta
     assert_int_equal(run_command(ALONE("1", "0") END HEAD "1 0 1 2 1 0 4 0 4" END, NULL, 0), 0);
 }
 
+/* Its writer was killed between two pages of the file. */
+static void test_half_a_line_at_the_end_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(run_command(GOOD_LOG, NULL, 0), 0);
+    assert_int_equal(run_command(GOOD_LOG HEAD "1 0 5 2 1 4 4", NULL, 0), 0);
+    assert_int_equal(run_command(GOOD_LOG HEAD "1 0 5 2 1 4 4\n", NULL, 0), 1);
+}
+
 static void test_the_command_refuses_in_one_sentence(void **state)
 {
     (void)state;
@@ -488,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_the_first_step_of_unequal_parts_may_lack_a_line),
         cmocka_unit_test(test_each_step_is_judged_by_its_own_rule),
         cmocka_unit_test(test_only_in_the_last_step_of_its_group_a_line_is_missing),
+        cmocka_unit_test(test_half_a_line_at_the_end_is_none),
         cmocka_unit_test(test_the_command_refuses_in_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
