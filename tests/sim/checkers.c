@@ -198,7 +198,8 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
         return;
     }
     struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
-    trial->failed_on |= 1u << node;
+    int known_as = sim_find_node(sim, sim->nodes[node].id); /* a copy that has become another node counts as two */
+    trial->failed_on |= 1u << (known_as >= 0 ? known_as : node);
     if (process->is_elastic || !attempt_id_equal(&trial->failed_last, &process->attempt)) { /* else one echoes the other */
         trial->failed_last = process->attempt;
         trial->failure_count++;
