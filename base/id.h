@@ -2,6 +2,7 @@
 #define BASE_ID_H
 /* The names of things, as plain values. All zero means "none". */
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,10 +39,25 @@ typedef struct {
     uint8_t bytes[MESH_ID_BYTES];
 } mesh_id;
 
+/* The order of memcmp, for a count that is a multiple of 8. Inline: a quarter of a node's time was memcmp's calls. */
+static inline int id_compare_bytes(const uint8_t *a, const uint8_t *b, size_t count)
+{
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t left, right;
+        memcpy(&left, a + i, 8);
+        memcpy(&right, b + i, 8);
+        if (left != right) {
+            return be64toh(left) < be64toh(right) ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 #define ID_FUNCTIONS(type)                                              \
+    _Static_assert(sizeof(type) % 8 == 0, "whole words");               \
     static inline int type##_compare(type a, type b)                    \
     {                                                                   \
-        return memcmp(a.bytes, b.bytes, sizeof a.bytes);                \
+        return id_compare_bytes(a.bytes, b.bytes, sizeof a.bytes);      \
     }                                                                   \
     static inline bool type##_equal(type a, type b)                     \
     {                                                                   \

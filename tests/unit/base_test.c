@@ -1,4 +1,4 @@
-/* The small parts of base/: bytes, format, arena, random, frame, rendezvous, edit distance. */
+/* The small parts of base/: bytes, ids, format, arena, random, frame, rendezvous, edit distance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/frame.h"
+#include "base/id.h"
 #include "base/random.h"
 #include "base/rendezvous.h"
 
@@ -32,6 +33,24 @@ static void integers_are_big_endian(void **state)
     bytes_put_u32(out, 0xfffefdfcu);
     assert_true(bytes_get_u32(out) == 0xfffefdfcu);
     assert_int_equal(bytes_get_u16(out), 0xfffe);
+}
+
+static void ids_are_ordered_byte_by_byte(void **state)
+{
+    (void)state;
+    /* Pairs that differ in one byte only, at each place, by values on both sides of the sign bit; and one later byte the other way. */
+    for (size_t i = 0; i < NODE_ID_BYTES; i++) {
+        node_id low = {{0}}, high = {{0}};
+        low.bytes[i] = 0x7f;
+        high.bytes[i] = 0x80;
+        if (i + 1 < NODE_ID_BYTES) {
+            low.bytes[i + 1] = 0xff;
+        }
+        assert_true(node_id_compare(low, high) < 0);
+        assert_true(node_id_compare(high, low) > 0);
+        assert_int_equal(node_id_compare(low, low), 0);
+        assert_false(node_id_equal(low, high));
+    }
 }
 
 static void hex_reads_back_and_refuses_other_lengths(void **state)
@@ -369,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_are_big_endian),
+        cmocka_unit_test(ids_are_ordered_byte_by_byte),
         cmocka_unit_test(hex_reads_back_and_refuses_other_lengths),
         cmocka_unit_test(copied_text_is_cut_and_padded),
         cmocka_unit_test(formatted_text_is_bounded),
