@@ -99,8 +99,12 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     uint64_t client = ack->client;
     bool has_failed = !ack->on_disk || ack->rest_failed;
     bool is_alone = !second || ack->rest_alone;
-    bool already = ack->already;
+    bool already = ack->already, is_leave = ack->is_leave;
     ack_drop(core, ack);
+    if (is_leave) {
+        core->leave_is_waited = false; /* leave_advance answers */
+        return true;
+    }
     struct core_ack *rest = find_ack(core, client);
     if (rest != NULL) {
         rest->rest_failed |= has_failed;
@@ -167,31 +171,39 @@ static uint32_t ack_count(const struct node_core *core)
     return count;
 }
 
-/* Answers the client once what was just put is on disk here and on one more living node. */
-static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
-                                   struct record_version version, hash256 blob, hash256 blob_too)
+static struct core_ack *ack_new(struct node_core *core, uint64_t client, record_ident ident, struct record_version version)
 {
-    uint32_t count = ack_count(core);
-    struct core_ack *ack = count < CORE_ACKS_MAX ? arena_take(&core->arena, sizeof *ack) : NULL;
-    if (ack == NULL && count == CORE_ACKS_MAX) {
-        core_reply(core, client, ERR_AGAIN, 0,
-                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
-        return NULL;
-    }
+    struct core_ack *ack = arena_take(&core->arena, sizeof *ack);
     if (ack == NULL) {
-        core_reply(core, client, ERR_MEMORY, 0,
-                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
         return NULL;
     }
     ack->client = client;
     ack->ident = ident;
     ack->version = version;
-    ack->blob = blob;
-    ack->blob_too = blob_too;
     ack->until_ms = core->now_ms + CORE_ACK_MS;
     ack->on_disk = BUG(acknowledged_before_disk, "what is acknowledged is on the disk of the node that says so");
     ack->next = core->acks;
     core->acks = ack;
+    return ack;
+}
+
+/* Answers the client once what was just put is on disk here and on one more living node. */
+static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
+                                   struct record_version version, hash256 blob, hash256 blob_too)
+{
+    if (ack_count(core) == CORE_ACKS_MAX) {
+        core_reply(core, client, ERR_AGAIN, 0,
+                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
+        return NULL;
+    }
+    struct core_ack *ack = ack_new(core, client, ident, version);
+    if (ack == NULL) {
+        core_reply(core, client, ERR_MEMORY, 0,
+                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
+        return NULL;
+    }
+    ack->blob = blob;
+    ack->blob_too = blob_too;
     return ack;
 }
 
@@ -640,22 +652,35 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
 
 /* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
 
+/* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
+static void leave_tell(struct node_core *core)
+{
+    core->leave_told = true;
+    core->options.node.left = true;
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_node_pack(&writer, &core->options.node);
+    struct core_pending *pending = core_put(core, FACT_NODE, fact_key_empty(), &writer);
+    struct core_ack *ack =
+        pending != NULL && !core->is_out ? ack_new(core, core->leave_client, pending->ident, pending->version) : NULL;
+    if (ack != NULL) {
+        ack->is_leave = true;
+        core->leave_is_waited = true;
+        pending->action = CORE_ACTION_ACK;
+        pending->client = core->leave_client;
+    }
+}
+
 static void leave_advance(struct node_core *core)
 {
-    if (!core->leave_asked || !core_owner_idle(core) || core->pushes != NULL) {
+    bool is_busy = !core_owner_idle(core) || core->pushes != NULL;
+    if (!core->leave_asked || is_busy || core->syncing) { /* until it is in step it may know nobody who could hear it */
         return;
     }
     if (!core->leave_told) {
-        core->leave_told = true;
-        core->options.node.left = true;
-        uint8_t bytes[RECORD_BODY_BYTES_MAX];
-        struct pack_writer writer;
-        pack_writer_init(&writer, bytes, sizeof bytes);
-        fact_node_pack(&writer, &core->options.node);
-        (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
-        return; /* at the next round it is on disk and sent */
-    }
-    if (core->ticket_done == core->ticket) {
+        leave_tell(core);
+    } else if (core->ticket_done == core->ticket && !core->leave_is_waited) {
         core->leave_asked = false;
         core_members_leave(core);
         core_reply(core, core->leave_client, 0, 1, "");

@@ -168,6 +168,7 @@ struct core_ack {
     bool is_alone; /* ... nobody else lives */
     bool rest_alone, rest_failed; /* of records of the same request that are settled: on this disk only, or on none */
     bool already;  /* for the answer: what was asked for was so before */
+    bool is_leave; /* no answer comes of it: core_requests_housekeep goes on */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -393,7 +394,7 @@ struct node_core {
     uint64_t woke_ms; /* when the last suspend or stall of this node was over; 0: there was none */
     bool started, syncing, leaving, disk_full;
     uint64_t leave_client;
-    bool leave_asked, leave_told;
+    bool leave_asked, leave_told, leave_is_waited; /* waited: for another node to have stored that */
 
     uint64_t secrets;      /* given out so far in this boot */
     uint64_t seq;          /* of own records in this boot */

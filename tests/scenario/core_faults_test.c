@@ -513,6 +513,47 @@ static void who_leaves_hands_everything_over_first(void **state)
     world_free(world);
 }
 
+/* Who leaves before it knows that anybody lives waits until somebody has its word: the daemon ends with the answer. */
+static void who_leaves_right_after_its_start_is_known_to_have_left(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    world_crash(world, 2);
+    world_run(world, 10000);
+    world->reply.count = 0;
+    world->nodes[2].is_cut = true; /* its connections are not open yet */
+    world_restart(world, 2, false);
+    size_t before = world->log_bytes;
+    world_request(world, 2, NODE_REQUEST_LEAVE);
+    assert_false(world_run_until(world, 1000, before, "c> reply"));
+    world->nodes[2].is_cut = false;
+    assert_true(world_run_until(world, 20000, before, "c> reply"));
+    assert_int_equal(world->reply.code, 0);
+    world_crash(world, 2); /* the daemon ends */
+    world_run(world, 5000);
+    for (uint32_t node = 0; node < 2; node++) {
+        const struct node_core *core = world->nodes[node].core;
+        assert_true(view_find_member(&core->view, world->nodes[2].person.id)->left);
+    }
+    world_free(world);
+}
+
+/* It waits for nobody who is not there. */
+static void who_leaves_alone_is_answered_all_the_same(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world->nodes[1].is_cut = true;
+    world->reply.count = 0;
+    world_request(world, 0, NODE_REQUEST_LEAVE);
+    world_run(world, CORE_ACK_MS + 2000);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+    world_free(world);
+}
+
 /* A silent partition: one of three is cut off, its trial runs again elsewhere, and when it heals one worker is left. */
 static void a_silent_node_is_replaced_and_comes_back(void **state)
 {
@@ -800,6 +841,8 @@ int main(void)
         cmocka_unit_test(a_request_waits_for_a_second_node_that_is_suspect),
         cmocka_unit_test(a_request_does_not_wait_for_a_second_node_that_dies),
         cmocka_unit_test(who_leaves_hands_everything_over_first),
+        cmocka_unit_test(who_leaves_right_after_its_start_is_known_to_have_left),
+        cmocka_unit_test(who_leaves_alone_is_answered_all_the_same),
         cmocka_unit_test(a_silent_node_is_replaced_and_comes_back),
         cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),
         cmocka_unit_test(a_slot_that_is_gone_ends_its_attempt),

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import threading
-import time
 
 BOUND_S = 60  # nothing that is waited for takes so long unless it is broken
 
 
 class Listener:
-    """The events of one node as they happen: when each text was last said."""
+    """The events of one node: when it said each text last, by its own clock, in seconds since 1970. The stream itself comes in
+    rounds of half a second; the clock is that of this machine, as time.time()."""
 
     def __init__(self, node):
         self.said = {}
@@ -23,13 +23,14 @@ class Listener:
     def read(self):
         for line in self.command.stdout:
             with self.changed:
-                self.said[json.loads(line)["text"]] = time.monotonic()
+                event = json.loads(line)
+                self.said[event["text"]] = event["wall_ms"] / 1000
                 self.changed.notify_all()
 
     def wait(self, text, after):
-        """When it was first heard after this moment."""
+        """When it was said first after this moment of time.time(); events are stamped with the millisecond that has begun."""
         with self.changed:
-            if not self.changed.wait_for(lambda: self.said.get(text, 0) > after, BOUND_S):
+            if not self.changed.wait_for(lambda: self.said.get(text, 0) > after - 0.001, BOUND_S):
                 raise TimeoutError(f"waited {BOUND_S} s for '{text}'")
             return self.said[text]
 
