@@ -1,0 +1,147 @@
+#include "tests/scenario/core_world_inside.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+
+/* Who listens there; UINT32_MAX: nobody. */
+static uint32_t number_at(const struct world *world, const char *address)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (strcmp(world->nodes[i].address, address) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t number_of(const struct world *world, node_id id)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (node_id_equal(world->nodes[i].person.id, id)) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+bool world_is_asleep(const struct world *world, uint32_t number)
+{
+    return world->now_ms < world->nodes[number].asleep_until_ms;
+}
+
+bool world_is_apart(const struct world *world, uint32_t a, uint32_t b)
+{
+    return world_is_asleep(world, a) || world_is_asleep(world, b) || world->nodes[a].is_cut || world->nodes[b].is_cut ||
+           world->nodes[a].side != world->nodes[b].side;
+}
+
+/* A node with a known address is talked to there: two may have one id. */
+static uint32_t receiver(const struct world *world, uint32_t number, node_id id)
+{
+    const struct world_node *node = &world->nodes[number];
+    for (uint32_t i = 0; i < node->link_count; i++) {
+        if (node_id_equal(node->links[i].id, id)) {
+            return number_at(world, node->links[i].address);
+        }
+    }
+    return node_id_equal(id, node->person.id) ? UINT32_MAX : number_of(world, id);
+}
+
+void world_connect_peer(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    struct world_node *node = &world->nodes[number];
+    uint32_t at = 0;
+    while (at < node->link_count && !node_id_equal(node->links[at].id, effect->u.peer.node)) {
+        at++;
+    }
+    if (effect->u.peer.gone) {
+        world_say(world, number, '>', "disconnect");
+        if (at < node->link_count) {
+            node->links[at] = node->links[--node->link_count];
+        }
+        return;
+    }
+    CHECK(at < WORLD_LINKS_MAX);
+    node->link_count += at == node->link_count;
+    node->links[at].id = effect->u.peer.node;
+    bytes_copy_text(node->links[at].address, sizeof node->links[at].address, effect->u.peer.address);
+}
+
+void world_send_message(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    static const char *const names[MESSAGE_KINDS] = {
+        [MESSAGE_INCUMBENT_ASK] = "incumbent_ask", [MESSAGE_INCUMBENT_ANSWER] = "incumbent_answer",
+        [MESSAGE_RESERVE] = "reserve",             [MESSAGE_RESERVE_ANSWER] = "reserve_answer",
+        [MESSAGE_CONFIRM] = "confirm",             [MESSAGE_CONFIRM_ANSWER] = "confirm_answer",
+        [MESSAGE_RENEW] = "renew",                 [MESSAGE_RELEASE] = "release",
+        [MESSAGE_GROUP] = "group",
+        [MESSAGE_STALE] = "stale",                 [MESSAGE_STORED] = "stored",
+        [MESSAGE_TWIN] = "twin"};
+    const struct message *message = &effect->u.send.message;
+    uint32_t to = receiver(world, number, effect->u.send.to);
+    if (to == UINT32_MAX) {
+        return; /* on the roster, but nowhere in this world */
+    }
+    if (names[message->kind] != NULL) {
+        char line[64];
+        snprintf(line, sizeof line, "send %s %s", names[message->kind], world->nodes[to].person.name);
+        world_say(world, number, '>', line);
+    }
+    bool is_lost = world->loses_keys && message->kind == MESSAGE_GROUP;
+    if (!world->nodes[to].is_up || world_is_apart(world, number, to) || is_lost) {
+        return;
+    }
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[number].person.id;
+    event.u.message.message = message;
+    world_post(world, world->now_ms, to, world->nodes[to].boots, &event);
+}
+
+void world_answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.peer.node);
+    bool is_silent = to == UINT32_MAX || world_is_apart(world, number, to);
+    struct node_event event = {.kind = NODE_EVENT_LINK};
+    event.u.link.peer = effect->u.peer.node;
+    event.u.link.refused = !is_silent && !world->nodes[to].is_up;
+    event.u.link.open = !is_silent && world->nodes[to].is_up;
+    world_post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
+
+void world_push_blob(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.push.to);
+    struct node_event event = {.kind = NODE_EVENT_PUSHED};
+    event.u.blob.attempt = effect->u.push.attempt;
+    event.u.blob.step = effect->u.push.step;
+    event.u.blob.blob = effect->u.push.blob;
+    event.u.blob.node = effect->u.push.to;
+    bool is_code = effect->u.push.blob.bytes[0] == WORLD_CODE_BYTE;
+    bool is_checkpoint = !experiment_id_is_none(effect->u.push.attempt.experiment);
+    if (to != UINT32_MAX && (is_code || is_checkpoint)) {
+        char line[64];
+        snprintf(line, sizeof line, "push %s %s", is_code ? "code" : "checkpoint", world->nodes[to].person.name);
+        world_say(world, number, '>', line);
+    }
+    struct world_node *node = &world->nodes[number];
+    event.u.blob.is_missing = node->lacks_code && !is_checkpoint;
+    event.u.blob.ok = !event.u.blob.is_missing && to != UINT32_MAX && world->nodes[to].is_up &&
+                      !world->nodes[to].disk_is_full && !world_is_apart(world, number, to);
+    node->pushes++;
+    node->pushes_most = node->pushes > node->pushes_most ? node->pushes : node->pushes_most;
+    world_post(world, world->now_ms + world->push_ms, number, world->nodes[number].boots, &event);
+}
+
+void world_confirm_blob(struct world *world, uint32_t number, const struct node_effect *effect)
+{
+    uint32_t to = number_of(world, effect->u.push.to);
+    bool is_there = to != UINT32_MAX && world->nodes[to].is_up && !world->nodes[to].is_cut && !world->nodes[number].is_cut;
+    struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
+    event.u.blob.blob = effect->u.push.blob;
+    event.u.blob.node = effect->u.push.to;
+    event.u.blob.ok = is_there && !world->nodes[to].has_bad_copies;
+    event.u.blob.is_missing = is_there && world->nodes[to].has_bad_copies;
+    world_say(world, number, '>', "confirm");
+    world_post(world, world->now_ms, number, world->nodes[number].boots, &event);
+}
