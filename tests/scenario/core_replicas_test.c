@@ -21,6 +21,7 @@ static void begin(struct world *world)
     world_start_all(world);
     world_submit(world, 0, &config);
     world_run(world, 10000);
+    assert_true(world_coordinator(world) >= 0);
     assert_int_equal(world_spawns(world), 1);
 }
 
@@ -298,6 +299,81 @@ static void many_repairs_go_out_a_few_at_a_time(void **state)
     world_free(world);
 }
 
+/* The code of an experiment that is not over is on two living nodes, whoever dies: else nobody could go on with it. */
+static void code_is_copied_again_when_its_holder_dies(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    begin(world);
+    uint32_t first[WORLD_NODES_MAX];
+    order_nodes(world, first);
+    char lines[4][32];
+    for (uint32_t i = 0; i < 4; i++) {
+        snprintf(lines[i], sizeof lines[i], "> push code %s", world->nodes[first[i]].person.name);
+    }
+    world_run(world, 5000);
+    assert_int_not_equal(world_count(world, lines[0]), 0);
+    assert_int_not_equal(world_count(world, lines[1]), 0);
+    assert_int_equal(world_count(world, lines[2]), 0);
+    assert_int_equal(world_count(world, lines[3]), 0);
+
+    size_t before = world->log_bytes;
+    world_run(world, 60000); /* nothing is asked twice while nothing changes */
+    assert_true(world_find(world, before, "> push code") == SIZE_MAX);
+
+    world_crash(world, first[0]);
+    assert_true(world_run_until(world, 15000, before, lines[2]));
+    assert_int_equal(world_count(world, lines[3]), 0);
+
+    before = world->log_bytes;
+    world_restart(world, first[0], true); /* perhaps with an empty disk */
+    assert_true(world_run_until(world, 15000, before, lines[0]));
+
+    world_request(world, 1, NODE_REQUEST_CANCEL);
+    world_run(world, 10000);
+    before = world->log_bytes;
+    world_crash(world, first[1]);
+    world_run(world, 30000);
+    assert_true(world_find(world, before, "> push code") == SIZE_MAX); /* it is over */
+    world_free(world);
+}
+
+/* A node that begins anew may have an old disk: whoever else holds a checkpoint sends it once more, and no more often. */
+static void a_holder_that_begins_anew_is_sent_its_checkpoints_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    begin(world);
+    world_request(world, 0, NODE_REQUEST_PAUSE); /* its worker saves and leaves */
+    world_run(world, 10000);
+    const struct view_trial *trial = world_experiment(world, 0)->trials[0];
+    assert_non_null(trial->manifests);
+    struct view_manifest united;
+    (void)view_manifest_unite(trial->manifests, &united);
+    assert_int_equal(united.holder_count, 2);
+    uint32_t holder[2] = {3, 3};
+    for (uint32_t n = 0; n < 3; n++) {
+        for (uint32_t h = 0; h < 2; h++) {
+            holder[h] = node_id_equal(united.holders[h], world->nodes[n].person.id) ? n : holder[h];
+        }
+    }
+    uint32_t gone = holder[0], other = holder[1];
+    char line[64];
+    snprintf(line, sizeof line, "%s> push checkpoint %s", world->nodes[other].person.name, world->nodes[gone].person.name);
+    size_t before = world->log_bytes;
+    world_run(world, 30000); /* nothing is sent twice while nothing changes */
+    assert_true(world_find(world, before, "> push checkpoint") == SIZE_MAX);
+
+    world_crash(world, gone);
+    world_run(world, 1000); /* so short that nobody makes another copy */
+    world_restart(world, gone, true);
+    assert_true(world_run_until(world, 20000, before, line));
+    before = world->log_bytes;
+    world_run(world, 30000);
+    assert_true(world_find(world, before, line) == SIZE_MAX);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +384,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_is_repaired_once_however_many_holders_are_dead),
         cmocka_unit_test(a_repair_that_makes_nothing_better_waits_for_another_node),
         cmocka_unit_test(many_repairs_go_out_a_few_at_a_time),
+        cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
+        cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
