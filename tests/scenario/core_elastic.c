@@ -25,12 +25,17 @@ struct world *elastic_world(uint32_t nodes, uint32_t slots_each)
     return world;
 }
 
+struct world *begins_with(struct world *world, const struct config *config)
+{
+    world_submit(world, 0, config);
+    assert_group(world, 20000, 1, config->slots_per_trial);
+    return world;
+}
+
 struct world *begins(struct world *world, uint32_t slots, uint32_t min_slots, uint32_t max_slots)
 {
     struct config config = elastic(1, slots, min_slots, max_slots);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, slots);
-    return world;
+    return begins_with(world, &config);
 }
 
 struct world *group_of(uint32_t nodes, uint32_t min_slots)

@@ -12,6 +12,9 @@ struct config elastic(uint32_t trials, uint32_t slots, uint32_t min_slots, uint3
 /* Started, and its programs never end by themselves. The caller frees it with world_free. */
 struct world *elastic_world(uint32_t nodes, uint32_t slots_each);
 
+/* The first trial of `config` has its slots_per_trial, in generation 1; `world` has just been started. */
+struct world *begins_with(struct world *world, const struct config *config);
+
 /* The group of one trial that wants so many slots, in generation 1; `world` has just been started. */
 struct world *begins(struct world *world, uint32_t slots, uint32_t min_slots, uint32_t max_slots);
 

@@ -27,6 +27,16 @@ static struct world *group_of_two_before_a_third(uint32_t *third)
     return world;
 }
 
+/* The third has come, and its worker does not listen; nor does any that begins from here on. */
+static struct world *group_of_two_and_a_mute_third(uint32_t *third)
+{
+    struct world *world = group_of_two_before_a_third(third);
+    world->is_mute = true;
+    world_restart(world, *third, false);
+    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    return world;
+}
+
 static void a_group_grows_when_a_node_comes(void **state)
 {
     (void)state;
@@ -50,8 +60,7 @@ static void a_group_does_not_grow_while_a_trial_waits_for_slots(void **state)
     uint32_t third;
     struct world *world = world_without_a_third(&third);
     struct config config = elastic(2, 2, 2, 3);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 2);
+    begins_with(world, &config);
     world->nodes[third].is_cut = false;
     world_restart(world, third, false);
     world_run(world, 60000);
@@ -64,10 +73,8 @@ static void a_group_does_not_grow_while_a_trial_waits_for_slots(void **state)
 static void a_lost_worker_is_replaced_before_a_trial_that_waits_begins(void **state)
 {
     (void)state;
-    struct world *world = elastic_world(3, 1);
     struct config config = elastic(2, 2, 1, 2);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 2);
+    struct world *world = begins_with(elastic_world(3, 1), &config);
     world_run(world, 2500);
     uint32_t victim = follower(world, 0);
     victim = running(world, victim) > 0 ? victim : follower(world, 1);
@@ -85,10 +92,7 @@ static void a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing(v
 {
     (void)state;
     uint32_t third;
-    struct world *world = group_of_two_before_a_third(&third);
-    world->is_mute = true;
-    world_restart(world, third, false);
-    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    struct world *world = group_of_two_and_a_mute_third(&third);
     world->is_mute = false;
     world_run(world, CORE_JOIN_MS - 5000);
     assert_int_equal(running(world, third), 1);
@@ -106,12 +110,10 @@ static void a_joiner_that_comes_late_has_its_own_time_to_listen(void **state)
 {
     (void)state;
     struct world *world = elastic_world(4, 1);
-    struct config config = elastic(1, 2, 1, 4);
     world_die(world, 2);
     world_die(world, 3);
     world_run(world, 15000);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 2);
+    begins(world, 2, 1, 4);
     world->is_mute = true;
     world->nodes[2].is_cut = world->nodes[3].is_cut = false;
     world_restart(world, 2, false);
@@ -133,10 +135,7 @@ static void a_joiner_whose_node_dies_costs_the_group_nothing(void **state)
 {
     (void)state;
     uint32_t third;
-    struct world *world = group_of_two_before_a_third(&third);
-    world->is_mute = true;
-    world_restart(world, third, false);
-    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    struct world *world = group_of_two_and_a_mute_third(&third);
     world_die(world, third);
     world_run(world, 20000);
     assert_int_equal(in_generation(world, 1), 2);
@@ -180,11 +179,9 @@ static void a_joiner_waits_no_longer_than_others_are_on_their_way(void **state)
 {
     (void)state;
     struct world *world = elastic_world(3, 2);
-    struct config config = elastic(1, 5, 5, 6);
     withhold(world, 2, 2);
     world_run(world, 1000);
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 5);
+    begins(world, 5, 5, 6);
     world_run(world, 3500);
     world_die(world, world_coordinator(world) == 0 ? 1 : 0);
     assert_line(world, 15000, "> leave generation 1 at once");
@@ -252,10 +249,7 @@ static void a_slot_taken_back_from_a_joiner_costs_the_group_nothing(void **state
 {
     (void)state;
     uint32_t third;
-    struct world *world = group_of_two_before_a_third(&third);
-    world->is_mute = true;
-    world_restart(world, third, false);
-    assert_line(world, 60000, "> spawn trial 0 attempt 1 rank 2");
+    struct world *world = group_of_two_and_a_mute_third(&third);
     withhold(world, third, 0);
     world_run(world, 2000);
     assert_int_equal(running(world, third), 0);

@@ -120,6 +120,15 @@ static void a_worker_that_did_not_survive_its_daemon_has_been_in_its_last_group(
     world_free(world);
 }
 
+/* Until so many are in groups, whichever, or max_ms have passed. */
+static void run_until_grouped(struct world *world, uint64_t max_ms, uint32_t count)
+{
+    uint64_t until_ms = world->now_ms + max_ms;
+    while (in_generation(world, 0) < count && world->now_ms < until_ms) {
+        world_run(world, 50);
+    }
+}
+
 static void a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_does(void **state)
 {
     (void)state;
@@ -127,10 +136,7 @@ static void a_coordinator_that_dies_before_it_decides_is_followed_by_one_that_do
     uint32_t coordinator = (uint32_t)world_coordinator(world), victim = follower(world, 0);
     world_end_worker(world, victim, 0, -9);
     world_die(world, coordinator);
-    uint64_t until_ms = world->now_ms + 40000;
-    while (in_generation(world, 0) < 3 && world->now_ms < until_ms) {
-        world_run(world, 50);
-    }
+    run_until_grouped(world, 40000, 3);
     assert_trains(world);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_int_equal(world_spawns(world), 5); /* the victim's slot is used again */
@@ -205,10 +211,7 @@ static void a_daemon_that_restarts_while_its_worker_waits_finds_it_waiting(void 
     world_crash(world, node);
     world_run(world, 300);
     world_restart(world, node, true);
-    uint64_t until_ms = world->now_ms + 30000;
-    while (in_generation(world, 0) < 3 && world->now_ms < until_ms) {
-        world_run(world, 50);
-    }
+    run_until_grouped(world, 30000, 3);
     assert_trains(world);
     assert_one_attempt(world, 4, 0);
     world_free(world);
@@ -246,10 +249,7 @@ static void two_workers_that_did_not_survive_their_daemons_are_replaced(void **s
     for (uint32_t i = 0; i < 2; i++) {
         world_restart(world, gone[i], false);
     }
-    uint64_t until_ms = world->now_ms + 30000;
-    while (in_generation(world, 0) < 5 && world->now_ms < until_ms) {
-        world_run(world, 50);
-    }
+    run_until_grouped(world, 30000, 5);
     world_run(world, 2000);
     assert_int_equal(in_generation(world, 0), 5);
     assert_one_attempt(world, 5, 2);
@@ -325,14 +325,18 @@ static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **
     world_free(world);
 }
 
+/* Three in generation 1, of a trial that may fail so often. */
+static struct world *group_with_restarts(uint32_t max_restarts)
+{
+    struct config config = elastic(1, 3, 1, 3);
+    config.max_restarts = max_restarts;
+    return begins_with(elastic_world(3, 1), &config);
+}
+
 static void the_programs_own_failures_are_counted_across_generations(void **state)
 {
     (void)state;
-    struct world *world = elastic_world(3, 1);
-    struct config config = elastic(1, 3, 1, 3);
-    config.max_restarts = 2;
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 3);
+    struct world *world = group_with_restarts(2);
     for (uint32_t failures = 1; failures <= 3; failures++) {
         world_run(world, 2500);
         assert_int_equal(view_attempt_failures(attempt_of(world, 0, 0)), failures - 1);
@@ -354,11 +358,7 @@ static void the_programs_own_failures_are_counted_across_generations(void **stat
 static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **state)
 {
     (void)state;
-    struct world *world = elastic_world(3, 1);
-    struct config config = elastic(1, 3, 1, 3);
-    config.max_restarts = 0;
-    world_submit(world, 0, &config);
-    assert_group(world, 20000, 1, 3);
+    struct world *world = group_with_restarts(0);
     world_run(world, 3500);
     uint32_t victim = follower(world, 0);
     world->nodes[victim].side = 1;
