@@ -78,6 +78,17 @@ static bool parts_are(const struct elastic_run *run, uint64_t step, uint32_t a, 
     return words[0].parts[step] == a && words[1].parts[step] == b && words[2].parts[step] == c;
 }
 
+/* Three from the first step to the last, in one group. */
+static void train(struct elastic_run *run, const struct elastic_plan *plan)
+{
+    elastic_begin(run, plan, 3);
+    elastic_fork(run, 0, 3);
+    for (uint32_t number = 0; number < 3; number++) {
+        elastic_assert_done(run, number);
+        assert_int_equal(run->words[number].broken, 0);
+    }
+}
+
 static void test_parts_follow_speeds_in_the_steps_that_are_agreed_on(void **state)
 {
     (void)state;
@@ -86,12 +97,7 @@ static void test_parts_follow_speeds_in_the_steps_that_are_agreed_on(void **stat
     for (size_t h = 0; h < 3; h++) {
         const struct elastic_plan plan = {.steps = STEPS, .values = VALUES, .balances = ALL, .hosts = hosts[h], .at_step = compute};
         struct elastic_run run;
-        elastic_begin(&run, &plan, 3);
-        elastic_fork(&run, 0, 3);
-        for (uint32_t number = 0; number < 3; number++) {
-            elastic_assert_done(&run, number);
-            assert_int_equal(run.words[number].broken, 0);
-        }
+        train(&run, &plan);
         for (uint64_t step = 1; step <= BALANCE_FIRST; step++) {
             assert_true(parts_are(&run, step, 4, 4, 4));
         }
@@ -110,17 +116,27 @@ static void test_parts_are_equal_unless_all_are_told_otherwise(void **state)
     for (size_t i = 0; i < 2; i++) {
         const struct elastic_plan plan = {.steps = STEPS, .values = VALUES, .balances = told[i], .hosts = 1, .at_step = compute};
         struct elastic_run run;
-        elastic_begin(&run, &plan, 3);
-        elastic_fork(&run, 0, 3);
-        for (uint32_t number = 0; number < 3; number++) {
-            elastic_assert_done(&run, number);
-            assert_int_equal(run.words[number].broken, 0);
-        }
+        train(&run, &plan);
         for (uint64_t step = 1; step <= STEPS; step++) {
             assert_true(parts_are(&run, step, 4, 4, 4));
         }
         elastic_end(&run);
     }
+}
+
+static void wait_for_flag(const struct elastic_word *word)
+{
+    while (atomic_load(&word->flag) == 0) {
+        elastic_sleep_ms(1);
+    }
+}
+
+/* Begins a group of `size`; its worker `watched` has applied 40 steps when this returns. */
+static void train_40(struct elastic_run *run, const struct elastic_plan *plan, uint32_t size, uint32_t watched)
+{
+    elastic_begin(run, plan, size);
+    elastic_fork(run, 0, size);
+    elastic_wait(&run->words[watched].applied, 40);
 }
 
 /* The moment at which a worker is killed, or waits to be, is its own. */
@@ -141,12 +157,8 @@ static void test_who_goes_on_in_another_group_brings_its_speed(void **state)
     const struct elastic_plan plan = {.steps = STEPS, .values = VALUES, .balances = ALL, .hosts = 1, .at_step = compute_until_killed};
     struct elastic_run run;
     set_costs(1, 2, 4);
-    elastic_begin(&run, &plan, 3);
-    elastic_fork(&run, 0, 3);
-    elastic_wait(&run.words[1].applied, 40);
-    while (atomic_load(&run.words[0].flag) == 0) {
-        elastic_sleep_ms(1);
-    }
+    train_40(&run, &plan, 3, 1);
+    wait_for_flag(&run.words[0]);
     elastic_signal(&run, 0, SIGKILL);
     elastic_assert_done(&run, 1);
     elastic_assert_done(&run, 2);
@@ -161,8 +173,8 @@ static void test_who_goes_on_in_another_group_brings_its_speed(void **state)
 static void hold_at_40(struct elastic_worker *w, uint64_t step)
 {
     compute(w, step);
-    while (step == 40 && atomic_load(&w->word->flag) == 0) {
-        elastic_sleep_ms(1);
+    if (step == 40) {
+        wait_for_flag(w->word);
     }
 }
 
@@ -172,9 +184,7 @@ static void test_who_joins_counts_as_the_median_until_it_is_known(void **state)
     const struct elastic_plan plan = {.steps = STEPS, .values = VALUES, .balances = ALL, .hosts = 1, .at_step = hold_at_40};
     struct elastic_run run;
     set_costs(1, 1, 5);
-    elastic_begin(&run, &plan, 2);
-    elastic_fork(&run, 0, 2);
-    elastic_wait(&run.words[0].applied, 40);
+    train_40(&run, &plan, 2, 0);
     atomic_store(&run.words[2].flag, 1);
     elastic_fork(&run, 2, 3);
     elastic_wait_group_count(&run, 3); /* it waits to be let in */
