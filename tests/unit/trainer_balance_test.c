@@ -26,20 +26,6 @@ static void set_paces(unsigned a, unsigned b, unsigned c)
     memcpy(trained.pace, paces, sizeof paces);
 }
 
-static void losses_of(const struct fake_daemon *daemon, double out[STEPS + 1])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < daemon->report_count; i++) {
-        const struct fake_report *r = &daemon->reports[i];
-        if (strcmp(r->group, "training") == 0) {
-            assert_true(r->step >= 1 && r->step <= STEPS);
-            out[r->step] = r->loss;
-            count++;
-        }
-    }
-    assert_int_equal(count, STEPS);
-}
-
 /* Samples that a rank of a group of `size` had in a step; UINT32_MAX if the log has no such line. */
 static uint32_t part(uint64_t step, uint32_t rank, uint32_t size)
 {
@@ -66,7 +52,7 @@ static void train(uint32_t balances, double losses[STEPS + 1])
     assert_string_equal(trained.errors, "");
     trained_assert_equal(3);
     assert_int_equal(trained_prove().steps, STEPS);
-    losses_of(&daemon, losses);
+    assert_int_equal(trained_losses(&daemon, STEPS, losses), STEPS);
     fake_daemon_stop(&daemon);
 }
 

@@ -165,6 +165,20 @@ void trained_kill_all(const pid_t *children, uint32_t size)
     }
 }
 
+size_t trained_losses(const struct fake_daemon *daemon, uint64_t steps, double out[steps + 1])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < daemon->report_count; i++) {
+        const struct fake_report *r = &daemon->reports[i];
+        if (strcmp(r->group, "training") == 0) {
+            assert_true(r->step >= 1 && r->step <= steps);
+            out[r->step] = r->loss;
+            count++;
+        }
+    }
+    return count;
+}
+
 struct ledger_verdict trained_prove(void)
 {
     static char copy[sizeof trained.steps];

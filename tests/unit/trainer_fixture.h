@@ -50,6 +50,10 @@ bool trained_run(struct fake_daemon *daemon, int expected);
 /* So many workers came to the end, with the same parameters. */
 void trained_assert_equal(uint32_t size);
 
+/* The loss of each step that rank 0 has reported, by steps (1 ... `steps`; nothing beyond may be reported). Returns how many
+ * reports there are. */
+size_t trained_losses(const struct fake_daemon *daemon, uint64_t steps, double out[steps + 1]);
+
 /* The log of steps proves that each sample was used once. */
 struct ledger_verdict trained_prove(void);
 

@@ -27,20 +27,6 @@ static size_t count_reports(const struct fake_daemon *daemon, const char *group)
     return count;
 }
 
-static size_t losses_of(const struct fake_daemon *daemon, double out[STEPS + 1])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < daemon->report_count; i++) {
-        const struct fake_report *r = &daemon->reports[i];
-        if (strcmp(r->group, "training") == 0) {
-            assert_true(r->step >= 1 && r->step <= STEPS);
-            out[r->step] = r->loss;
-            count++;
-        }
-    }
-    return count;
-}
-
 #define HPARAMS(batch, epochs, extra) \
     "{\"hidden\": [16, 8], \"learning_rate\": 0.05, \"learning_rate_decay\": 0.5, \"momentum\": 0.9, \"batch_size\": " batch ", \"epochs\": " epochs \
     ", \"report_every\": 1" extra "}"
@@ -60,7 +46,7 @@ static void test_the_loss_curve_does_not_depend_on_the_ranks_and_their_places(vo
         trained_assert_equal(sizes[s]);
         assert_int_equal(trained.step_lines, STEPS * sizes[s]);
         /* Rank 0 alone reports, and the test set is used once. */
-        assert_int_equal(losses_of(&daemon, s == 0 ? first : losses), STEPS);
+        assert_int_equal(trained_losses(&daemon, STEPS, s == 0 ? first : losses), STEPS);
         assert_int_equal(count_reports(&daemon, "validation"), 3);
         assert_int_equal(count_reports(&daemon, "test"), 1);
         const struct fake_report *last = &daemon.reports[daemon.report_count - 1];
@@ -126,7 +112,7 @@ static void test_a_resumed_run_equals_an_uninterrupted_one(void **state)
     fake_daemon_start(&daemon, 2, 11, HPARAMS("37", "3", ", \"checkpoint_every\": 7"));
     assert_true(trained_run(&daemon, 0));
     strcpy(whole, trained.hashes[0]);
-    (void)losses_of(&daemon, losses);
+    (void)trained_losses(&daemon, STEPS, losses);
     assert_int_equal(daemon.checkpoint_step, STEPS);
     fake_daemon_stop(&daemon);
 
@@ -146,7 +132,7 @@ static void test_a_resumed_run_equals_an_uninterrupted_one(void **state)
     assert_int_equal(trained.step_lines, 2 * (STEPS - stopped_at));
     assert_string_equal(trained.hashes[0], whole);
     trained_assert_equal(2);
-    assert_int_equal(losses_of(&daemon, resumed), STEPS); /* each step once in all */
+    assert_int_equal(trained_losses(&daemon, STEPS, resumed), STEPS); /* each step once in all */
     for (size_t i = 1; i <= STEPS; i++) {
         assert_true(losses[i] == resumed[i]);
     }
@@ -165,7 +151,7 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
     char whole[80];
     strcpy(whole, trained.hashes[0]);
     double losses[STEPS + 1] = {0}, again[STEPS + 1] = {0};
-    assert_int_equal(losses_of(&daemon, losses), 3);
+    assert_int_equal(trained_losses(&daemon, STEPS, losses), 3);
     size_t saves = daemon.save_count;
     assert_int_equal(saves, 7); /* 7, 14, ... 42, and the end */
     fake_daemon_stop(&daemon);
@@ -187,7 +173,7 @@ static void test_a_killed_attempt_goes_on_from_its_checkpoint(void **state)
     fake_daemon_next_attempt(&daemon, 2);
     assert_true(trained_run(&daemon, 0));
     assert_string_equal(trained.hashes[0], whole);
-    (void)losses_of(&daemon, again);
+    (void)trained_losses(&daemon, STEPS, again);
     for (size_t i = 1; i <= STEPS; i++) {
         assert_true(losses[i] == again[i]);
     }
