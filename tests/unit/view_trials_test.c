@@ -1,0 +1,245 @@
+/* The fold over attempts, verdicts and what users ask for: what becomes of trials and experiments. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/view_fixture.h"
+
+#define NAN_DOUBLE (0.0 / 0.0)
+
+static void the_lowest_reason_of_concurrent_verdicts_counts(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 5, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    const enum fact_reason order[] = {FACT_LOST, FACT_STOPPED, FACT_FAILED, FACT_COMPLETED};
+    for (uint32_t i = 0; i < 4; i++) {
+        judge(mesh, i, &id, order[i], 0.5);
+        const struct view_verdict *verdict = view_attempt_verdict(experiment->trials[0]->attempts);
+        assert_int_equal(verdict->reason, order[i]);
+        assert_true(node_id_equal(verdict->writer, mesh->people[i].id));
+    }
+    judge(mesh, 4, &id, FACT_LOST, 0.5);
+    assert_int_equal(view_attempt_verdict(experiment->trials[0]->attempts)->reason, FACT_COMPLETED);
+}
+
+static void trials_restart_until_their_failures_are_used_up(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    attempt_id first = assign(mesh, 0, 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING);
+    judge(mesh, 1, &first, FACT_LOST, 0); /* not the program's fault */
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0);
+    attempt_id second = assign(mesh, 0, 2);
+    judge(mesh, 1, &second, FACT_FAILED, 0);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    attempt_id third = assign(mesh, 0, 3);
+    judge(mesh, 1, &third, FACT_FAILED, 0);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    assert_int_equal(view_experiment_state(experiment), VIEW_FAILED);
+    assert_false(view_experiment_live(experiment));
+    attempt_id late = assign(mesh, 0, 4); /* from the other side of a partition */
+    judge(mesh, 1, &late, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+}
+
+/* A failure on this person's node, of an attempt that began at this step. */
+static void fail_on(struct mesh *mesh, uint32_t trial, uint32_t number, uint32_t node, uint64_t start_step)
+{
+    attempt_id id = make_attempt_id(0, trial, number, 1, mesh->people[1].id);
+    struct fact_attempt fact = {.member_count = 1, .members = {{mesh->people[node].id, 0}}, .start_step = start_step};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+    judge(mesh, 1, &id, FACT_FAILED, 0.5);
+}
+
+static void failures_on_three_nodes_without_progress_quarantine_a_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 3, 100, 1);
+    for (uint32_t number = 1; number <= 3; number++) {
+        fail_on(mesh, 0, number, number, 7);
+        fail_on(mesh, 1, number, number, 10 * number); /* this one gets on */
+        fail_on(mesh, 2, number, 2, 0);                /* this one has not been anywhere else */
+        assert_int_equal(view_trial_state(experiment, 0), number < 3 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+    }
+    assert_int_equal(view_trial_state(experiment, 1), VIEW_TRIAL_QUEUED);
+    assert_int_equal(view_trial_state(experiment, 2), VIEW_TRIAL_QUEUED);
+    node_id nodes[VIEW_QUARANTINE_NODES];
+    uint32_t count;
+    assert_int_equal(view_trial_quarantine(experiment->trials[0], nodes, &count), VIEW_QUARANTINE_FAILURES);
+    assert_int_equal(count, 3);
+    assert_true(node_id_equal(nodes[2], mesh->people[3].id));
+}
+
+static void lose_host(struct mesh *mesh, uint32_t trial, uint32_t number, uint32_t suspects)
+{
+    attempt_id id = assign(mesh, trial, number);
+    judge(mesh, 1, &id, FACT_LOST, 0.5);
+    struct fact_death death = {.node = mesh->people[2].id, .boot = 5, .lived_ms = 1000, .suspects = suspects};
+    say(mesh, 1, FACT_DEATH, fact_key_verdict(&id), &death);
+}
+
+static void the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 2, 0, 1);
+    for (uint32_t number = 1; number <= 3; number++) {
+        lose_host(mesh, 0, number, 0);
+        lose_host(mesh, 1, number, 1);
+        assert_int_equal(view_trial_state(experiment, 0), number < 2 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+        assert_int_equal(view_trial_state(experiment, 1), number < 3 ? VIEW_TRIAL_QUEUED : VIEW_TRIAL_FAILED);
+    }
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0); /* restarts have nothing to do with it */
+
+    /* The host of the first attempt tells, in the boot that was called dead, how its worker ended. */
+    attempt_id id = make_attempt_id(0, 0, 1, 1, mesh->people[1].id);
+    struct fact_worker fact = {.state = FACT_WORKER_ENDED, .reason = FACT_LOST};
+    struct made made;
+    make_record(&made, mesh->people[2].id, 5, ++mesh->seq, FACT_WORKER, fact_key_worker(&id, 0), &fact);
+    load(mesh, &made);
+    assert_null(view_attempt_death(view_find_attempt(&mesh->core->view, &id)));
+}
+
+/* Seed 732832 of plan 4. One coordinator gives the attempt up when a member of its group fails, another lets the group go on
+ * without it. */
+static void a_failure_that_one_judges_and_another_lets_pass_counts_once(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    attempt_id id = make_attempt_id(0, 0, 1, 1, mesh->people[1].id);
+    struct fact_attempt both = {.member_count = 2, .members = {{mesh->people[2].id, 0}, {mesh->people[3].id, 0}}};
+    say(mesh, 1, FACT_ATTEMPT, fact_key_attempt(&id), &both);
+    struct fact_worker failed = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .generation = 1, .is_elastic = true};
+    say(mesh, 2, FACT_WORKER, fact_key_worker(&id, 0), &failed);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 0); /* while it lives, its group may yet go on */
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 1);
+    judge(mesh, 1, &id, FACT_FAILED, 0);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+    struct fact_generation rest = {
+        .generation = 2, .term = 2, .member_count = 1, .members = {{mesh->people[3].id, 0, 1, false}}};
+    say(mesh, 4, FACT_GENERATION, fact_key_verdict(&id), &rest);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED);
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 1), &failed); /* before the verdict has come there */
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 2);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+}
+
+static void who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    struct fact_worker failed = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .is_elastic = true};
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 1), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 0);
+    failed.generation = 2;
+    say(mesh, 3, FACT_WORKER, fact_key_worker(&id, 2), &failed);
+    assert_int_equal(view_attempt_failures(experiment->trials[0]->attempts), 1);
+    judge(mesh, 1, &id, FACT_LOST, 0);
+    assert_int_equal(view_trial_failures(experiment->trials[0]), 1);
+}
+
+static void control(struct mesh *mesh, uint32_t writer, uint64_t lamport, bool paused, bool cancelled)
+{
+    struct fact_control fact = {lamport, paused, cancelled};
+    say(mesh, writer, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
+}
+
+static void pause_and_resume_are_one_register(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 5, 1);
+    assert_int_equal(view_experiment_state(experiment), VIEW_QUEUED);
+    control(mesh, 1, 1, true, false);
+    assert_int_equal(view_experiment_state(experiment), VIEW_PAUSED);
+    control(mesh, 2, 2, false, false);
+    assert_false(view_experiment_paused(experiment));
+    control(mesh, 3, 2, true, false); /* concurrent: the pause wins, whatever the ids */
+    assert_true(view_experiment_paused(experiment));
+    control(mesh, 0, 2, false, false);
+    assert_true(view_experiment_paused(experiment));
+    control(mesh, 0, 3, false, false);
+    assert_false(view_experiment_paused(experiment));
+    control(mesh, 4, 0, true, false); /* never paused nor resumed: a cancel record of an older time */
+    assert_false(view_experiment_paused(experiment));
+}
+
+static void cancel(struct mesh *mesh, uint32_t writer)
+{
+    struct fact_control fact = {.cancelled = true};
+    say(mesh, writer, FACT_CONTROL, fact_key_cancel(make_experiment_id(0)), &fact);
+}
+
+static void cancel_absorbs_and_completion_outlives_it(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 2, 5, 1);
+    attempt_id first = assign(mesh, 0, 1), second = assign(mesh, 1, 1);
+    judge(mesh, 1, &first, FACT_COMPLETED, 0.5);
+    control(mesh, 1, 1, true, false);
+    cancel(mesh, 1);
+    control(mesh, 1, 2, true, false); /* on an old disk it no longer knew */
+    control(mesh, 2, 3, false, false);
+    assert_int_equal(view_experiment_state(experiment), VIEW_CANCELLED);
+    assert_true(view_experiment_live(experiment)); /* one attempt still wants its verdict */
+    judge(mesh, 1, &second, FACT_STOPPED, 0);
+    assert_false(view_experiment_live(experiment));
+    judge(mesh, 2, &second, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+}
+
+static void the_best_trial_is_the_first_of_the_best(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 4, 5, 1);
+    uint32_t trial = 9;
+    double value = 0;
+    assert_false(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
+    const double accuracies[] = {0.25, 0.75, 0.75, 0.5};
+    for (uint32_t i = 0; i < 4; i++) {
+        attempt_id id = assign(mesh, 3 - i, 1);
+        judge(mesh, 1, &id, FACT_COMPLETED, accuracies[3 - i]);
+    }
+    assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
+    assert_int_equal(trial, 1);
+    assert_true(value > 0.74 && value < 0.76);
+}
+
+static void a_diverged_trial_is_not_the_best(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 2, 5, 1);
+    attempt_id first = assign(mesh, 0, 1), second = assign(mesh, 1, 1);
+    judge(mesh, 1, &first, FACT_COMPLETED, NAN_DOUBLE);
+    judge(mesh, 1, &second, FACT_COMPLETED, 0.5);
+    uint32_t trial = 9;
+    double value = 0;
+    assert_true(view_experiment_best(&mesh->core->view, experiment, &trial, &value));
+    assert_int_equal(trial, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_lowest_reason_of_concurrent_verdicts_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(trials_restart_until_their_failures_are_used_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(failures_on_three_nodes_without_progress_quarantine_a_trial, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_second_death_of_a_host_convicts_the_only_suspect_and_the_third_anybody, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_failure_that_one_judges_and_another_lets_pass_counts_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_fails_before_it_has_joined_a_group_is_no_failure_of_the_trial, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(pause_and_resume_are_one_register, setup, teardown),
+        cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_best_trial_is_the_first_of_the_best, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
