@@ -34,15 +34,23 @@ static void the_death_of_a_coordinator_starts_nothing_twice(void **state)
     world_free(world);
 }
 
+/* Three train, and their coordinator is back, under term 2, before anybody suspects it. */
+static struct world *restarted_coordinator(uint32_t *coordinator)
+{
+    struct world *world = world_new(3, 1);
+    *coordinator = begin(world, 3, 5);
+    world_crash(world, *coordinator);
+    world_run(world, 300);
+    world_restart(world, *coordinator, true);
+    assert_line(world, 10000, "coordinates exp with term 2");
+    return world;
+}
+
 static void a_restarted_coordinator_goes_on_with_a_new_term(void **state)
 {
     (void)state;
-    struct world *world = world_new(3, 1);
-    uint32_t coordinator = begin(world, 3, 5);
-    world_crash(world, coordinator);
-    world_run(world, 300); /* before anybody suspects it */
-    world_restart(world, coordinator, true);
-    assert_line(world, 10000, "coordinates exp with term 2");
+    uint32_t coordinator;
+    struct world *world = restarted_coordinator(&coordinator);
     assert_int_equal(world_coordinator(world), coordinator);
     world_run(world, 40000);
     assert_int_equal(world_spawns(world), 3);
@@ -56,12 +64,8 @@ static void a_restarted_coordinator_goes_on_with_a_new_term(void **state)
 static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(void **state)
 {
     (void)state;
-    struct world *world = world_new(3, 1);
-    uint32_t coordinator = begin(world, 3, 5);
-    world_crash(world, coordinator);
-    world_run(world, 300);
-    world_restart(world, coordinator, true);
-    assert_line(world, 10000, "coordinates exp with term 2");
+    uint32_t coordinator;
+    struct world *world = restarted_coordinator(&coordinator);
     struct fact_claim fact = {.term = 1};
     struct made made;
     make_record(&made, world->nodes[coordinator].person.id, 9ull << 32, 1, FACT_CLAIM,
