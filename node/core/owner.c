@@ -1,6 +1,5 @@
 #include <sodium/crypto_generichash.h>
 
-#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/owner.h"
@@ -15,7 +14,7 @@ static void token_hash(lease_token token, uint8_t out[16])
     }
 }
 
-static struct core_pending *put_slot(struct node_core *core, uint32_t slot)
+struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
 {
     const struct lease_slot *lease = &core->lease.slots[slot];
     const struct lease_hold *hold = &core->lease.holds[slot];
@@ -115,9 +114,8 @@ void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uin
     effect->u.worker.grace_ms = grace_ms;
 }
 
-/* The slot is surely empty: say how the worker ended, then that the slot is free. */
-static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
-                        const char *tail)
+void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
+                       const char *tail)
 {
     if (reason == FACT_STOPPED) {
         core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
@@ -126,7 +124,7 @@ static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason 
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     struct lease_changes changes = {0};
     lease_gone(&core->lease, slot, &changes);
-    (void)put_slot(core, slot);
+    (void)owner_put_slot(core, slot);
 }
 
 /* A lease is over (RELEASING): whatever it held must end. */
@@ -139,16 +137,16 @@ static void lease_ended(struct node_core *core, uint32_t slot)
         break;
     case CORE_WORKER_CONFIRMED:
     case CORE_WORKER_PREPARED:
-        worker_gone(core, slot, worker->end_reason, 0, NULL);
+        owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
         break;
     case CORE_WORKER_PREPARING:
         MARK(dropped_while_preparing);
         worker->is_dropped = true;
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
         break;
     case CORE_WORKER_RUNNING:
         worker->phase = CORE_WORKER_ENDING;
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
         owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
         break;
     }
@@ -174,7 +172,7 @@ static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason r
 }
 
 /* Reservations are volatile: there is nothing to say. */
-static void reservation_return(struct node_core *core, uint32_t slot)
+void owner_reservation_return(struct node_core *core, uint32_t slot)
 {
     struct lease_changes changes = {0};
     lease_end(&core->lease, slot, &changes);
@@ -232,7 +230,7 @@ static void return_overruled(struct node_core *core, experiment_id experiment)
         const struct lease_slot *lease = &core->lease.slots[slot];
         if (lease->state == LEASE_RESERVED && experiment_id_equal(lease->attempt.experiment, experiment)) {
             MARK(reservation_overruled);
-            reservation_return(core, slot);
+            owner_reservation_return(core, slot);
         }
     }
 }
@@ -298,7 +296,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         worker->key_generation = 1;
         worker->key_claim = message->u.lease.claim;
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
     } else if (worker->lease_on_disk) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
@@ -541,7 +539,7 @@ static void exited(struct node_core *core, const struct node_event *event)
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
     core_quarantine_exited(core, worker, reason);
-    worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
+    owner_worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
 }
 
 static void prepared(struct node_core *core, const struct node_event *event)
@@ -552,13 +550,13 @@ static void prepared(struct node_core *core, const struct node_event *event)
         return;
     }
     if (worker->is_dropped) {
-        worker_gone(core, slot, worker->end_reason, 0, NULL);
+        owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
     } else if (event->u.worker.code != 0) {
         TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
               event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
         worker_end(core, slot, FACT_LOST);
         if (worker->is_dropped) {
-            worker_gone(core, slot, FACT_LOST, 0, event->u.worker.text);
+            owner_worker_gone(core, slot, FACT_LOST, 0, event->u.worker.text);
         }
     } else {
         worker->phase = CORE_WORKER_PREPARED;
@@ -607,149 +605,6 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
     }
 }
 
-/* ---- restarts ----------------------------------------------------------------------------------------------------------------- */
-
-static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
-{
-    const struct view_member *self = view_find_member(&core->view, core->options.self);
-    return self != NULL ? view_member_slot(self, slot) : NULL;
-}
-
-void core_owner_adopt(struct node_core *core, const struct node_event *event)
-{
-    uint32_t slot = event->u.adopt.slot;
-    if (slot >= core->lease.count || core->workers[slot].phase != CORE_WORKER_NONE) {
-        return;
-    }
-    const struct view_slot *before = own_slot(core, slot);
-    bool is_leased = before != NULL && before->state == LEASE_LEASED &&
-                     attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
-    struct core_worker *worker = &core->workers[slot];
-    worker->attempt = event->u.adopt.attempt;
-    worker->number = event->u.adopt.number;
-    worker->end_reason = FACT_LOST;
-    worker->data_port = event->u.adopt.data_port;
-    worker->lease_on_disk = true;
-    worker->is_told = true; /* or it says that it waits still */
-    worker->key_generation = 1;
-    worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
-    memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
-    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
-                               is_leased);
-    worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
-    if (is_leased) {
-        MARK(worker_adopted);
-    } else {
-        MARK(worker_found_without_lease);
-    }
-
-    /* What it last said of itself goes on: step, metrics, ports. */
-    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
-    const struct records_entry *entry = records_find(
-        &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
-    struct fact_worker fact;
-    if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0) {
-        worker->step = fact.step;
-        worker->started_s = fact.started_s;
-        worker->master_port = fact.master_port;
-        worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
-        worker->generation = fact.generation;
-        worker->is_elastic = fact.is_elastic;
-        worker->waits = fact.waits;
-        worker->has_state = fact.has_state;
-        worker->applied_step = fact.applied_step;
-        worker->metrics_bytes = fact.metrics_bytes;
-        memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
-    }
-}
-
-/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
- * leased for ever. */
-static void slot_is_gone(struct node_core *core, uint32_t slot)
-{
-    const struct view_slot *before = own_slot(core, slot);
-    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
-        return;
-    }
-    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
-    core->workers[slot].attempt = before->attempt;
-    core->workers[slot].number = (uint16_t)before->rank;
-    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
-    (void)put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
-}
-
-/* What its owner withheld before the restart stays withheld. Deadlines are not stored: a time begins anew. */
-static void restore_hold(struct node_core *core, uint32_t slot)
-{
-    const struct view_slot *before = own_slot(core, slot);
-    struct lease_changes changes;
-    if (before != NULL && before->withheld) {
-        (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
-    }
-}
-
-void core_owner_start(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        restore_hold(core, slot);
-        struct core_worker *worker = &core->workers[slot];
-        const struct view_slot *before = own_slot(core, slot);
-        if (worker->phase == CORE_WORKER_RUNNING) {
-            TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
-            (void)put_slot(core, slot);
-        } else if (worker->phase == CORE_WORKER_ENDING) {
-            (void)put_slot(core, slot);
-            owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
-        } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
-            TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
-            worker->attempt = before->attempt;
-            worker->number = (uint16_t)before->rank;
-#ifdef SHOAL_BUGS
-            struct fact_key key = fact_key_slot(slot);
-            const struct records_entry *entry =
-                records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
-            struct fact_slot fact;
-            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0) {
-                memcpy(core->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
-            }
-#endif
-            worker_gone(core, slot, FACT_LOST, 0, NULL);
-        } else {
-            (void)put_slot(core, slot);
-        }
-    }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
-        slot_is_gone(core, slot);
-    }
-}
-
-void core_owner_restate(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct view_slot *said = own_slot(core, slot);
-        struct core_worker *worker = &core->workers[slot];
-        bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
-        if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
-            const struct core_worker kept = *worker;
-            *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
-            owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-            *worker = kept;
-        }
-        if (worker->phase == CORE_WORKER_RUNNING) {
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-        }
-        if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
-            reservation_return(core, slot);
-        }
-        put_slot(core, slot);
-    }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
-        slot_is_gone(core, slot);
-    }
-}
-
 /* ---- time ------------------------------------------------------------------------------------------------------------------------ */
 
 void core_owner_tick(struct node_core *core)
@@ -766,7 +621,7 @@ void core_owner_tick(struct node_core *core)
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         if (was_withheld[slot] && !core->lease.holds[slot].withheld) {
             TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
-            (void)put_slot(core, slot);
+            (void)owner_put_slot(core, slot);
         }
     }
     for (uint32_t i = 0; i < changes.count; i++) {
@@ -851,7 +706,7 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
     (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
     TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
     look_again(core, slot);
-    return put_slot(core, slot);
+    return owner_put_slot(core, slot);
 }
 
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
@@ -859,7 +714,7 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
     struct lease_changes changes;
     (void)lease_return(&core->lease, slot, &changes);
     TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
-    return put_slot(core, slot);
+    return owner_put_slot(core, slot);
 }
 
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
@@ -868,7 +723,7 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
     if (lease_busy(&core->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
         TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
               slot);
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
     }
 }
 
@@ -891,7 +746,7 @@ void core_owner_end_deleted(struct node_core *core)
         if (runs && core_is_deleted(core, worker->attempt.experiment)) {
             worker_end(core, slot, FACT_STOPPED);
         } else if (lease->state == LEASE_RESERVED && core_is_deleted(core, lease->attempt.experiment)) {
-            reservation_return(core, slot);
+            owner_reservation_return(core, slot);
         }
     }
 }
