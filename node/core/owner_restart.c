@@ -1,6 +1,6 @@
 /* What a new boot of this node finds of its last one: workers that live on and are adopted, slots that were leased or
  * withheld, slots that are no more; and what it says anew when others have newer words of it than its disk. What becomes of
- * slots and workers from then on is in owner.c. */
+ * slots from then on is in owner.c, of workers in owner_workers.c. */
 
 #include "base/probe.h"
 #include "node/core/owner.h"

@@ -5,8 +5,8 @@
  *   core.c         init, the one step, records that are taken in
  *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
  *   members.c      membership, roster, links, exchange of records
- *   owner.c        the slots of this node: reservations, leases, workers; with owner_group.c their groups, with owner_restart.c
- *                  what a new boot finds of them (owner.h)
+ *   owner.c        the slots of this node: reservations, leases; with owner_workers.c, owner_group.c, owner_restart.c its
+ *                  workers, their groups, what a new boot finds of them (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
@@ -546,20 +546,23 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
 /* ---- owner.c ---- */
 
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message);
-void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
-void core_owner_worker_event(struct node_core *core, const struct node_event *event);
+void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_tick(struct node_core *core);
 void core_owner_housekeep(struct node_core *core);
-void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
-void core_owner_leave(struct node_core *core);
-void core_owner_out(struct node_core *core); /* ends everything here at once */
-void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
 bool core_owner_idle(const struct node_core *core);
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 
 /* Takes a slot back for its owner, or returns it. NULL when memory is full: then it counts until this boot's end only. */
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
+
+/* ---- owner_workers.c ---- */
+
+void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
+void core_owner_worker_event(struct node_core *core, const struct node_event *event);
+void core_owner_leave(struct node_core *core);
+void core_owner_out(struct node_core *core); /* ends everything here at once */
+void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
 
 /* ---- owner_restart.c ---- */
 
