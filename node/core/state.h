@@ -10,6 +10,7 @@
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
  *   requests.c     what users ask for, and those who join
+ *   acks.c         requests that wait for a second disk
  *   quarantine.c   trials that take machines down, and machines that take trials down
  *   deletion.c     experiments that are deleted
  *   collection.c   checkpoints that are kept no longer
@@ -663,14 +664,31 @@ void core_clone_housekeep(struct node_core *core);
 void core_requests_receive(struct node_core *core, const struct node_event *event);
 void core_requests_join(struct node_core *core, const struct node_event *event);
 void core_requests_welcome(struct node_core *core, uint64_t client);
-void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
-void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
-void core_requests_pushed(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);
-void core_requests_out(struct node_core *core); /* answers all who wait */
 
 /* Some member's invite that nobody has revoked, not expired. */
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
+
+/* ---- acks.c ---- */
+
+void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
+void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
+void core_requests_pushed(struct node_core *core, const struct node_event *event);
+uint32_t core_ack_count(const struct node_core *core); /* those who wait; up to CORE_ACKS_MAX */
+
+/* NULL when memory is full; the client has not been told. */
+struct core_ack *core_ack_new(struct node_core *core, uint64_t client, record_ident ident, struct record_version version);
+
+/* Answers the client once what was put is on disk here and on one more living node, which is sent the blobs first (none:
+ * nothing). NULL: the client has its answer, a refusal. */
+struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record_ident ident,
+                                 struct record_version version, hash256 blob, hash256 blob_too);
+
+/* The same for what core_put has just returned, NULL included. False: the client has its answer, a refusal. */
+bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
+                    hash256 blob_too);
+void core_requests_out(struct node_core *core); /* answers all who wait */
+void core_ack_housekeep(struct node_core *core);
 
 /* ---- deletion.c ---- */
 
