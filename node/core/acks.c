@@ -1,5 +1,6 @@
 /* Requests that wait for a second disk (DESIGN 12): the user has the answer once what was put is on the disk of this node and
- * of one more that lives, or once nobody else lives or the time is over; it says on how many. What is put, requests.c decides. */
+ * of one more that lives, or once nobody else lives or the time is over; it says on how many. What is put, requests.c and
+ * requests_members.c decide. */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -103,7 +104,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     bool already = ack->already, is_leave = ack->is_leave;
     ack_drop(core, ack);
     if (is_leave) {
-        core->leave_is_waited = false; /* leave_advance answers */
+        core->leave_is_waited = false; /* requests_leave_advance answers */
         return true;
     }
     struct core_ack *rest = find_ack(core, client);

@@ -9,7 +9,7 @@
  *                  workers, their groups, what a new boot finds of them (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
- *   requests.c     what users ask for, and those who join
+ *   requests.c     what users ask for, and with requests_members.c those who join and go (requests.h)
  *   acks.c         requests that wait for a second disk
  *   quarantine.c   trials that take machines down, and machines that take trials down
  *   deletion.c     experiments that are deleted
@@ -662,9 +662,12 @@ void core_clone_housekeep(struct node_core *core);
 /* ---- requests.c ---- */
 
 void core_requests_receive(struct node_core *core, const struct node_event *event);
+void core_requests_housekeep(struct node_core *core);
+
+/* ---- requests_members.c ---- */
+
 void core_requests_join(struct node_core *core, const struct node_event *event);
 void core_requests_welcome(struct node_core *core, uint64_t client);
-void core_requests_housekeep(struct node_core *core);
 
 /* Some member's invite that nobody has revoked, not expired. */
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
