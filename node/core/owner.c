@@ -1,6 +1,9 @@
+/* The slots of this node: what it says of them and of the workers in them, what coordinators ask for and get (DESIGN 7, 8), and
+ * what their owner takes back. What workers do from their lease to their end is in owner_workers.c; what a new boot finds of
+ * all that, in owner_restart.c. */
+
 #include <sodium/crypto_generichash.h>
 
-#include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/owner.h"
@@ -15,7 +18,7 @@ static void token_hash(lease_token token, uint8_t out[16])
     }
 }
 
-static struct core_pending *put_slot(struct node_core *core, uint32_t slot)
+struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
 {
     const struct lease_slot *lease = &core->lease.slots[slot];
     const struct lease_hold *hold = &core->lease.holds[slot];
@@ -102,8 +105,6 @@ void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     worker->dirty = false;
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------------- */
-
 void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
 {
     const struct core_worker *worker = &core->workers[slot];
@@ -113,72 +114,6 @@ void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uin
     effect->u.worker.number = worker->number;
     effect->u.worker.rank = own_rank(core, slot);
     effect->u.worker.grace_ms = grace_ms;
-}
-
-/* The slot is surely empty: say how the worker ended, then that the slot is free. */
-static void worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
-                        const char *tail)
-{
-    if (reason == FACT_STOPPED) {
-        core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
-    }
-    owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
-    struct lease_changes changes = {0};
-    lease_gone(&core->lease, slot, &changes);
-    (void)put_slot(core, slot);
-}
-
-/* A lease is over (RELEASING): whatever it held must end. */
-static void lease_ended(struct node_core *core, uint32_t slot)
-{
-    struct core_worker *worker = &core->workers[slot];
-    switch (worker->phase) {
-    case CORE_WORKER_NONE:
-    case CORE_WORKER_ENDING:
-        break;
-    case CORE_WORKER_CONFIRMED:
-    case CORE_WORKER_PREPARED:
-        worker_gone(core, slot, worker->end_reason, 0, NULL);
-        break;
-    case CORE_WORKER_PREPARING:
-        MARK(dropped_while_preparing);
-        worker->is_dropped = true;
-        (void)put_slot(core, slot);
-        break;
-    case CORE_WORKER_RUNNING:
-        worker->phase = CORE_WORKER_ENDING;
-        (void)put_slot(core, slot);
-        owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
-        break;
-    }
-}
-
-static void perform_changes(struct node_core *core, const struct lease_changes *changes)
-{
-    for (uint32_t i = 0; i < changes->count; i++) {
-        const struct lease_change *change = &changes->items[i];
-        if (change->to == LEASE_RELEASING) {
-            lease_ended(core, change->slot);
-        }
-    }
-}
-
-/* Ends the lease of one slot for this reason. Others of its attempt here may go on without it. */
-static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
-{
-    core->workers[slot].end_reason = reason;
-    struct lease_changes changes = {0};
-    lease_end(&core->lease, slot, &changes);
-    perform_changes(core, &changes);
-}
-
-/* Reservations are volatile: there is nothing to say. */
-static void reservation_return(struct node_core *core, uint32_t slot)
-{
-    struct lease_changes changes = {0};
-    lease_end(&core->lease, slot, &changes);
-    perform_changes(core, &changes);
 }
 
 /* ---- coordinators ask --------------------------------------------------------------------------------------------------- */
@@ -225,6 +160,14 @@ static bool is_borne_out(const struct node_core *core, experiment_id id, struct 
     return lamport_follows(others.first, claim.term);
 }
 
+/* Reservations are volatile: there is nothing to say. */
+void owner_reservation_return(struct node_core *core, uint32_t slot)
+{
+    struct lease_changes changes = {0};
+    lease_end(&core->lease, slot, &changes);
+    owner_perform_changes(core, &changes);
+}
+
 /* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
 static void return_overruled(struct node_core *core, experiment_id experiment)
 {
@@ -232,7 +175,7 @@ static void return_overruled(struct node_core *core, experiment_id experiment)
         const struct lease_slot *lease = &core->lease.slots[slot];
         if (lease->state == LEASE_RESERVED && experiment_id_equal(lease->attempt.experiment, experiment)) {
             MARK(reservation_overruled);
-            reservation_return(core, slot);
+            owner_reservation_return(core, slot);
         }
     }
 }
@@ -298,7 +241,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         worker->key_generation = 1;
         worker->key_claim = message->u.lease.claim;
         memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
     } else if (worker->lease_on_disk) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
@@ -344,7 +287,7 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
         break;
     default: /* MESSAGE_RELEASE */
         lease_release(&core->lease, attempt, message->u.lease.rank, &changes);
-        perform_changes(core, &changes);
+        owner_perform_changes(core, &changes);
         break;
     }
 }
@@ -358,395 +301,6 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
         if (experiment != NULL) {
             experiment->changed = true;
         }
-    }
-}
-
-/* ---- workers ---------------------------------------------------------------------------------------------------------------- */
-
-static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
-                    const struct view_attempt *attempt, uint32_t rank)
-{
-    core->workers[slot].phase = CORE_WORKER_PREPARING;
-    owner_worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
-    struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.size = attempt->member_count;
-    effect->u.worker.code = experiment->code;
-    if (!owner_group_joins(attempt, rank)) {
-        core->workers[slot].step = attempt->start_step;
-        effect->u.worker.checkpoint = attempt->checkpoint;
-        effect->u.worker.step = attempt->start_step;
-    }
-}
-
-/* Where a rank, usually 0, listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
- * could not tell it otherwise after a restart. It may have done its part already, when another rank's code took long to
- * come. */
-static bool master_of(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
-                      struct fact_worker *out)
-{
-    const struct view_worker *first = view_attempt_worker(attempt, rank);
-    const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
-    bool is_lasting =
-        entry != NULL && (entry->on_disk || !node_id_equal(entry->record.writer, core->options.self));
-    return is_lasting && (first->state != FACT_WORKER_ENDED || first->reason == FACT_COMPLETED) &&
-           first->master_port != 0 && fact_worker_read(&entry->record, out) == 0;
-}
-
-static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
-                  const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
-{
-    struct core_worker *worker = &core->workers[slot];
-    owner_worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
-    struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
-    effect->u.worker.generation = attempt->generation;
-    effect->u.worker.token = core->lease.slots[slot].token;
-    effect->u.worker.master_port = master->master_port;
-    bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
-    for (uint32_t i = 0; i < effect->u.worker.size; i++) {
-        bool here = node_id_equal(attempt->members[i].node, core->options.self);
-        effect->u.worker.local_size += here;
-        effect->u.worker.local_rank += here && i < rank;
-        bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
-        effect->u.worker.node_rank += new_node && i > 0 && i <= rank;
-    }
-    effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
-    effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
-    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
-    worker->phase = CORE_WORKER_RUNNING;
-    worker->started_s = core->wall_s;
-    worker->started_ms = core->now_ms;
-    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-}
-
-static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
-{
-    struct core_worker *worker = &core->workers[slot];
-    if (worker->phase != CORE_WORKER_RUNNING) {
-        worker_end(core, slot, FACT_STOPPED);
-        return;
-    }
-    if (!worker->stop_sent) {
-        MARK(worker_asked_to_stop);
-        worker->stop_sent = true;
-        worker->end_reason = FACT_STOPPED;
-        owner_worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
-        struct node_effect *effect = &core->out->items[core->out->count - 1];
-        bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
-    }
-}
-
-/* Its owner wants the slot, or the node is to be empty at once. */
-static bool is_taken_back(const struct node_core *core, uint32_t slot)
-{
-    const struct view_member *self = view_find_member(&core->view, core->options.self);
-    return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
-}
-
-/* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
- * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
-static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
-{
-    struct core_worker *worker = &core->workers[slot];
-    uint64_t grace_ms = (uint64_t)experiment->config->preemption_timeout_s * 1000;
-    if (!is_taken_back(core, slot)) {
-        worker->wanted_ms = 0;
-        return false;
-    }
-    worker->wanted_ms = worker->wanted_ms == 0 ? core->now_ms : worker->wanted_ms;
-    if (core->now_ms - worker->wanted_ms < grace_ms) {
-        return false;
-    }
-    MARK(slot_taken_from_its_group);
-    if (worker->waits) {
-        ask_to_stop(core, slot, CORE_KILL_GRACE_MS, "preempt");
-    } else {
-        worker_end(core, slot, FACT_LOST);
-    }
-    return true;
-}
-
-static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
-{
-    struct core_worker *worker = &core->workers[slot];
-    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
-    const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
-    if (verdict != NULL && !BUG(kept_after_verdict, "a worker whose attempt has its verdict is ended")) {
-        worker_end(core, slot, verdict->reason == FACT_STOPPED ? FACT_STOPPED : FACT_LOST);
-        return;
-    }
-    if (view_experiment_cancelled(experiment)) {
-        worker_end(core, slot, FACT_STOPPED);
-        return;
-    }
-    if (attempt == NULL || !attempt->assigned || !experiment->known) {
-        return; /* its record is on its way */
-    }
-    uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
-    if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
-        worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
-        return;
-    }
-    if (view_experiment_paused(experiment)) {
-        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
-        return;
-    }
-    if (rank >= attempt->member_count && is_taken_back(core, slot)) {
-        MARK(joiner_sent_away);
-        worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
-        return;
-    }
-    if (owner_group_is_stopping(core, experiment, attempt)) {
-        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
-        return;
-    }
-    if (slot_is_given_back(core, slot, experiment)) {
-        return;
-    }
-    struct fact_worker master;
-    if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
-        prepare(core, slot, experiment, attempt, rank);
-    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, owner_group_joins(attempt, rank) ? rank : 0, &master)) {
-        spawn(core, slot, experiment, attempt, rank, &master);
-    } else if (worker->phase == CORE_WORKER_RUNNING) {
-        owner_group_follow(core, slot, attempt, rank);
-    }
-}
-
-void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
-        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
-        if (runs && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
-            slot_follow(core, experiment, slot);
-        }
-    }
-}
-
-static void exited(struct node_core *core, const struct node_event *event)
-{
-    uint32_t slot = event->u.worker.slot;
-    const struct core_worker *worker = &core->workers[slot];
-    int32_t code = event->u.worker.code;
-    enum fact_reason reason;
-    if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
-        reason = worker->end_reason;
-    } else if (event->u.worker.is_stopping) {
-        reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
-    } else if (event->u.worker.killed) {
-        MARK(keep_ended_it);
-        reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
-    } else {
-        reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
-    }
-    core_quarantine_exited(core, worker, reason);
-    worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
-}
-
-static void prepared(struct node_core *core, const struct node_event *event)
-{
-    uint32_t slot = event->u.worker.slot;
-    struct core_worker *worker = &core->workers[slot];
-    if (worker->phase != CORE_WORKER_PREPARING) {
-        return;
-    }
-    if (worker->is_dropped) {
-        worker_gone(core, slot, worker->end_reason, 0, NULL);
-    } else if (event->u.worker.code != 0) {
-        TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
-              event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
-        worker_end(core, slot, FACT_LOST);
-        if (worker->is_dropped) {
-            worker_gone(core, slot, FACT_LOST, 0, event->u.worker.text);
-        }
-    } else {
-        worker->phase = CORE_WORKER_PREPARED;
-        worker->master_port = event->u.worker.port;
-        core_replicas_fetched(core, worker->attempt.experiment);
-        owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
-    }
-}
-
-static void status(struct node_core *core, const struct node_event *event)
-{
-    struct core_worker *worker = &core->workers[event->u.worker.slot];
-    if (event->u.worker.step > worker->step) {
-        worker->step = event->u.worker.step;
-        worker->dirty = true;
-    }
-    if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics) {
-        bool is_new = event->byte_count != worker->metrics_bytes ||
-                      memcmp(worker->metrics, event->bytes, event->byte_count) != 0;
-        worker->metrics_step = is_new ? event->u.worker.step : worker->metrics_step;
-        memcpy(worker->metrics, event->bytes, event->byte_count);
-        worker->metrics_bytes = event->byte_count;
-        worker->dirty = true;
-    }
-}
-
-void core_owner_worker_event(struct node_core *core, const struct node_event *event)
-{
-    uint32_t slot = event->u.worker.slot;
-    if (slot >= core->lease.count || core->workers[slot].phase == CORE_WORKER_NONE ||
-        !attempt_id_equal(&core->workers[slot].attempt, &event->u.worker.attempt)) {
-        return; /* of an earlier life of the slot */
-    }
-    struct core_worker *worker = &core->workers[slot];
-    bool has_process = worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_ENDING;
-    if (event->kind == NODE_EVENT_PREPARED) {
-        prepared(core, event);
-    } else if (!has_process) {
-        return;
-    } else if (event->kind == NODE_EVENT_WORKER_EXITED) {
-        exited(core, event);
-    } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
-        status(core, event);
-    } else { /* NODE_EVENT_WORKER_LISTENS */
-        owner_group_listens(core, event);
-    }
-}
-
-/* ---- restarts ----------------------------------------------------------------------------------------------------------------- */
-
-static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
-{
-    const struct view_member *self = view_find_member(&core->view, core->options.self);
-    return self != NULL ? view_member_slot(self, slot) : NULL;
-}
-
-void core_owner_adopt(struct node_core *core, const struct node_event *event)
-{
-    uint32_t slot = event->u.adopt.slot;
-    if (slot >= core->lease.count || core->workers[slot].phase != CORE_WORKER_NONE) {
-        return;
-    }
-    const struct view_slot *before = own_slot(core, slot);
-    bool is_leased = before != NULL && before->state == LEASE_LEASED &&
-                     attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
-    struct core_worker *worker = &core->workers[slot];
-    worker->attempt = event->u.adopt.attempt;
-    worker->number = event->u.adopt.number;
-    worker->end_reason = FACT_LOST;
-    worker->data_port = event->u.adopt.data_port;
-    worker->lease_on_disk = true;
-    worker->is_told = true; /* or it says that it waits still */
-    worker->key_generation = 1;
-    worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
-    memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
-    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
-                               is_leased);
-    worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
-    if (is_leased) {
-        MARK(worker_adopted);
-    } else {
-        MARK(worker_found_without_lease);
-    }
-
-    /* What it last said of itself goes on: step, metrics, ports. */
-    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
-    const struct records_entry *entry = records_find(
-        &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
-    struct fact_worker fact;
-    if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0) {
-        worker->step = fact.step;
-        worker->started_s = fact.started_s;
-        worker->master_port = fact.master_port;
-        worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
-        worker->generation = fact.generation;
-        worker->is_elastic = fact.is_elastic;
-        worker->waits = fact.waits;
-        worker->has_state = fact.has_state;
-        worker->applied_step = fact.applied_step;
-        worker->metrics_bytes = fact.metrics_bytes;
-        memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
-    }
-}
-
-/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
- * leased for ever. */
-static void slot_is_gone(struct node_core *core, uint32_t slot)
-{
-    const struct view_slot *before = own_slot(core, slot);
-    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
-        return;
-    }
-    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
-    core->workers[slot].attempt = before->attempt;
-    core->workers[slot].number = (uint16_t)before->rank;
-    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
-    (void)put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
-}
-
-/* What its owner withheld before the restart stays withheld. Deadlines are not stored: a time begins anew. */
-static void restore_hold(struct node_core *core, uint32_t slot)
-{
-    const struct view_slot *before = own_slot(core, slot);
-    struct lease_changes changes;
-    if (before != NULL && before->withheld) {
-        (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
-    }
-}
-
-void core_owner_start(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        restore_hold(core, slot);
-        struct core_worker *worker = &core->workers[slot];
-        const struct view_slot *before = own_slot(core, slot);
-        if (worker->phase == CORE_WORKER_RUNNING) {
-            TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
-            (void)put_slot(core, slot);
-        } else if (worker->phase == CORE_WORKER_ENDING) {
-            (void)put_slot(core, slot);
-            owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
-        } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
-            TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
-            worker->attempt = before->attempt;
-            worker->number = (uint16_t)before->rank;
-#ifdef SHOAL_BUGS
-            struct fact_key key = fact_key_slot(slot);
-            const struct records_entry *entry =
-                records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
-            struct fact_slot fact;
-            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0) {
-                memcpy(core->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
-            }
-#endif
-            worker_gone(core, slot, FACT_LOST, 0, NULL);
-        } else {
-            (void)put_slot(core, slot);
-        }
-    }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
-        slot_is_gone(core, slot);
-    }
-}
-
-void core_owner_restate(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct view_slot *said = own_slot(core, slot);
-        struct core_worker *worker = &core->workers[slot];
-        bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
-        if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
-            const struct core_worker kept = *worker;
-            *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
-            owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-            *worker = kept;
-        }
-        if (worker->phase == CORE_WORKER_RUNNING) {
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
-        }
-        if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
-            reservation_return(core, slot);
-        }
-        put_slot(core, slot);
-    }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
-        slot_is_gone(core, slot);
     }
 }
 
@@ -766,7 +320,7 @@ void core_owner_tick(struct node_core *core)
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         if (was_withheld[slot] && !core->lease.holds[slot].withheld) {
             TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
-            (void)put_slot(core, slot);
+            (void)owner_put_slot(core, slot);
         }
     }
     for (uint32_t i = 0; i < changes.count; i++) {
@@ -774,7 +328,7 @@ void core_owner_tick(struct node_core *core)
             TRACE(&core->options.trace, "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
         }
     }
-    perform_changes(core, &changes);
+    owner_perform_changes(core, &changes);
 }
 
 /* A drained node says when its last worker has gone and what that saved has been copied. */
@@ -807,36 +361,6 @@ void core_owner_housekeep(struct node_core *core)
     say_idle(core);
 }
 
-void core_owner_leave(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
-        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
-            const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
-            const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
-            uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
-            bool can_go = experiment != NULL && attempt != NULL && !worker->waits &&
-                          view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
-            if (can_go) {
-                MARK(leaves_its_group);
-                worker_end(core, slot, FACT_LOST); /* the others go on; asked to stop, they would hear it and stop, too */
-            } else {
-                ask_to_stop(core, slot, grace_s * 1000, "leave");
-            }
-        }
-    }
-}
-
-void core_owner_out(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
-        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
-            worker_end(core, slot, FACT_LOST);
-        }
-    }
-}
-
 static void look_again(struct node_core *core, uint32_t slot)
 {
     struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
@@ -851,7 +375,7 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
     (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
     TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
     look_again(core, slot);
-    return put_slot(core, slot);
+    return owner_put_slot(core, slot);
 }
 
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
@@ -859,7 +383,7 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
     struct lease_changes changes;
     (void)lease_return(&core->lease, slot, &changes);
     TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
-    return put_slot(core, slot);
+    return owner_put_slot(core, slot);
 }
 
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
@@ -868,7 +392,7 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
     if (lease_busy(&core->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
         TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
               slot);
-        (void)put_slot(core, slot);
+        (void)owner_put_slot(core, slot);
     }
 }
 
@@ -880,18 +404,4 @@ bool core_owner_idle(const struct node_core *core)
         }
     }
     return true;
-}
-
-void core_owner_end_deleted(struct node_core *core)
-{
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
-        const struct lease_slot *lease = &core->lease.slots[slot];
-        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
-        if (runs && core_is_deleted(core, worker->attempt.experiment)) {
-            worker_end(core, slot, FACT_STOPPED);
-        } else if (lease->state == LEASE_RESERVED && core_is_deleted(core, lease->attempt.experiment)) {
-            reservation_return(core, slot);
-        }
-    }
 }

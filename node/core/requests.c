@@ -1,228 +1,9 @@
+/* What users ask of this node: whether it can be, and the record that makes it so (DESIGN 12). What is asked about members is in
+ * requests_members.c; on how many disks a record is before the user hears of it, in acks.c. */
+
 #include "base/err.h"
 #include "base/probe.h"
-#include "base/rendezvous.h"
-#include "node/core/state.h"
-
-/* ---- requests that wait for a second disk (DESIGN 12) ---------------------------------------------------------------- */
-
-/* A request may wait for several records: it has an ack for each, and is answered with the last. */
-static struct core_ack *find_ack(const struct node_core *core, uint64_t client)
-{
-    struct core_ack *ack = core->acks;
-    while (ack != NULL && ack->client != client) {
-        ack = ack->next;
-    }
-    return ack;
-}
-
-static void ack_drop(struct node_core *core, struct core_ack *ack)
-{
-    struct core_ack **link = &core->acks;
-    while (*link != ack) {
-        link = &(*link)->next;
-    }
-    *link = ack->next;
-    arena_give(&core->arena, ack, sizeof *ack);
-}
-
-static void push_blob(struct node_core *core, hash256 blob, node_id to)
-{
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
-    effect->u.push.blob = blob;
-    effect->u.push.to = to;
-}
-
-/* Chooses the living node that shall hold the second copy, another one at each try, and sends it everything. */
-static void ack_ask(struct node_core *core, struct core_ack *ack)
-{
-    node_id candidates[NODE_MEMBERS_MAX];
-    uint32_t count = 0;
-    bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, as everybody does, but no blobs */
-    bool has_suspect = false;                     /* who is soon known to live, or dead */
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        node_id peer = core->peers[i]->id;
-        if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer)) {
-            candidates[count++] = peer;
-        }
-        has_suspect |= core->peers[i]->state == SWIM_SUSPECT;
-    }
-    const struct records_entry *entry = records_find(&core->records, ack->ident);
-    ack->resend_ms = core->now_ms + CORE_RETRY_MS;
-    ack->is_alone = (count == 0 && !has_suspect) || entry == NULL;
-    if (count == 0 || entry == NULL) {
-        ack->peer = (node_id){{0}};
-        return;
-    }
-    if (!entry->published || !core_has_room(core, 64, entry->envelope_bytes)) {
-        return; /* a newer version is on its way to the disk: then that is sent */
-    }
-    rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* as core_replicas does for its code */
-    node_id peer = candidates[(ack->tries++ / 2) % count];
-    if (!node_id_equal(peer, ack->peer)) {
-        if (!node_id_is_none(ack->peer)) {
-            MARK(another_second_node_asked);
-        }
-        ack->peer = peer;
-        ack->pushed = hash256_is_none(ack->blob);
-        ack->pushed_too = hash256_is_none(ack->blob_too);
-        ack->record_stored = false;
-    }
-    if (!ack->pushed) {
-        push_blob(core, ack->blob, peer);
-    }
-    if (!ack->pushed_too) {
-        push_blob(core, ack->blob_too, peer);
-    }
-    if (!ack->record_stored) {
-        struct message message = {.kind = MESSAGE_RECORDS, .want_stored = true};
-        message.bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
-        message.byte_count = entry->envelope_bytes;
-        core_send(core, peer, &message);
-    }
-}
-
-static bool ack_settle(struct node_core *core, struct core_ack *ack)
-{
-    if (records_find(&core->records, ack->ident) == NULL) {
-        core_reply(core, ack->client, ERR_NOT_FOUND, 0, "The experiment has been deleted meanwhile.");
-        ack_drop(core, ack);
-        return true;
-    }
-    bool second = !node_id_is_none(ack->peer) && ack->pushed && ack->pushed_too && ack->record_stored;
-    second |= !node_id_is_none(ack->peer) && BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
-    if (!ack->on_disk && core->now_ms < ack->until_ms) {
-        return false;
-    }
-    if (ack->on_disk && !second && !ack->is_alone && core->now_ms < ack->until_ms) {
-        return false;
-    }
-    uint64_t client = ack->client;
-    bool has_failed = !ack->on_disk || ack->rest_failed;
-    bool is_alone = !second || ack->rest_alone;
-    bool already = ack->already, is_leave = ack->is_leave;
-    ack_drop(core, ack);
-    if (is_leave) {
-        core->leave_is_waited = false; /* leave_advance answers */
-        return true;
-    }
-    struct core_ack *rest = find_ack(core, client);
-    if (rest != NULL) {
-        rest->rest_failed |= has_failed;
-        rest->rest_alone |= is_alone;
-    } else if (has_failed) {
-        core_reply(core, client, ERR_NO_SPACE, 0,
-                   "It could not be written to this node's disk in time and may still begin later: make room in the "
-                   "data directory, and look at `shoal ls` before you try again.");
-    } else {
-        if (is_alone) {
-            MARK(acknowledged_on_one);
-        }
-        core_reply(core, client, 0, is_alone ? 1 : 2, "");
-        core->out->items[core->out->count - 1].u.reply.already = already;
-    }
-    return true;
-}
-
-void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident)
-{
-    struct core_ack *ack = core->acks;
-    while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
-        ack = ack->next;
-    }
-    if (ack != NULL) {
-        ack->on_disk = true;
-        ack_ask(core, ack);
-        (void)ack_settle(core, ack);
-    }
-}
-
-void core_requests_stored(struct node_core *core, node_id from, const struct message *message)
-{
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
-        next = ack->next;
-        if (node_id_equal(ack->peer, from) && record_ident_equal(ack->ident, message->u.stored.ident) &&
-            record_version_compare(message->u.stored.version, ack->version) >= 0) {
-            MARK(second_node_has_stored);
-            ack->record_stored = true;
-            (void)ack_settle(core, ack);
-        }
-    }
-}
-
-void core_requests_pushed(struct node_core *core, const struct node_event *event)
-{
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
-        next = ack->next;
-        if (!event->u.blob.ok || !node_id_equal(ack->peer, event->u.blob.node)) {
-            continue;
-        }
-        ack->pushed |= hash256_equal(ack->blob, event->u.blob.blob);
-        ack->pushed_too |= hash256_equal(ack->blob_too, event->u.blob.blob);
-        (void)ack_settle(core, ack);
-    }
-}
-
-static uint32_t ack_count(const struct node_core *core)
-{
-    uint32_t count = 0;
-    for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
-        count++;
-    }
-    return count;
-}
-
-static struct core_ack *ack_new(struct node_core *core, uint64_t client, record_ident ident, struct record_version version)
-{
-    struct core_ack *ack = arena_take(&core->arena, sizeof *ack);
-    if (ack == NULL) {
-        return NULL;
-    }
-    ack->client = client;
-    ack->ident = ident;
-    ack->version = version;
-    ack->until_ms = core->now_ms + CORE_ACK_MS;
-    ack->on_disk = BUG(acknowledged_before_disk, "what is acknowledged is on the disk of the node that says so");
-    ack->next = core->acks;
-    core->acks = ack;
-    return ack;
-}
-
-/* Answers the client once what was just put is on disk here and on one more living node. */
-static struct core_ack *ack_append(struct node_core *core, uint64_t client, record_ident ident,
-                                   struct record_version version, hash256 blob, hash256 blob_too)
-{
-    if (ack_count(core) == CORE_ACKS_MAX) {
-        core_reply(core, client, ERR_AGAIN, 0,
-                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
-        return NULL;
-    }
-    struct core_ack *ack = ack_new(core, client, ident, version);
-    if (ack == NULL) {
-        core_reply(core, client, ERR_MEMORY, 0,
-                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
-        return NULL;
-    }
-    ack->blob = blob;
-    ack->blob_too = blob_too;
-    return ack;
-}
-
-/* False: the client has its answer, a refusal. */
-static bool ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
-                      hash256 blob_too)
-{
-    if (pending == NULL) {
-        core_reply(core, client, ERR_MEMORY, 0,
-                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
-        return false;
-    }
-    if (ack_append(core, client, pending->ident, pending->version, blob, blob_too) == NULL) {
-        return false;
-    }
-    pending->action = CORE_ACTION_ACK;
-    pending->client = client;
-    return true;
-}
+#include "node/core/requests.h"
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
 
@@ -254,8 +35,8 @@ static void submit(struct node_core *core, const struct node_event *event)
     if (entry != NULL) {
         MARK(submit_repeated);
         /* A retry, here or at another node than before: what was put is answered for again, not written again. */
-        struct core_ack *ack = ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
-                                          event->u.request.config_text);
+        struct core_ack *ack = core_ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
+                                               event->u.request.config_text);
         if (ack != NULL && entry->on_disk) {
             core_requests_on_disk(core, client, entry->ident);
         }
@@ -288,7 +69,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         return;
     }
     TRACE(&core->options.trace, "%s is submitted", config.name);
-    (void)ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
+    (void)core_ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
 }
 
 static void control(struct node_core *core, const struct node_event *event)
@@ -329,7 +110,7 @@ static void control(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_control_pack(&writer, &fact);
-    (void)ack_begin(core, client, core_put(core, FACT_CONTROL, key, &writer), no_blob, no_blob);
+    (void)core_ack_begin(core, client, core_put(core, FACT_CONTROL, key, &writer), no_blob, no_blob);
 }
 
 static void delete(struct node_core *core, const struct node_event *event)
@@ -340,7 +121,7 @@ static void delete(struct node_core *core, const struct node_event *event)
     if (tombstone != NULL) {
         /* A retry, or somebody else was first: that is answered for. */
         struct core_ack *ack =
-            ack_append(core, client, tombstone->ident, tombstone->record.version, no_blob, no_blob);
+            core_ack_append(core, client, tombstone->ident, tombstone->record.version, no_blob, no_blob);
         if (ack != NULL) {
             ack->already = true;
         }
@@ -359,19 +140,7 @@ static void delete(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_tombstone_pack(&writer);
-    (void)ack_begin(core, client, core_put(core, FACT_TOMBSTONE, fact_key_experiment(id), &writer), no_blob, no_blob);
-}
-
-static void invite(struct node_core *core, const struct node_event *event)
-{
-    struct fact_invite fact = {.expires_s = event->u.request.expires_s};
-    uint8_t bytes[32];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_invite_pack(&writer, &fact);
-    (void)ack_begin(core, event->u.request.client,
-                    core_put(core, FACT_INVITE, fact_key_public_key(event->u.request.public_key), &writer), no_blob,
-                    no_blob);
+    (void)core_ack_begin(core, client, core_put(core, FACT_TOMBSTONE, fact_key_experiment(id), &writer), no_blob, no_blob);
 }
 
 /* ---- owners ------------------------------------------------------------------------------------------------------------------- */
@@ -399,7 +168,7 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
                    "Slots can be withheld for at most 366 days; without --for until they are returned.");
         return;
     }
-    if (CORE_ACKS_MAX - ack_count(core) < count) {
+    if (CORE_ACKS_MAX - core_ack_count(core) < count) {
         core_reply(core, client, ERR_AGAIN, 0,
                    "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
         return;
@@ -411,7 +180,7 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
         struct core_pending *pending = event->u.request.kind == NODE_REQUEST_WITHHOLD
                                            ? core_owner_withhold(core, slot, event->u.request.for_s)
                                            : core_owner_return(core, slot);
-        if (!ack_begin(core, client, pending, no_blob, no_blob)) {
+        if (!core_ack_begin(core, client, pending, no_blob, no_blob)) {
             return; /* the client has been told that memory is full; what it hears after that is nobody's */
         }
     }
@@ -451,134 +220,10 @@ static void drain(struct node_core *core, const struct node_event *event)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_drain_pack(&writer, &fact);
     TRACE(&core->options.trace, "%s is %s", member->name, is_drain ? "drained" : "undrained");
-    (void)ack_begin(core, client, core_put(core, FACT_DRAIN, fact_key_node_id(node), &writer), no_blob, no_blob);
+    (void)core_ack_begin(core, client, core_put(core, FACT_DRAIN, fact_key_node_id(node), &writer), no_blob, no_blob);
 }
 
-bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES])
-{
-    struct fact_key key = fact_key_public_key(invite_key);
-    bool valid = false;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        record_ident ident = record_ident_of(core->view.members[i]->id, FACT_INVITE, key.bytes, key.count);
-        const struct records_entry *entry = records_find(&core->records, ident);
-        struct fact_invite fact;
-        if (entry == NULL || fact_invite_read(&entry->record, &fact) != 0) {
-            continue;
-        }
-        if (fact.revoked || fact.expires_s <= core->wall_s) {
-            return false;
-        }
-        valid |= core->view.members[i]->admitted;
-    }
-    return valid;
-}
-
-static void revoke(struct node_core *core, const struct node_event *event)
-{
-    struct fact_key key = fact_key_public_key(event->u.request.public_key);
-    const struct records_entry *own =
-        records_find(&core->records, record_ident_of(core->options.self, FACT_INVITE, key.bytes, key.count));
-    struct fact_invite fact = {0}; /* without a time: somebody else's invite */
-    if (own != NULL) {
-        (void)fact_invite_read(&own->record, &fact);
-    }
-    fact.revoked = true;
-    uint8_t bytes[32];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_invite_pack(&writer, &fact);
-    (void)ack_begin(core, event->u.request.client, core_put(core, FACT_INVITE, key, &writer), no_blob, no_blob);
-}
-
-/* ---- evicting ------------------------------------------------------------------------------------------------------------ */
-
-/* For whom there is no room in the list this node vouches itself, so that nobody goes whom nobody wanted to go. */
-static void vouch_again(struct node_core *core, const struct view_word *voucher)
-{
-    struct fact_member fact;
-    if (fact_member_read(&voucher->entry->record, &fact) != 0 || !core_has_room(core, 600, 1u << 20)) {
-        return;
-    }
-    memset(fact.nonce, 0, sizeof fact.nonce);
-    uint8_t bytes[256];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_member_pack(&writer, &fact);
-    (void)core_put(core, FACT_MEMBER, fact_key_node_id(voucher->about), &writer);
-}
-
-/* Whom `evicted` vouched for; this node always has room, since an eviction by one who is out itself helps nobody. */
-static void list_vouched(struct node_core *core, node_id evicted, struct fact_eviction *fact)
-{
-    const struct view_words *vouchers = &core->view.vouchers;
-    uint32_t room = FACT_STANDING_MAX - 1;
-    struct view_word beyond[NODE_MEMBERS_MAX];
-    uint32_t beyond_count = 0;
-    for (uint32_t i = 0; i < vouchers->count; i++) {
-        const struct view_word *voucher = &vouchers->items[i];
-        if (!voucher->good || !node_id_equal(voucher->writer, evicted) || node_id_equal(voucher->about, evicted)) {
-            continue;
-        }
-        if (node_id_equal(voucher->about, core->options.self)) {
-            fact->standing[fact->standing_count++] = voucher->about; /* ascending, as the words are */
-        } else if (room > 0) {
-            room--;
-            fact->standing[fact->standing_count++] = voucher->about;
-        } else if (beyond_count < NODE_MEMBERS_MAX) {
-            beyond[beyond_count++] = *voucher;
-        }
-    }
-    for (uint32_t i = 0; i < beyond_count; i++) {
-        vouch_again(core, &beyond[i]);
-    }
-}
-
-static void evict(struct node_core *core, const struct node_event *event)
-{
-    uint64_t client = event->u.request.client;
-    node_id node = event->u.request.node;
-    const struct view_member *member = view_find_member(&core->view, node);
-    if (node_id_equal(node, core->options.self)) {
-        core_reply(core, client, ERR_USAGE, 0, "A node cannot evict itself; `shoal leave` takes it out of the mesh.");
-        return;
-    }
-    if (member == NULL || !member->believed) {
-        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such node on the roster; `shoal nodes` lists them.");
-        return;
-    }
-    if (event->u.request.with_vouched && !view_member_would_stay(&core->view, node, core->options.self)) {
-        core_reply(core, client, ERR_REFUSED, 0,
-                   "That node vouched for this one, so --with-vouched would put this node out too; evict it from a node "
-                   "that others vouched for, or without --with-vouched.");
-        return;
-    }
-    struct fact_key key = fact_key_node_id(node);
-    record_ident own = record_ident_of(core->options.self, FACT_EVICTION, key.bytes, key.count);
-    const struct records_entry *said = records_find(&core->records, own);
-    if (said == NULL && member->evicted && !event->u.request.with_vouched) {
-        said = records_find(&core->records, record_ident_of(member->evictor, FACT_EVICTION, key.bytes, key.count));
-    }
-    struct fact_eviction before = {0}, fact = {0};
-    bool has_before = said != NULL && fact_eviction_read(&said->record, &before) == 0;
-    /* Evictions only grow: a second word never lets anybody stand whom the first did not. */
-    if (has_before && (!event->u.request.with_vouched ||
-                       (before.standing_count == 0 && record_ident_equal(said->ident, own)))) {
-        struct core_ack *ack = ack_append(core, client, said->ident, said->record.version, no_blob, no_blob);
-        if (ack != NULL && said->on_disk) {
-            core_requests_on_disk(core, client, said->ident); /* a retry, or somebody was quicker */
-        }
-        return;
-    }
-    if (!event->u.request.with_vouched) {
-        list_vouched(core, node, &fact);
-    }
-    uint8_t bytes[RECORD_BODY_BYTES_MAX];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_eviction_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is to be evicted, %u whom it vouched for stay", member->name, fact.standing_count);
-    (void)ack_begin(core, client, core_put(core, FACT_EVICTION, key, &writer), no_blob, no_blob);
-}
+/* ---- a request arrives ---------------------------------------------------------------------------------------------------- */
 
 static bool refused_when_out(struct node_core *core, const struct node_event *event)
 {
@@ -591,18 +236,6 @@ static bool refused_when_out(struct node_core *core, const struct node_event *ev
                    : "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new "
                      "data directory.");
     return true;
-}
-
-void core_requests_out(struct node_core *core)
-{
-    while (core->acks != NULL) {
-        struct core_ack *ack = core->acks;
-        core_reply(core, ack->client, ERR_REFUSED, 0,
-                   core->twin.is_yielding
-                       ? "This node found another with its key while this was on its way to a second node; ask again there."
-                       : "This node was evicted from the mesh while this was on its way to a second node.");
-        ack_drop(core, ack);
-    }
 }
 
 void core_requests_receive(struct node_core *core, const struct node_event *event)
@@ -623,13 +256,13 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
         delete(core, event);
         break;
     case NODE_REQUEST_INVITE:
-        invite(core, event);
+        requests_invite(core, event);
         break;
     case NODE_REQUEST_REVOKE:
-        revoke(core, event);
+        requests_revoke(core, event);
         break;
     case NODE_REQUEST_EVICT:
-        evict(core, event);
+        requests_evict(core, event);
         break;
     case NODE_REQUEST_WITHHOLD:
     case NODE_REQUEST_RETURN:
@@ -650,130 +283,8 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
     }
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
-
-/* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
-static void leave_tell(struct node_core *core)
-{
-    core->leave_told = true;
-    core->options.node.left = true;
-    uint8_t bytes[RECORD_BODY_BYTES_MAX];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_node_pack(&writer, &core->options.node);
-    struct core_pending *pending = core_put(core, FACT_NODE, fact_key_empty(), &writer);
-    struct core_ack *ack =
-        pending != NULL && !core->is_out ? ack_new(core, core->leave_client, pending->ident, pending->version) : NULL;
-    if (ack != NULL) {
-        ack->is_leave = true;
-        core->leave_is_waited = true;
-        pending->action = CORE_ACTION_ACK;
-        pending->client = core->leave_client;
-    }
-}
-
-static void leave_advance(struct node_core *core)
-{
-    bool is_busy = !core_owner_idle(core) || core->pushes != NULL;
-    if (!core->leave_asked || is_busy || core->syncing) { /* until it is in step it may know nobody who could hear it */
-        return;
-    }
-    if (!core->leave_told) {
-        leave_tell(core);
-    } else if (core->ticket_done == core->ticket && !core->leave_is_waited) {
-        core->leave_asked = false;
-        core_members_leave(core);
-        core_reply(core, core->leave_client, 0, 1, "");
-    }
-}
-
 void core_requests_housekeep(struct node_core *core)
 {
-    leave_advance(core);
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
-        next = ack->next;
-        const struct records_entry *entry = records_find(&core->records, ack->ident);
-        ack->on_disk |= entry != NULL && entry->on_disk;
-        if (!ack_settle(core, ack) && ack->on_disk && core->now_ms >= ack->resend_ms) {
-            ack_ask(core, ack);
-            (void)ack_settle(core, ack);
-        }
-    }
-}
-
-/* ---- those who join ----------------------------------------------------------------------------------------------------------- */
-
-static void refuse_join(struct node_core *core, uint64_t client, const char *why)
-{
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_WELCOME);
-    effect->u.reply.client = client;
-    effect->u.reply.code = ERR_REFUSED;
-    bytes_copy_text(effect->u.reply.text, sizeof effect->u.reply.text, why);
-    TRACE(&core->options.trace, "a join was refused: %s", why);
-}
-
-void core_requests_join(struct node_core *core, const struct node_event *event)
-{
-    node_id id = node_id_of_key(event->u.join.public_key);
-    const struct view_member *member = view_find_member(&core->view, id);
-    if (core->is_out) {
-        refuse_join(core, event->u.join.client, "the member that you asked is out of the mesh itself; ask another");
-        return;
-    }
-    if (member != NULL && member->evicted) {
-        refuse_join(core, event->u.join.client,
-                    "this key was evicted from the mesh and cannot return; join with a new data directory");
-        return;
-    }
-    if (!core_invite_is_valid(core, event->u.join.invite_key)) {
-        refuse_join(core, event->u.join.client, "the invite is unknown, revoked or expired; ask a member for a new one");
-        return;
-    }
-    if (member != NULL && member->admitted) {
-        core_requests_welcome(core, event->u.join.client); /* the answer to an earlier try was lost */
-        return;
-    }
-    struct fact_member fact = {{0}, {0}, {0}};
-    memcpy(fact.public_key, event->u.join.public_key, PUBLIC_KEY_BYTES);
-    bytes_copy_text(fact.name, sizeof fact.name, event->u.join.name);
-    uint8_t bytes[256];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_member_pack(&writer, &fact);
-    struct core_pending *pending = core_put(core, FACT_MEMBER, fact_key_node_id(id), &writer);
-    if (pending == NULL) {
-        refuse_join(core, event->u.join.client, "the member has no memory left");
-        return;
-    }
-    pending->action = CORE_ACTION_WELCOME;
-    pending->client = event->u.join.client;
-}
-
-struct welcome {
-    uint16_t kind;
-    uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
-    uint32_t count;
-};
-
-static bool welcome_entry(void *context, const struct records_entry *entry)
-{
-    struct welcome *welcome = context;
-    bool wanted = entry->published && entry->record.kind == welcome->kind;
-    if (wanted && entry->envelope_bytes <= sizeof welcome->bytes - welcome->count) {
-        memcpy(welcome->bytes + welcome->count, entry->envelope, entry->envelope_bytes);
-        welcome->count += entry->envelope_bytes;
-    }
-    return true;
-}
-
-void core_requests_welcome(struct node_core *core, uint64_t client)
-{
-    struct welcome welcome = {.kind = FACT_MEMBER}; /* the chain of vouchers first, then where they are, if it fits */
-    records_each(&core->records, welcome_entry, &welcome);
-    welcome.kind = FACT_NODE;
-    records_each(&core->records, welcome_entry, &welcome);
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_WELCOME);
-    effect->u.reply.client = client;
-    effect->bytes = core_effect_bytes(core, welcome.bytes, welcome.count);
-    effect->byte_count = welcome.count;
+    requests_leave_advance(core);
+    core_ack_housekeep(core);
 }

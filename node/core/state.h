@@ -5,10 +5,12 @@
  *   core.c         init, the one step, records that are taken in
  *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
  *   members.c      membership, roster, links, exchange of records
- *   owner.c        the slots of this node: reservations, leases, workers, and with owner_group.c their groups (owner.h)
+ *   owner.c        the slots of this node: reservations, leases; with owner_workers.c, owner_group.c, owner_restart.c its
+ *                  workers, their groups, what a new boot finds of them (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
  *   replicas.c     checkpoints on their way to other nodes
- *   requests.c     what users ask for, and those who join
+ *   requests.c     what users ask for, and with requests_members.c those who join and go (requests.h)
+ *   acks.c         requests that wait for a second disk
  *   quarantine.c   trials that take machines down, and machines that take trials down
  *   deletion.c     experiments that are deleted
  *   collection.c   checkpoints that are kept no longer
@@ -544,24 +546,30 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
 
 /* ---- owner.c ---- */
 
-void core_owner_start(struct node_core *core);
-void core_owner_restate(struct node_core *core); /* says anew what its slots hold, under another boot */
 void core_owner_receive(struct node_core *core, node_id from, const struct message *message);
-void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
-void core_owner_worker_event(struct node_core *core, const struct node_event *event);
-void core_owner_adopt(struct node_core *core, const struct node_event *event);
+void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_tick(struct node_core *core);
 void core_owner_housekeep(struct node_core *core);
-void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
-void core_owner_leave(struct node_core *core);
-void core_owner_out(struct node_core *core); /* ends everything here at once */
-void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
 bool core_owner_idle(const struct node_core *core);
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 
 /* Takes a slot back for its owner, or returns it. NULL when memory is full: then it counts until this boot's end only. */
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
+
+/* ---- owner_workers.c ---- */
+
+void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment);
+void core_owner_worker_event(struct node_core *core, const struct node_event *event);
+void core_owner_leave(struct node_core *core);
+void core_owner_out(struct node_core *core); /* ends everything here at once */
+void core_owner_end_deleted(struct node_core *core); /* workers and reservations of experiments that are deleted */
+
+/* ---- owner_restart.c ---- */
+
+void core_owner_adopt(struct node_core *core, const struct node_event *event);
+void core_owner_start(struct node_core *core);
+void core_owner_restate(struct node_core *core); /* says anew what its slots hold, under another boot */
 
 /* ---- owner_group.c ---- */
 
@@ -654,16 +662,36 @@ void core_clone_housekeep(struct node_core *core);
 /* ---- requests.c ---- */
 
 void core_requests_receive(struct node_core *core, const struct node_event *event);
+void core_requests_housekeep(struct node_core *core);
+
+/* ---- requests_members.c ---- */
+
 void core_requests_join(struct node_core *core, const struct node_event *event);
 void core_requests_welcome(struct node_core *core, uint64_t client);
-void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
-void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
-void core_requests_pushed(struct node_core *core, const struct node_event *event);
-void core_requests_housekeep(struct node_core *core);
-void core_requests_out(struct node_core *core); /* answers all who wait */
 
 /* Some member's invite that nobody has revoked, not expired. */
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
+
+/* ---- acks.c ---- */
+
+void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
+void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
+void core_requests_pushed(struct node_core *core, const struct node_event *event);
+uint32_t core_ack_count(const struct node_core *core); /* those who wait; up to CORE_ACKS_MAX */
+
+/* NULL when memory is full; the client has not been told. */
+struct core_ack *core_ack_new(struct node_core *core, uint64_t client, record_ident ident, struct record_version version);
+
+/* Answers the client once what was put is on disk here and on one more living node, which is sent the blobs first (none:
+ * nothing). NULL: the client has its answer, a refusal. */
+struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record_ident ident,
+                                 struct record_version version, hash256 blob, hash256 blob_too);
+
+/* The same for what core_put has just returned, NULL included. False: the client has its answer, a refusal. */
+bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
+                    hash256 blob_too);
+void core_requests_out(struct node_core *core); /* answers all who wait */
+void core_ack_housekeep(struct node_core *core);
 
 /* ---- deletion.c ---- */
 
