@@ -125,7 +125,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     return true;
 }
 
-void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident)
+void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident)
 {
     struct core_ack *ack = core->acks;
     while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
@@ -138,7 +138,7 @@ void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident
     }
 }
 
-void core_requests_stored(struct node_core *core, node_id from, const struct message *message)
+void core_ack_stored(struct node_core *core, node_id from, const struct message *message)
 {
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
@@ -151,7 +151,7 @@ void core_requests_stored(struct node_core *core, node_id from, const struct mes
     }
 }
 
-void core_requests_pushed(struct node_core *core, const struct node_event *event)
+void core_ack_pushed(struct node_core *core, const struct node_event *event)
 {
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
@@ -224,14 +224,18 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
     return true;
 }
 
-void core_requests_out(struct node_core *core)
+void core_acks_refuse(struct node_core *core)
 {
     while (core->acks != NULL) {
         struct core_ack *ack = core->acks;
-        core_reply(core, ack->client, ERR_REFUSED, 0,
-                   core->twin.is_yielding
-                       ? "This node found another with its key while this was on its way to a second node; ask again there."
-                       : "This node was evicted from the mesh while this was on its way to a second node.");
+        if (ack->is_leave) {
+            core->leave_is_waited = false; /* nobody will hear it: it leaves all the same */
+        } else {
+            core_reply(core, ack->client, ERR_REFUSED, 0,
+                       core->twin.is_yielding
+                           ? "This node found another with its key while this was on its way to a second node; ask again there."
+                           : "This node was evicted from the mesh while this was on its way to a second node.");
+        }
         ack_drop(core, ack);
     }
 }

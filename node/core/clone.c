@@ -132,7 +132,7 @@ static void yield(struct node_core *core)
           "its workers end; then it gets a new key, which the old one vouches for, and goes on as another node");
     core_coordinator_out(core);
     core_owner_out(core);
-    core_requests_out(core);
+    core_acks_refuse(core);
     ask_for_key(core);
 }
 

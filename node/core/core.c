@@ -334,7 +334,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         core_members_receive_exchange(core, from, message);
         break;
     case MESSAGE_STORED:
-        core_requests_stored(core, from, message);
+        core_ack_stored(core, from, message);
         break;
     case MESSAGE_RESERVE:
     case MESSAGE_CONFIRM:
@@ -471,7 +471,7 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_PUSHED:
         core_replicas_pushed(core, event);
-        core_requests_pushed(core, event);
+        core_ack_pushed(core, event);
         break;
     case NODE_EVENT_CONFIRMED:
         core_collection_confirmed(core, event);

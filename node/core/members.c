@@ -231,7 +231,7 @@ void core_members_heed(struct node_core *core)
                                 "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
     core_coordinator_out(core);
     core_owner_out(core);
-    core_requests_out(core);
+    core_acks_refuse(core);
     for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
         core->peers[i]->address[0] = '\0';
         struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);

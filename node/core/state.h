@@ -170,7 +170,7 @@ struct core_ack {
     bool is_alone; /* ... nobody else lives */
     bool rest_alone, rest_failed; /* of records of the same request that are settled: on this disk only, or on none */
     bool already;  /* for the answer: what was asked for was so before */
-    bool is_leave; /* no answer comes of it: core_requests_housekeep goes on */
+    bool is_leave; /* no answer comes of it: the leaving goes on */
     uint32_t tries;
     uint64_t resend_ms;
     uint64_t until_ms;
@@ -674,9 +674,9 @@ bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key
 
 /* ---- acks.c ---- */
 
-void core_requests_on_disk(struct node_core *core, uint64_t client, record_ident ident);
-void core_requests_stored(struct node_core *core, node_id from, const struct message *message);
-void core_requests_pushed(struct node_core *core, const struct node_event *event);
+void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident);
+void core_ack_stored(struct node_core *core, node_id from, const struct message *message);
+void core_ack_pushed(struct node_core *core, const struct node_event *event);
 uint32_t core_ack_count(const struct node_core *core); /* those who wait; up to CORE_ACKS_MAX */
 
 /* NULL when memory is full; the client has not been told. */
@@ -690,7 +690,7 @@ struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record
 /* The same for what core_put has just returned, NULL included. False: the client has its answer, a refusal. */
 bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
                     hash256 blob_too);
-void core_requests_out(struct node_core *core); /* answers all who wait */
+void core_acks_refuse(struct node_core *core); /* answers all who wait */
 void core_ack_housekeep(struct node_core *core);
 
 /* ---- deletion.c ---- */

@@ -116,6 +116,28 @@ static void who_leaves_alone_is_answered_all_the_same(void **state)
     world_free(world);
 }
 
+static void who_is_evicted_while_it_leaves_is_answered_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    world->nodes[2].is_cut = true;
+    size_t before = world->log_bytes;
+    world->reply.count = 0;
+    world_request(world, 2, NODE_REQUEST_LEAVE); /* waits for one of the others */
+    world_run(world, 500);
+    struct fact_eviction fact = {0};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, 9ull << 32, 1, FACT_EVICTION, fact_key_node_id(world->nodes[2].person.id), &fact);
+    world_deliver(world, 0, 2, &made);
+    world_run(world, 500);
+    assert_true(world_find(world, before, "THIS NODE IS OUT OF THE MESH") != SIZE_MAX);
+    world_run(world, 2 * CORE_ACK_MS);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+    world_free(world);
+}
+
 /* The i-th of clients who pause and resume in turn. */
 static void ask(struct world *world, uint32_t i)
 {
@@ -175,6 +197,7 @@ int main(void)
         cmocka_unit_test(who_leaves_hands_everything_over_first),
         cmocka_unit_test(who_leaves_right_after_its_start_is_known_to_have_left),
         cmocka_unit_test(who_leaves_alone_is_answered_all_the_same),
+        cmocka_unit_test(who_is_evicted_while_it_leaves_is_answered_once),
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
     };
