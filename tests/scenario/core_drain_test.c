@@ -19,11 +19,7 @@ static void begin(struct world *world, uint32_t trials, uint32_t slots)
     struct config config;
     make_config(&config, trials, 0); /* no restarts allowed: nothing here is the program's failure */
     config.slots_per_trial = config.min_slots = config.max_slots = slots;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), trials * slots);
+    (void)story_begin_with(world, &config, 10000);
     world->reply.count = 0;
 }
 

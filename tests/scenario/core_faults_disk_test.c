@@ -46,7 +46,7 @@ static void who_has_forgotten_its_cancel_does_not_take_it_back(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    uint32_t coordinator = begin(world, 2, 5);
+    uint32_t coordinator = story_begin(world, 2, 5);
     experiment_id id = world_experiment(world, coordinator)->id;
     world_request(world, 0, NODE_REQUEST_CANCEL);
     world_run(world, 5000);

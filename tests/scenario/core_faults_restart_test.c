@@ -6,14 +6,14 @@
 
 #include <cmocka.h>
 
-#include "tests/scenario/core_faults.h"
+#include "tests/scenario/core_story.h"
 
 /* Seed 902347 of plan 4: its disk had not taken yet why it asked. */
 static void who_was_asked_to_leave_before_a_restart_has_not_completed(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     uint32_t node = world->nodes[0].workers[0].runs ? 0 : 1;
     world_crash(world, node);
     world_run(world, 300);
@@ -35,7 +35,7 @@ static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 2, 5);
+    (void)story_begin(world, 2, 5);
     for (uint32_t i = 0; i < 2; i++) {
         lease_token token = world->nodes[i].workers[0].token;
         uint64_t step = world->nodes[i].workers[0].step;
@@ -60,7 +60,7 @@ static void workers_that_did_not_survive_are_reported_at_once(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 2, 0); /* no restarts allowed: a lost node is not the program's failure */
+    (void)story_begin(world, 2, 0); /* no restarts allowed: a lost node is not the program's failure */
     lease_token token = world->nodes[1].workers[0].token;
     world_crash(world, 1);
     world_run(world, 500);
@@ -82,7 +82,7 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 2);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     uint32_t owner = 0;
     while (!world->nodes[owner].workers[0].runs && !world->nodes[owner].workers[1].runs) {
         owner++;
@@ -111,7 +111,7 @@ static void a_slot_that_is_gone_ends_its_attempt(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    (void)begin(world, 4, 5);
+    (void)story_begin(world, 4, 5);
     world_crash(world, 1);
     world_run(world, 300);
     size_t before = world->log_bytes;

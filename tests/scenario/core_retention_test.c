@@ -47,10 +47,7 @@ static void start_training(struct world *world, uint32_t copies)
     struct config config;
     make_config(&config, 1, 5);
     config.checkpoint_replicas = copies;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 5000);
+    (void)story_begin_with(world, &config, 5000);
 }
 
 /* The best is at 20. */

@@ -34,11 +34,7 @@ static uint32_t running(const struct world *world, uint32_t node)
 static struct world *wake_up_cut_off(void)
 {
     struct world *world = world_new(3, 4);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    submit(world, 4, 1);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), 4);
+    (void)story_begin(world, 4, 5);
     assert_true(running(world, 2) < 4);
     world->nodes[2].side = 1;
     world_run(world, 60000);

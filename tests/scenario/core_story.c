@@ -7,6 +7,33 @@
 
 #include "tests/scenario/core_story.h"
 
+uint32_t story_begin_with(struct world *world, const struct config *config, uint64_t ms)
+{
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, config);
+    world_run(world, ms);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        slots += world->nodes[i].slot_count;
+    }
+    uint32_t room = slots / config->slots_per_trial;
+    uint32_t trials = config->max_trials < room ? config->max_trials : room;
+    assert_int_equal(world_spawns(world), trials * config->slots_per_trial);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    return (uint32_t)coordinator;
+}
+
+uint32_t story_begin(struct world *world, uint32_t trials, uint32_t max_restarts)
+{
+    struct config config;
+    make_config(&config, trials, max_restarts);
+    return story_begin_with(world, &config, 10000);
+}
+
 void print_end(const struct world *world)
 {
     size_t skip = world->log_bytes > 6000 ? world->log_bytes - 6000 : 0;

@@ -1,8 +1,15 @@
 #ifndef TESTS_SCENARIO_CORE_STORY_H
 #define TESTS_SCENARIO_CORE_STORY_H
-/* What stories assert about the log of a world. */
+/* How stories of a world begin, and what they assert about its log. */
 
 #include "tests/scenario/core_world.h"
+
+/* Everything starts, and `config` is submitted to node 0 with programs that run for ever. After so long all of its trials for
+ * which there is room have begun. Returns the coordinator. */
+uint32_t story_begin_with(struct world *world, const struct config *config, uint64_t ms);
+
+/* The same of trials of one slot, after 10 s. */
+uint32_t story_begin(struct world *world, uint32_t trials, uint32_t max_restarts);
 
 /* To stderr, for whoever reads why a story failed. */
 void print_end(const struct world *world);

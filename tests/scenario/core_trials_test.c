@@ -201,12 +201,7 @@ static void cancel_kills_and_starts_nothing_more(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    struct config config;
-    make_config(&config, 20, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
+    (void)story_begin(world, 20, 5);
     assert_int_equal(world_spawns(world), 4);
     world_request(world, 1, NODE_REQUEST_CANCEL);
     world_run(world, 5000);
