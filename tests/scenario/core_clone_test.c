@@ -14,11 +14,6 @@
 
 #define TWICE "THIS NODE'S KEY IS IN USE TWICE"
 
-static const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about)
-{
-    return view_find_member(&world->nodes[node].core->view, world->nodes[about].person.id);
-}
-
 /* All who are up know all others, alive, where they are, and nobody is out. */
 static void assert_whole(const struct world *world)
 {
@@ -46,15 +41,6 @@ static void submit(struct world *world, uint32_t trials)
     assert_int_equal(world_spawns(world), trials);
 }
 
-static uint32_t workers_on(const struct world *world, uint32_t node)
-{
-    uint32_t workers = 0;
-    for (uint32_t slot = 0; slot < WORLD_SLOTS_MAX; slot++) {
-        workers += world->nodes[node].workers[slot].runs;
-    }
-    return workers;
-}
-
 static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
 {
     (void)state;
@@ -72,9 +58,9 @@ static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
     assert_false(node_id_equal(world->nodes[copy].person.id, original));
     assert_whole(world);
     assert_int_equal(world_count(world, "become another node"), 1);
-    assert_int_equal(workers_on(world, copy), 0);
+    assert_int_equal(running(world, copy), 0);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(workers_on(world, i), 1);
+        assert_int_equal(running(world, i), 1);
     }
     world_free(world);
 }
@@ -91,7 +77,7 @@ static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(voi
         world_restart(world, 1, true);
         world_run(world, 2000);
     }
-    assert_int_equal(workers_on(world, 1), 1);
+    assert_int_equal(running(world, 1), 1);
     node_id original = world->nodes[1].person.id;
     size_t before = world->log_bytes;
     world_restart(world, copy, false);
@@ -104,7 +90,7 @@ static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(voi
     assert_int_equal(world_count(world, "become another node"), 1);
     uint32_t workers = 0;
     for (uint32_t i = 0; i < 4; i++) {
-        workers += workers_on(world, i);
+        workers += running(world, i);
     }
     assert_int_equal(workers, 3); /* what it ran goes on elsewhere */
     world_free(world);
@@ -184,14 +170,14 @@ static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
     assert_int_equal(world->reply.code, ERR_REFUSED);
     assert_non_null(strstr(world->reply.text, "becoming another node"));
     world_run(world, 1000);
-    assert_int_equal(workers_on(world, 1), 0);
+    assert_int_equal(running(world, 1), 0);
     assert_line(world, 20000, "b: the other daemon with this key has been silent for 15 s: this one goes on as it was");
     world_run(world, 30000);
     assert_int_equal(world_count(world, "become another node"), 0);
     assert_false(world->nodes[1].core->is_out);
     assert_false(world->nodes[1].core->twin.has_link);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(workers_on(world, i), 1); /* it gets work again */
+        assert_int_equal(running(world, i), 1); /* it gets work again */
     }
     world_free(world);
 }
@@ -296,7 +282,7 @@ static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(
             term = row->fact.term > term ? row->fact.term : term;
         }
         assert_int_equal(term, 3);
-        assert_int_equal(workers_on(world, i), 1); /* it costs training nothing */
+        assert_int_equal(running(world, i), 1); /* it costs training nothing */
     }
     assert_int_equal(world_spawns(world), 3);
     world_free(world);
@@ -324,9 +310,9 @@ static void who_writes_two_records_of_one_version_gets_no_work(void **state)
     assert_int_equal(world_count(world, "a: two records of one version"), 1);
     submit(world, 2);
     assert_true(world_coordinator(world) == 0 || world_coordinator(world) == 1);
-    assert_int_equal(workers_on(world, 0), 1);
-    assert_int_equal(workers_on(world, 1), 1);
-    assert_int_equal(workers_on(world, 2), 0);
+    assert_int_equal(running(world, 0), 1);
+    assert_int_equal(running(world, 1), 1);
+    assert_int_equal(running(world, 2), 0);
     world_free(world);
 }
 

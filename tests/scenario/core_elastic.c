@@ -64,15 +64,6 @@ uint32_t in_generation(const struct world *world, uint32_t generation)
     return count;
 }
 
-uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 struct world_worker *worker_on(struct world *world, uint32_t node)
 {
     return &world->nodes[node].workers[0];

@@ -32,7 +32,7 @@ static void what_another_life_says_of_a_slot_is_put_right(void **state)
     world_deliver(world, 1, 0, &made);
     world_run(world, 5000);
     for (uint32_t viewer = 0; viewer < 2; viewer++) {
-        const struct view_member *member = view_find_member(&world->nodes[viewer].core->view, world->nodes[0].person.id);
+        const struct view_member *member = member_at(world, viewer, 0);
         const struct view_slot *slot = view_member_slot(member, 1);
         assert_true(slot == NULL || slot->state != LEASE_LEASED);
     }

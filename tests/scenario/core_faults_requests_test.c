@@ -95,8 +95,7 @@ static void who_leaves_right_after_its_start_is_known_to_have_left(void **state)
     world_crash(world, 2); /* the daemon ends */
     world_run(world, 5000);
     for (uint32_t node = 0; node < 2; node++) {
-        const struct node_core *core = world->nodes[node].core;
-        assert_true(view_find_member(&core->view, world->nodes[2].person.id)->left);
+        assert_true(member_at(world, node, 2)->left);
     }
     world_free(world);
 }

@@ -99,7 +99,7 @@ static void a_clock_near_its_end_keeps_nobody_from_draining(void **state)
         world_step(world, (uint32_t)(i % HONEST), &event);
         world_run(world, 5000);
         for (uint32_t viewer = 0; viewer < HONEST; viewer++) {
-            const struct view_member *c = view_find_member(&world->nodes[viewer].core->view, world->nodes[2].person.id);
+            const struct view_member *c = member_at(world, viewer, 2);
             assert_int_equal(view_member_drain(c).drained, drained);
         }
     }

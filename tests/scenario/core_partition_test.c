@@ -32,15 +32,6 @@ static void heal(struct world *world)
     cut(world, world->node_count);
 }
 
-static uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 /* How many trials were started on both sides of a cut before node `first_of_other_side`, behind `from` in the log. */
 static uint32_t started_twice(const struct world *world, size_t from, uint32_t trials, uint32_t first_of_other_side)
 {

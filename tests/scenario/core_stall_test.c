@@ -21,15 +21,6 @@ static void submit(struct world *world, uint32_t trials, uint32_t slots_per_tria
     world_submit(world, 0, &config);
 }
 
-static uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 /* Node c of three, with room for all their trials, is cut off alone. It has slept for an hour since when it wakes up. */
 static struct world *wake_up_cut_off(void)
 {

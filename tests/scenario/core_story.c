@@ -34,6 +34,20 @@ uint32_t story_begin(struct world *world, uint32_t trials, uint32_t max_restarts
     return story_begin_with(world, &config, 10000);
 }
 
+const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about)
+{
+    return view_find_member(&world->nodes[node].core->view, world->nodes[about].person.id);
+}
+
+uint32_t running(const struct world *world, uint32_t node)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
+        count += world->nodes[node].workers[slot].runs;
+    }
+    return count;
+}
+
 void print_end(const struct world *world)
 {
     size_t skip = world->log_bytes > 6000 ? world->log_bytes - 6000 : 0;

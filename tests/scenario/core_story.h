@@ -1,6 +1,6 @@
 #ifndef TESTS_SCENARIO_CORE_STORY_H
 #define TESTS_SCENARIO_CORE_STORY_H
-/* How stories of a world begin, and what they assert about its log. */
+/* How stories of a world begin, what is there, and what they assert about its log. */
 
 #include "tests/scenario/core_world.h"
 
@@ -10,6 +10,12 @@ uint32_t story_begin_with(struct world *world, const struct config *config, uint
 
 /* The same of trials of one slot, after 10 s. */
 uint32_t story_begin(struct world *world, uint32_t trials, uint32_t max_restarts);
+
+/* What this node knows of that one, or NULL. */
+const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about);
+
+/* How many workers run on this node. */
+uint32_t running(const struct world *world, uint32_t node);
 
 /* To stderr, for whoever reads why a story failed. */
 void print_end(const struct world *world);
