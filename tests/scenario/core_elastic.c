@@ -182,10 +182,3 @@ void drain_at_once(struct world *world, uint32_t node)
     event.u.request.at_once = true;
     world_step(world, 0, &event);
 }
-
-void cut(struct world *world, uint32_t first_of_other_side)
-{
-    for (uint32_t i = 0; i < world->node_count; i++) {
-        world->nodes[i].side = i >= first_of_other_side;
-    }
-}

@@ -53,7 +53,4 @@ void withhold(struct world *world, uint32_t node, uint64_t slots); /* bits; 0: a
 void return_slots(struct world *world, uint32_t node);
 void drain_at_once(struct world *world, uint32_t node);
 
-/* The nodes from this one on lose touch with those before it; node_count: nobody does any more. */
-void cut(struct world *world, uint32_t first_of_other_side);
-
 #endif

@@ -20,18 +20,6 @@ static void begin(struct world *world, uint32_t trials, enum config_on_partition
     world_submit(world, 0, &config);
 }
 
-static void cut(struct world *world, uint32_t first_of_other_side)
-{
-    for (uint32_t i = 0; i < world->node_count; i++) {
-        world->nodes[i].side = i >= first_of_other_side;
-    }
-}
-
-static void heal(struct world *world)
-{
-    cut(world, world->node_count);
-}
-
 /* How many trials were started on both sides of a cut before node `first_of_other_side`, behind `from` in the log. */
 static uint32_t started_twice(const struct world *world, size_t from, uint32_t trials, uint32_t first_of_other_side)
 {

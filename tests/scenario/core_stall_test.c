@@ -27,7 +27,7 @@ static struct world *wake_up_cut_off(void)
     struct world *world = world_new(3, 4);
     (void)story_begin(world, 4, 5);
     assert_true(running(world, 2) < 4);
-    world->nodes[2].side = 1;
+    cut(world, 2);
     world_run(world, 60000);
     world_sleep(world, 2, HOUR_MS);
     world_run(world, HOUR_MS);
@@ -53,9 +53,7 @@ static void who_wakes_up_after_the_heal_has_judged_nobody(void **state)
 {
     (void)state;
     struct world *world = wake_up_cut_off();
-    for (uint32_t i = 0; i < 3; i++) {
-        world->nodes[i].side = 0;
-    }
+    heal(world);
     world_run(world, 60000);
     assert_int_equal(world_count(world, "c> persist verdict"), 0);
     assert_true(world_coordinator(world) >= 0);

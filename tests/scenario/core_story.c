@@ -48,6 +48,18 @@ uint32_t running(const struct world *world, uint32_t node)
     return count;
 }
 
+void cut(struct world *world, uint32_t first_of_other_side)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        world->nodes[i].side = i >= first_of_other_side;
+    }
+}
+
+void heal(struct world *world)
+{
+    cut(world, world->node_count);
+}
+
 void print_end(const struct world *world)
 {
     size_t skip = world->log_bytes > 6000 ? world->log_bytes - 6000 : 0;

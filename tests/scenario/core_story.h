@@ -1,6 +1,6 @@
 #ifndef TESTS_SCENARIO_CORE_STORY_H
 #define TESTS_SCENARIO_CORE_STORY_H
-/* How stories of a world begin, what is there, and what they assert about its log. */
+/* What stories have in common: how they begin, what they ask of a world and do to it, and what they assert about its log. */
 
 #include "tests/scenario/core_world.h"
 
@@ -16,6 +16,12 @@ const struct view_member *member_at(const struct world *world, uint32_t node, ui
 
 /* How many workers run on this node. */
 uint32_t running(const struct world *world, uint32_t node);
+
+/* The nodes from this one on lose touch with those before it. */
+void cut(struct world *world, uint32_t first_of_other_side);
+
+/* Takes back every cut. A host that is_cut stays silent. */
+void heal(struct world *world);
 
 /* To stderr, for whoever reads why a story failed. */
 void print_end(const struct world *world);
