@@ -33,10 +33,7 @@ static void assert_whole(const struct world *world)
 
 static void submit(struct world *world, uint32_t trials)
 {
-    struct config config;
-    make_config(&config, trials, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, trials, 5);
     world_run(world, 10000);
     assert_int_equal(world_spawns(world), trials);
 }

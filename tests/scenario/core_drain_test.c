@@ -90,10 +90,7 @@ static void a_free_slot_is_withheld_at_once_and_returned(void **state)
     assert_int_equal(slot_state(world, 0, 0), LEASE_FREE);
     world_run(world, 1000);
     assert_reply(world, 0, 2);
-    struct config config;
-    make_config(&config, 4, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 1, &config);
+    story_submit(world, 1, 4, 0);
     world_run(world, 60000);
     assert_int_equal(world_spawns(world), 3); /* one trial waits */
     assert_int_equal(running(world, 0), 1);
@@ -352,10 +349,7 @@ static void a_device_that_others_use_does_not_count_as_free(void **state)
     busy.u.busy.slot = 0;
     busy.u.busy.is_busy = true;
     world_step(world, 0, &busy);
-    struct config config;
-    make_config(&config, 2, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 2, 0);
     world_run(world, 30000);
     assert_int_equal(world_spawns(world), 1);
     assert_false(world->nodes[0].workers[0].runs);
@@ -400,10 +394,7 @@ static void a_drained_node_is_not_chosen_while_others_are_free(void **state)
     world_start_all(world);
     drain(world, 2, 0, false);
     world_run(world, 1000);
-    struct config config;
-    make_config(&config, 6, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 6, 0);
     world_run(world, 60000);
     assert_int_equal(world_spawns(world), 4);
     assert_int_equal(running(world, 0), 0);

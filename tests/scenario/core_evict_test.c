@@ -22,20 +22,12 @@ static bool has_peer(const struct world *world, uint32_t node, uint32_t other)
     return core_find_peer(world->nodes[node].core, world->nodes[other].person.id) != NULL;
 }
 
-static void submit(struct world *world, uint32_t node, uint32_t trials)
-{
-    struct config config;
-    make_config(&config, trials, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, node, &config);
-}
-
 static void the_work_of_an_evicted_node_goes_on_elsewhere(void **state)
 {
     (void)state;
     struct world *world = world_new(4, 1);
     world_start_all(world);
-    submit(world, 0, 3);
+    story_submit(world, 0, 3, 5);
     world_run(world, 10000);
     assert_int_equal(world_spawns(world), 3);
     int coordinator = world_coordinator(world);
@@ -81,7 +73,7 @@ static void an_evicted_coordinator_has_a_successor(void **state)
     (void)state;
     struct world *world = world_new(3, 1);
     world_start_all(world);
-    submit(world, 0, 2);
+    story_submit(world, 0, 2, 5);
     world_run(world, 10000);
     uint32_t coordinator = (uint32_t)world_coordinator(world);
     size_t before = world->log_bytes;
@@ -100,7 +92,7 @@ static void a_restart_does_not_bring_the_evicted_back(void **state)
     (void)state;
     struct world *world = world_new(3, 1);
     world_start_all(world);
-    submit(world, 0, 3);
+    story_submit(world, 0, 3, 5);
     world_run(world, 10000);
     assert_int_equal(running(world, 2), 1);
 

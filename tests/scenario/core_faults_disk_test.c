@@ -67,12 +67,9 @@ static void nothing_relies_on_a_record_that_the_disk_refused(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
     world->nodes[0].disk_refuses = true;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 5);
     world_run(world, 4000);
     assert_int_equal(world->reply.count, 0);
     assert_null(world_experiment(world, 1));
@@ -83,7 +80,7 @@ static void nothing_relies_on_a_record_that_the_disk_refused(void **state)
     assert_int_equal(world_spawns(world), 0);
 
     world->nodes[0].disk_refuses = false;
-    world_submit(world, 0, &config); /* the client tries again, under the same id */
+    story_submit(world, 0, 1, 5); /* the client tries again, under the same id */
     world_run(world, 5000);
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(world->reply.stored_on, 2);

@@ -20,14 +20,11 @@ static uint64_t seq;
 
 static struct world *begin(void)
 {
-    struct config config;
-    make_config(&config, 2, 0);
     struct world *world = world_new(HONEST + 1, 1);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
     world_crash(world, D);
     world_run(world, 20000);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 2, 0);
     world_run(world, 10000);
     assert_true(world_coordinator(world) >= 0);
     world->reply.count = 0;

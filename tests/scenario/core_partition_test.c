@@ -102,11 +102,8 @@ static void what_may_run_of_a_failed_trial_beyond_a_cut_is_given_up_after_patien
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    struct config config;
-    make_config(&config, 1, 0);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 0);
     assert_true(world_run_until(world, 30000, 0, "> spawn trial 0 attempt 1 "));
     for (uint32_t i = 0; i < 4; i++) {
         if (running(world, i) > 0) {

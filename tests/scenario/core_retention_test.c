@@ -210,11 +210,8 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 5);
     assert_line(world, 60000, "> spawn trial 0");
     world_run(world, 5000);
     world_request(world, 0, NODE_REQUEST_PAUSE);

@@ -7,6 +7,14 @@
 
 #include "tests/scenario/core_story.h"
 
+void story_submit(struct world *world, uint32_t node, uint32_t trials, uint32_t max_restarts)
+{
+    struct config config;
+    make_config(&config, trials, max_restarts);
+    world->program = WORLD_RUNS_FOREVER;
+    world_submit(world, node, &config);
+}
+
 uint32_t story_begin_with(struct world *world, const struct config *config, uint64_t ms)
 {
     world->program = WORLD_RUNS_FOREVER;

@@ -4,6 +4,9 @@
 
 #include "tests/scenario/core_world.h"
 
+/* Submits trials of one slot to this node; programs run for ever from now on. */
+void story_submit(struct world *world, uint32_t node, uint32_t trials, uint32_t max_restarts);
+
 /* Everything starts, and `config` is submitted to node 0 with programs that run for ever. After so long all of its trials for
  * which there is room have begun. Returns the coordinator. */
 uint32_t story_begin_with(struct world *world, const struct config *config, uint64_t ms);

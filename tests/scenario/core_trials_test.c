@@ -228,11 +228,8 @@ static void pause_stops_and_resume_goes_on_from_the_checkpoint(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 0); /* no restarts: a pause is not a failure */
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 0); /* no restarts: a pause is not a failure */
     assert_line(world, 20000, "> spawn trial 0 attempt 1");
     world_run(world, 4500);
     world_request(world, 1, NODE_REQUEST_PAUSE);
