@@ -31,19 +31,11 @@ static void assert_whole(const struct world *world)
     }
 }
 
-static void submit(struct world *world, uint32_t trials)
-{
-    story_submit(world, 0, trials, 5);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), trials);
-}
-
 static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     node_id original = world->nodes[1].person.id;
     uint32_t copy = world_copy(world, 1);
     world_restart(world, copy, false);
@@ -66,8 +58,7 @@ static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(voi
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     uint32_t copy = world_copy(world, 1);
     for (int i = 0; i < 3; i++) {
         world_crash(world, 1);
@@ -159,8 +150,7 @@ static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     say_twin(world, 1, world->nodes[1].person.id, 1, "nowhere:1");
     assert_true(world->nodes[1].core->is_out);
     world_request(world, 1, NODE_REQUEST_INVITE);
@@ -260,9 +250,7 @@ static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
-    uint32_t leader = (uint32_t)world_coordinator(world);
+    uint32_t leader = story_begin(world, 3, 5);
     world_crash(world, leader);
     world_restart(world, leader, true);
     assert_line(world, 10000, "coordinates exp with term 2");
@@ -305,7 +293,9 @@ static void who_writes_two_records_of_one_version_gets_no_work(void **state)
     assert_false(core_quarantine_is_false(world->nodes[0].core, world->nodes[1].person.id));
     world_deliver(world, 1, 0, &made);
     assert_int_equal(world_count(world, "a: two records of one version"), 1);
-    submit(world, 2);
+    story_submit(world, 0, 2, 5);
+    world_run(world, 10000);
+    assert_int_equal(world_spawns(world), 2);
     assert_true(world_coordinator(world) == 0 || world_coordinator(world) == 1);
     assert_int_equal(running(world, 0), 1);
     assert_int_equal(running(world, 1), 1);

@@ -26,13 +26,9 @@ static void the_work_of_an_evicted_node_goes_on_elsewhere(void **state)
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    world_start_all(world);
-    story_submit(world, 0, 3, 5);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), 3);
-    int coordinator = world_coordinator(world);
+    uint32_t coordinator = story_begin(world, 3, 5);
     uint32_t evicted = 0;
-    while (running(world, evicted) == 0 || (int)evicted == coordinator) {
+    while (running(world, evicted) == 0 || evicted == coordinator) {
         evicted++;
     }
     uint32_t by = (evicted + 1) % 4;
@@ -72,10 +68,7 @@ static void an_evicted_coordinator_has_a_successor(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    story_submit(world, 0, 2, 5);
-    world_run(world, 10000);
-    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    uint32_t coordinator = story_begin(world, 2, 5);
     size_t before = world->log_bytes;
     world_evict(world, (coordinator + 1) % 3, coordinator, false);
     assert_true(world_run_until(world, 8000, before, "coordinates exp with term 2"));
@@ -91,9 +84,7 @@ static void a_restart_does_not_bring_the_evicted_back(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    story_submit(world, 0, 3, 5);
-    world_run(world, 10000);
+    (void)story_begin(world, 3, 5);
     assert_int_equal(running(world, 2), 1);
 
     /* It was down and heard nothing; its worker lives on under its keep. */
