@@ -14,11 +14,6 @@
 
 #define TWICE "THIS NODE'S KEY IS IN USE TWICE"
 
-static const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about)
-{
-    return view_find_member(&world->nodes[node].core->view, world->nodes[about].person.id);
-}
-
 /* All who are up know all others, alive, where they are, and nobody is out. */
 static void assert_whole(const struct world *world)
 {
@@ -36,31 +31,11 @@ static void assert_whole(const struct world *world)
     }
 }
 
-static void submit(struct world *world, uint32_t trials)
-{
-    struct config config;
-    make_config(&config, trials, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), trials);
-}
-
-static uint32_t workers_on(const struct world *world, uint32_t node)
-{
-    uint32_t workers = 0;
-    for (uint32_t slot = 0; slot < WORLD_SLOTS_MAX; slot++) {
-        workers += world->nodes[node].workers[slot].runs;
-    }
-    return workers;
-}
-
 static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     node_id original = world->nodes[1].person.id;
     uint32_t copy = world_copy(world, 1);
     world_restart(world, copy, false);
@@ -72,9 +47,9 @@ static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
     assert_false(node_id_equal(world->nodes[copy].person.id, original));
     assert_whole(world);
     assert_int_equal(world_count(world, "become another node"), 1);
-    assert_int_equal(workers_on(world, copy), 0);
+    assert_int_equal(running(world, copy), 0);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(workers_on(world, i), 1);
+        assert_int_equal(running(world, i), 1);
     }
     world_free(world);
 }
@@ -83,15 +58,14 @@ static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(voi
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     uint32_t copy = world_copy(world, 1);
     for (int i = 0; i < 3; i++) {
         world_crash(world, 1);
         world_restart(world, 1, true);
         world_run(world, 2000);
     }
-    assert_int_equal(workers_on(world, 1), 1);
+    assert_int_equal(running(world, 1), 1);
     node_id original = world->nodes[1].person.id;
     size_t before = world->log_bytes;
     world_restart(world, copy, false);
@@ -104,7 +78,7 @@ static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(voi
     assert_int_equal(world_count(world, "become another node"), 1);
     uint32_t workers = 0;
     for (uint32_t i = 0; i < 4; i++) {
-        workers += workers_on(world, i);
+        workers += running(world, i);
     }
     assert_int_equal(workers, 3); /* what it ran goes on elsewhere */
     world_free(world);
@@ -176,22 +150,21 @@ static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
+    (void)story_begin(world, 3, 5);
     say_twin(world, 1, world->nodes[1].person.id, 1, "nowhere:1");
     assert_true(world->nodes[1].core->is_out);
     world_request(world, 1, NODE_REQUEST_INVITE);
     assert_int_equal(world->reply.code, ERR_REFUSED);
     assert_non_null(strstr(world->reply.text, "becoming another node"));
     world_run(world, 1000);
-    assert_int_equal(workers_on(world, 1), 0);
+    assert_int_equal(running(world, 1), 0);
     assert_line(world, 20000, "b: the other daemon with this key has been silent for 15 s: this one goes on as it was");
     world_run(world, 30000);
     assert_int_equal(world_count(world, "become another node"), 0);
     assert_false(world->nodes[1].core->is_out);
     assert_false(world->nodes[1].core->twin.has_link);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(workers_on(world, i), 1); /* it gets work again */
+        assert_int_equal(running(world, i), 1); /* it gets work again */
     }
     world_free(world);
 }
@@ -277,9 +250,7 @@ static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 3);
-    uint32_t leader = (uint32_t)world_coordinator(world);
+    uint32_t leader = story_begin(world, 3, 5);
     world_crash(world, leader);
     world_restart(world, leader, true);
     assert_line(world, 10000, "coordinates exp with term 2");
@@ -296,7 +267,7 @@ static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(
             term = row->fact.term > term ? row->fact.term : term;
         }
         assert_int_equal(term, 3);
-        assert_int_equal(workers_on(world, i), 1); /* it costs training nothing */
+        assert_int_equal(running(world, i), 1); /* it costs training nothing */
     }
     assert_int_equal(world_spawns(world), 3);
     world_free(world);
@@ -322,11 +293,13 @@ static void who_writes_two_records_of_one_version_gets_no_work(void **state)
     assert_false(core_quarantine_is_false(world->nodes[0].core, world->nodes[1].person.id));
     world_deliver(world, 1, 0, &made);
     assert_int_equal(world_count(world, "a: two records of one version"), 1);
-    submit(world, 2);
+    story_submit(world, 0, 2, 5);
+    world_run(world, 10000);
+    assert_int_equal(world_spawns(world), 2);
     assert_true(world_coordinator(world) == 0 || world_coordinator(world) == 1);
-    assert_int_equal(workers_on(world, 0), 1);
-    assert_int_equal(workers_on(world, 1), 1);
-    assert_int_equal(workers_on(world, 2), 0);
+    assert_int_equal(running(world, 0), 1);
+    assert_int_equal(running(world, 1), 1);
+    assert_int_equal(running(world, 2), 0);
     world_free(world);
 }
 

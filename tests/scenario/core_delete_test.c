@@ -10,18 +10,6 @@
 #include "base/err.h"
 #include "tests/scenario/core_story.h"
 
-/* Everything starts, and an experiment with work for ever runs on all slots. */
-static void begin(struct world *world, uint32_t trials)
-{
-    struct config config;
-    make_config(&config, trials, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    assert_int_equal(world->reply.code, 0);
-}
-
 static bool count_buried(void *context, const struct records_entry *entry)
 {
     experiment_id about;
@@ -68,11 +56,9 @@ static void a_running_experiment_is_ended_and_forgotten(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 2);
-    begin(world, 20);
+    uint32_t coordinator = story_begin(world, 20, 5);
     assert_int_equal(world_spawns(world), 6);
-    int coordinator = world_coordinator(world);
-    assert_true(coordinator >= 0);
-    world_request(world, ((uint32_t)coordinator + 1) % 3, NODE_REQUEST_DELETE); /* not where it is coordinated */
+    world_request(world, (coordinator + 1) % 3, NODE_REQUEST_DELETE); /* not where it is coordinated */
     world_run(world, 5000);
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(world->reply.stored_on, 2);
@@ -109,7 +95,7 @@ static void the_other_side_of_a_cut_hears_of_it_later(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world, 20);
+    (void)story_begin(world, 20, 5);
     world->nodes[2].is_cut = true;
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_run(world, 60000);
@@ -131,7 +117,7 @@ static void an_old_record_that_is_relayed_later_is_not_taken(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    begin(world, 1);
+    (void)story_begin(world, 1, 5);
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_run(world, 5000);
     struct fact_control fact = {1, false, false};
@@ -170,7 +156,7 @@ static void a_restart_on_the_same_disk_ends_what_it_finds(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    begin(world, 20);
+    (void)story_begin(world, 20, 5);
     world_crash(world, 0);
     world_request(world, 1, NODE_REQUEST_DELETE);
     world_run(world, 6000);
@@ -196,7 +182,7 @@ static void nothing_is_forgotten_before_the_tombstone_is_on_the_disk(void **stat
 {
     (void)state;
     struct world *world = world_new(1, 1);
-    begin(world, 1);
+    (void)story_begin(world, 1, 5);
     uint32_t count = world->nodes[0].record_count;
     world->nodes[0].disk_refuses = true;
     world_request(world, 0, NODE_REQUEST_DELETE);
@@ -222,7 +208,7 @@ static void deleting_twice_is_answered_alike(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world, 2);
+    (void)story_begin(world, 2, 5);
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_run(world, 5000);
     uint32_t count = world->nodes[1].core->records.count;
@@ -260,7 +246,7 @@ static void both_sides_of_a_cut_may_delete_it(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    begin(world, 2);
+    (void)story_begin(world, 2, 5);
     world->nodes[1].is_cut = true;
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_request(world, 1, NODE_REQUEST_DELETE);
@@ -277,7 +263,7 @@ static void a_waiting_request_is_told_of_the_deletion(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world, 2);
+    (void)story_begin(world, 2, 5);
     world->nodes[2].is_cut = true;
     world_request(world, 0, NODE_REQUEST_DELETE);
     world_run(world, 300);
@@ -295,12 +281,9 @@ static void a_large_experiment_is_forgotten_in_pieces(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    world_start_all(world);
     struct config config;
     make_config(&config, 2, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
-    world_run(world, 5000);
+    (void)story_begin_with(world, &config, 5000);
     for (uint32_t i = 0; i < 1500; i++) {
         attempt_id id = make_attempt_id(0, i % 2, 100 + i, 1, make_person(1).id);
         struct fact_verdict fact = {.reason = FACT_LOST};

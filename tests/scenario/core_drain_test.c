@@ -19,11 +19,7 @@ static void begin(struct world *world, uint32_t trials, uint32_t slots)
     struct config config;
     make_config(&config, trials, 0); /* no restarts allowed: nothing here is the program's failure */
     config.slots_per_trial = config.min_slots = config.max_slots = slots;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), trials * slots);
+    (void)story_begin_with(world, &config, 10000);
     world->reply.count = 0;
 }
 
@@ -72,16 +68,7 @@ static enum lease_state slot_state(const struct world *world, uint32_t node, uin
 
 static struct fact_drain drain_of(const struct world *world, uint32_t viewer, uint32_t node)
 {
-    return view_member_drain(view_find_member(&world->nodes[viewer].core->view, world->nodes[node].person.id));
-}
-
-static uint32_t runs_on(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
+    return view_member_drain(member_at(world, viewer, node));
 }
 
 static void assert_reply(const struct world *world, int code, uint32_t stored_on)
@@ -103,13 +90,10 @@ static void a_free_slot_is_withheld_at_once_and_returned(void **state)
     assert_int_equal(slot_state(world, 0, 0), LEASE_FREE);
     world_run(world, 1000);
     assert_reply(world, 0, 2);
-    struct config config;
-    make_config(&config, 4, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 1, &config);
+    story_submit(world, 1, 4, 0);
     world_run(world, 60000);
     assert_int_equal(world_spawns(world), 3); /* one trial waits */
-    assert_int_equal(runs_on(world, 0), 1);
+    assert_int_equal(running(world, 0), 1);
 
     world->reply.count = 0;
     give_back(world, 0, 1u << 1);
@@ -169,7 +153,7 @@ static void a_slot_is_withheld_under_its_worker(void **state)
     (void)state;
     struct world *world = world_new(2, 1);
     begin(world, 1, 1);
-    uint32_t owner = runs_on(world, 0) == 1 ? 0 : 1;
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
     lease_token token = world->nodes[owner].workers[0].token;
     world->disk_ms = 50; /* so that there is a while between the request and the end */
     size_t before = world->log_bytes;
@@ -177,7 +161,7 @@ static void a_slot_is_withheld_under_its_worker(void **state)
     assert_int_equal(node_core_find_token(world->nodes[owner].core, token), 0); /* it may save */
     assert_true(world_run_until(world, 5000, before, "> spawn trial 0 attempt 2"));
     assert_int_equal(slot_state(world, owner, 0), LEASE_WITHHELD);
-    assert_int_equal(runs_on(world, 1 - owner), 1);
+    assert_int_equal(running(world, 1 - owner), 1);
     assert_true(world_find(world, before, "> stop trial 0 attempt 1") != SIZE_MAX);
     assert_true(world_find(world, before, "> persist worker ended stopped") != SIZE_MAX);
     assert_true(world_find(world, before, "trial 0 attempt 1: stopped, asked to stop") != SIZE_MAX);
@@ -196,7 +180,7 @@ static void nothing_is_run_again_while_the_last_checkpoint_is_copied(void **stat
     struct world *world = world_new(3, 1);
     begin(world, 1, 1);
     uint32_t owner = 0;
-    while (runs_on(world, owner) == 0) {
+    while (running(world, owner) == 0) {
         owner++;
     }
     world->push_ms = 20000;
@@ -224,7 +208,7 @@ static void a_slot_is_releasing_until_its_worker_is_gone(void **state)
     (void)state;
     struct world *world = world_new(2, 1);
     begin(world, 1, 1);
-    uint32_t owner = runs_on(world, 0) == 1 ? 0 : 1;
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
     struct world_worker *worker = &world->nodes[owner].workers[0];
     worker->runs = false; /* it does not hear */
     withhold(world, owner, 1, 0);
@@ -278,7 +262,7 @@ static void a_group_stops_as_a_whole_when_one_of_its_slots_is_withheld(void **st
     assert_true(world_run_until(world, 5000, before, "> spawn trial 0 attempt 2 rank 1"));
     assert_true(world_find(world, before, "trial 0 attempt 2 from step 0 ") == SIZE_MAX); /* rank 0 had time to save */
     assert_int_equal(world_count(world, "> kill "), 0);
-    assert_int_equal(runs_on(world, rank_one), 0);
+    assert_int_equal(running(world, rank_one), 0);
     world_run(world, 30000);
     assert_int_equal(world_spawns(world), 4);
     world_free(world);
@@ -340,7 +324,7 @@ static void an_adopted_worker_in_a_withheld_slot_is_asked_to_leave(void **state)
     (void)state;
     struct world *world = world_new(2, 1);
     begin(world, 1, 1);
-    uint32_t owner = runs_on(world, 0) == 1 ? 0 : 1;
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
     struct world_worker *worker = &world->nodes[owner].workers[0];
     worker->runs = false;
     withhold(world, owner, 1, 0);
@@ -352,7 +336,7 @@ static void an_adopted_worker_in_a_withheld_slot_is_asked_to_leave(void **state)
     assert_true(world_run_until(world, 12000, before, "> spawn trial 0 attempt 2"));
     assert_true(world_find(world, before, "> stop trial 0 attempt 1") != SIZE_MAX);
     assert_int_equal(slot_state(world, owner, 0), LEASE_WITHHELD);
-    assert_int_equal(runs_on(world, 1 - owner), 1);
+    assert_int_equal(running(world, 1 - owner), 1);
     world_free(world);
 }
 
@@ -365,10 +349,7 @@ static void a_device_that_others_use_does_not_count_as_free(void **state)
     busy.u.busy.slot = 0;
     busy.u.busy.is_busy = true;
     world_step(world, 0, &busy);
-    struct config config;
-    make_config(&config, 2, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 2, 0);
     world_run(world, 30000);
     assert_int_equal(world_spawns(world), 1);
     assert_false(world->nodes[0].workers[0].runs);
@@ -395,7 +376,7 @@ static void a_drained_node_finishes_its_work_and_gets_no_new(void **state)
     world_run(world, 20000);
     assert_reply(world, 0, 2);
     assert_int_equal(world_spawns(world), 3);
-    assert_int_equal(runs_on(world, 1), 1); /* it goes on */
+    assert_int_equal(running(world, 1), 1); /* it goes on */
     assert_true(drain_of(world, 2, 1).drained && !drain_of(world, 2, 1).is_idle);
     assert_int_not_equal(world_coordinator(world), 1);
     world->program = WORLD_RUNS_2S;
@@ -413,20 +394,17 @@ static void a_drained_node_is_not_chosen_while_others_are_free(void **state)
     world_start_all(world);
     drain(world, 2, 0, false);
     world_run(world, 1000);
-    struct config config;
-    make_config(&config, 6, 0);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 6, 0);
     world_run(world, 60000);
     assert_int_equal(world_spawns(world), 4);
-    assert_int_equal(runs_on(world, 0), 0);
+    assert_int_equal(running(world, 0), 0);
     assert_int_not_equal(world_coordinator(world), 0);
     assert_int_equal(world_count(world, "> push code a"), 0);
     assert_int_equal(world_count(world, "> send reserve a"), 0); /* nobody even asks */
     undrain(world, 1, 0);
     world_run(world, 10000);
     assert_int_equal(world_spawns(world), 6);
-    assert_int_equal(runs_on(world, 0), 2);
+    assert_int_equal(running(world, 0), 2);
     world_free(world);
 }
 
@@ -453,7 +431,7 @@ static void its_workers_move_when_a_node_is_drained_at_once(void **state)
     struct world *world = world_new(3, 1);
     begin(world, 1, 2);
     uint32_t host = 0;
-    while (runs_on(world, host) == 0) {
+    while (running(world, host) == 0) {
         host++;
     }
     size_t before = world->log_bytes;
@@ -464,7 +442,7 @@ static void its_workers_move_when_a_node_is_drained_at_once(void **state)
     assert_int_equal(world_count(world, "> kill "), 0);
     assert_true(world_run_until(world, 10000, before, "> spawn trial 0 attempt 2 rank 1"));
     assert_true(world_find(world, before, "trial 0 attempt 2 from step 0 ") == SIZE_MAX);
-    assert_int_equal(runs_on(world, host), 0);
+    assert_int_equal(running(world, host), 0);
     assert_true(drain_of(world, (host + 2) % 3, host).is_idle);
     world_free(world);
 }
@@ -558,7 +536,7 @@ static void a_drained_node_gets_no_copies_of_checkpoints(void **state)
         struct world *world = world_new(3, 1);
         begin(world, 1, 1);
         uint32_t host = 0;
-        while (runs_on(world, host) == 0) {
+        while (running(world, host) == 0) {
             host++;
         }
         uint32_t drained = (host + turn) % 3, other = (host + 3 - turn) % 3;

@@ -64,15 +64,6 @@ uint32_t in_generation(const struct world *world, uint32_t generation)
     return count;
 }
 
-uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 struct world_worker *worker_on(struct world *world, uint32_t node)
 {
     return &world->nodes[node].workers[0];
@@ -190,11 +181,4 @@ void drain_at_once(struct world *world, uint32_t node)
     event.u.request.node = world->nodes[node].person.id;
     event.u.request.at_once = true;
     world_step(world, 0, &event);
-}
-
-void cut(struct world *world, uint32_t first_of_other_side)
-{
-    for (uint32_t i = 0; i < world->node_count; i++) {
-        world->nodes[i].side = i >= first_of_other_side;
-    }
 }

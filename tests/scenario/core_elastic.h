@@ -1,7 +1,7 @@
 #ifndef TESTS_SCENARIO_CORE_ELASTIC_H
 #define TESTS_SCENARIO_CORE_ELASTIC_H
 /* For stories of groups that change: what a lost worker, a new slot or a cut costs an attempt whose program is elastic
- * (DESIGN 9). Include cmocka.h first. */
+ * (DESIGN 9). */
 
 #include <stdint.h>
 
@@ -29,9 +29,6 @@ const struct view_attempt *attempt_of(const struct world *world, uint32_t node, 
 /* How many workers are in a group of this generation; 0: in any. */
 uint32_t in_generation(const struct world *world, uint32_t generation);
 
-/* How many workers run on this node. */
-uint32_t running(const struct world *world, uint32_t node);
-
 /* That of the node's first slot. */
 struct world_worker *worker_on(struct world *world, uint32_t node);
 
@@ -55,8 +52,5 @@ void assert_one_attempt(const struct world *world, uint32_t began, uint32_t join
 void withhold(struct world *world, uint32_t node, uint64_t slots); /* bits; 0: all */
 void return_slots(struct world *world, uint32_t node);
 void drain_at_once(struct world *world, uint32_t node);
-
-/* The nodes from this one on lose touch with those before it; node_count: nobody does any more. */
-void cut(struct world *world, uint32_t first_of_other_side);
 
 #endif

@@ -23,7 +23,7 @@ static void the_larger_side_of_a_group_goes_on_and_the_other_waits_until_the_hea
     assert_int_equal(in_generation(world, 0), 3);
     assert_int_equal(running(world, 0) + running(world, 1), 2); /* they wait, with what they have in memory */
     assert_one_attempt(world, 5, 0);
-    cut(world, 5);
+    heal(world);
     world_run(world, 40000);
     assert_int_equal(in_generation(world, 0), 5); /* their slots are used again */
     assert_int_equal(world_count(world, "persist verdict"), 0);
@@ -47,7 +47,7 @@ static void of_a_group_cut_in_halves_the_side_of_its_lowest_rank_goes_on(void **
     }
     assert_one_attempt(world, 4, 0);
     assert_trains(world);
-    cut(world, 4);
+    heal(world);
     world_run(world, 40000);
     assert_int_equal(in_generation(world, 0), 4);
     assert_int_equal(world_count(world, "persist verdict"), 0);
@@ -64,7 +64,7 @@ static void a_group_of_which_no_piece_is_large_enough_waits_and_goes_on_after_th
     world_run(world, 120000);
     assert_int_equal(in_generation(world, 0), 0);
     assert_one_attempt(world, 5, 0);
-    cut(world, 5);
+    heal(world);
     world_run(world, 20000);
     assert_int_equal(in_generation(world, 0), 5);
     assert_one_attempt(world, 5, 0);

@@ -12,11 +12,6 @@
 #include "base/err.h"
 #include "tests/scenario/core_story.h"
 
-static const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about)
-{
-    return view_find_member(&world->nodes[node].core->view, world->nodes[about].person.id);
-}
-
 static bool is_evicted(const struct world *world, uint32_t node, uint32_t about)
 {
     return member_at(world, node, about)->evicted;
@@ -27,34 +22,13 @@ static bool has_peer(const struct world *world, uint32_t node, uint32_t other)
     return core_find_peer(world->nodes[node].core, world->nodes[other].person.id) != NULL;
 }
 
-static void submit(struct world *world, uint32_t node, uint32_t trials)
-{
-    struct config config;
-    make_config(&config, trials, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_submit(world, node, &config);
-}
-
-static uint32_t workers_on(const struct world *world, uint32_t node)
-{
-    uint32_t workers = 0;
-    for (uint32_t slot = 0; slot < WORLD_SLOTS_MAX; slot++) {
-        workers += world->nodes[node].workers[slot].runs;
-    }
-    return workers;
-}
-
 static void the_work_of_an_evicted_node_goes_on_elsewhere(void **state)
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    world_start_all(world);
-    submit(world, 0, 3);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), 3);
-    int coordinator = world_coordinator(world);
+    uint32_t coordinator = story_begin(world, 3, 5);
     uint32_t evicted = 0;
-    while (workers_on(world, evicted) == 0 || (int)evicted == coordinator) {
+    while (running(world, evicted) == 0 || evicted == coordinator) {
         evicted++;
     }
     uint32_t by = (evicted + 1) % 4;
@@ -66,12 +40,12 @@ static void the_work_of_an_evicted_node_goes_on_elsewhere(void **state)
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(world->reply.stored_on, 2);
     assert_int_equal(world_spawns(world), 4);
-    assert_int_equal(workers_on(world, evicted), 0); /* it heard and ended its own */
+    assert_int_equal(running(world, evicted), 0); /* it heard and ended its own */
     assert_true(world->nodes[evicted].core->is_out);
     for (uint32_t i = 0; i < 4; i++) {
         assert_true(is_evicted(world, i, evicted));
         assert_true(i == evicted || !has_peer(world, i, evicted));
-        assert_int_equal(workers_on(world, i), i == evicted ? 0 : 1);
+        assert_int_equal(running(world, i), i == evicted ? 0 : 1);
     }
     assert_int_equal(world_count(world, "THIS NODE IS OUT OF THE MESH"), 1);
     assert_int_equal(world_count(world, "shut out"), 3);
@@ -94,18 +68,15 @@ static void an_evicted_coordinator_has_a_successor(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 0, 2);
-    world_run(world, 10000);
-    uint32_t coordinator = (uint32_t)world_coordinator(world);
+    uint32_t coordinator = story_begin(world, 2, 5);
     size_t before = world->log_bytes;
     world_evict(world, (coordinator + 1) % 3, coordinator, false);
     assert_true(world_run_until(world, 8000, before, "coordinates exp with term 2"));
     world_run(world, 10000);
     int successor = world_coordinator(world);
     assert_true(successor >= 0 && (uint32_t)successor != coordinator);
-    assert_int_equal(workers_on(world, coordinator), 0);
-    assert_int_equal(workers_on(world, (coordinator + 1) % 3) + workers_on(world, (coordinator + 2) % 3), 2);
+    assert_int_equal(running(world, coordinator), 0);
+    assert_int_equal(running(world, (coordinator + 1) % 3) + running(world, (coordinator + 2) % 3), 2);
     world_free(world);
 }
 
@@ -113,10 +84,8 @@ static void a_restart_does_not_bring_the_evicted_back(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    world_start_all(world);
-    submit(world, 0, 3);
-    world_run(world, 10000);
-    assert_int_equal(workers_on(world, 2), 1);
+    (void)story_begin(world, 3, 5);
+    assert_int_equal(running(world, 2), 1);
 
     /* It was down and heard nothing; its worker lives on under its keep. */
     world_crash(world, 2);
@@ -126,7 +95,7 @@ static void a_restart_does_not_bring_the_evicted_back(void **state)
     world_restart(world, 2, true);
     assert_true(world_run_until(world, 15000, before, "c: THIS NODE IS OUT OF THE MESH"));
     world_run(world, 5000);
-    assert_int_equal(workers_on(world, 2), 0);
+    assert_int_equal(running(world, 2), 0);
     assert_false(has_peer(world, 0, 2) || has_peer(world, 1, 2));
 
     /* Now it knows from its own disk. */

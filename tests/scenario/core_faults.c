@@ -1,24 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "tests/scenario/core_faults.h"
-
-uint32_t begin(struct world *world, uint32_t trials, uint32_t max_restarts)
-{
-    struct config config;
-    make_config(&config, trials, max_restarts);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    int coordinator = world_coordinator(world);
-    assert_true(coordinator >= 0);
-    assert_int_equal(world_spawns(world), trials);
-    return (uint32_t)coordinator;
-}
 
 void reserve_slot(struct world *world, uint32_t owner, uint32_t from, uint64_t term, uint8_t experiment, uint32_t slot)
 {

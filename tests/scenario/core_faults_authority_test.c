@@ -13,7 +13,7 @@ static void the_death_of_a_coordinator_starts_nothing_twice(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    uint32_t coordinator = begin(world, 3, 5);
+    uint32_t coordinator = story_begin(world, 3, 5);
     size_t before = world->log_bytes;
     world_crash(world, coordinator);
     assert_true(world_run_until(world, 12000, before, "coordinates exp with term 2"));
@@ -38,7 +38,7 @@ static void the_death_of_a_coordinator_starts_nothing_twice(void **state)
 static struct world *restarted_coordinator(uint32_t *coordinator)
 {
     struct world *world = world_new(3, 1);
-    *coordinator = begin(world, 3, 5);
+    *coordinator = story_begin(world, 3, 5);
     world_crash(world, *coordinator);
     world_run(world, 300);
     world_restart(world, *coordinator, true);
@@ -155,7 +155,7 @@ static void who_is_suspect_once_more_has_fallen_silent_too(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    uint32_t coordinator = begin(world, 3, 5);
+    uint32_t coordinator = story_begin(world, 3, 5);
     uint32_t left = coordinator == 0 ? 1 : 0, other = 3 - coordinator - left;
     const char *names[] = {world->nodes[0].person.name, world->nodes[1].person.name, world->nodes[2].person.name};
     char line[64];

@@ -32,7 +32,7 @@ static void what_another_life_says_of_a_slot_is_put_right(void **state)
     world_deliver(world, 1, 0, &made);
     world_run(world, 5000);
     for (uint32_t viewer = 0; viewer < 2; viewer++) {
-        const struct view_member *member = view_find_member(&world->nodes[viewer].core->view, world->nodes[0].person.id);
+        const struct view_member *member = member_at(world, viewer, 0);
         const struct view_slot *slot = view_member_slot(member, 1);
         assert_true(slot == NULL || slot->state != LEASE_LEASED);
     }
@@ -46,7 +46,7 @@ static void who_has_forgotten_its_cancel_does_not_take_it_back(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    uint32_t coordinator = begin(world, 2, 5);
+    uint32_t coordinator = story_begin(world, 2, 5);
     experiment_id id = world_experiment(world, coordinator)->id;
     world_request(world, 0, NODE_REQUEST_CANCEL);
     world_run(world, 5000);
@@ -67,12 +67,9 @@ static void nothing_relies_on_a_record_that_the_disk_refused(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
     world->nodes[0].disk_refuses = true;
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 5);
     world_run(world, 4000);
     assert_int_equal(world->reply.count, 0);
     assert_null(world_experiment(world, 1));
@@ -83,7 +80,7 @@ static void nothing_relies_on_a_record_that_the_disk_refused(void **state)
     assert_int_equal(world_spawns(world), 0);
 
     world->nodes[0].disk_refuses = false;
-    world_submit(world, 0, &config); /* the client tries again, under the same id */
+    story_submit(world, 0, 1, 5); /* the client tries again, under the same id */
     world_run(world, 5000);
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(world->reply.stored_on, 2);

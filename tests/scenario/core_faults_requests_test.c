@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/scenario/core_faults.h"
+#include "tests/scenario/core_story.h"
 
 /* The second of two nodes is silent and suspect when the first is asked for an experiment. */
 static struct world *submitted_beside_a_suspect(void)
@@ -50,7 +50,7 @@ static void who_leaves_hands_everything_over_first(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    uint32_t coordinator = begin(world, 1, 0);
+    uint32_t coordinator = story_begin(world, 1, 0);
     uint32_t owner = world->nodes[0].workers[0].runs ? 0 : 1;
     assert_true(world->nodes[owner].workers[0].runs);
     world->reply.count = 0;
@@ -95,8 +95,7 @@ static void who_leaves_right_after_its_start_is_known_to_have_left(void **state)
     world_crash(world, 2); /* the daemon ends */
     world_run(world, 5000);
     for (uint32_t node = 0; node < 2; node++) {
-        const struct node_core *core = world->nodes[node].core;
-        assert_true(view_find_member(&core->view, world->nodes[2].person.id)->left);
+        assert_true(member_at(world, node, 2)->left);
     }
     world_free(world);
 }
@@ -153,7 +152,7 @@ static void an_overtaken_request_waits_for_its_second_node(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     world->disk_ms = 50;
     world->reply.count = 0;
     for (uint32_t i = 0; i < 2; i++) {
@@ -174,7 +173,7 @@ static void too_many_requests_at_a_time_are_refused(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     world->reply.count = 0;
     world->nodes[1].is_cut = true; /* so that they all wait for it, and for the same moment */
     for (uint32_t i = 0; i < NODE_EFFECTS_MAX + 10; i++) {

@@ -6,14 +6,14 @@
 
 #include <cmocka.h>
 
-#include "tests/scenario/core_faults.h"
+#include "tests/scenario/core_story.h"
 
 /* Seed 902347 of plan 4: its disk had not taken yet why it asked. */
 static void who_was_asked_to_leave_before_a_restart_has_not_completed(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     uint32_t node = world->nodes[0].workers[0].runs ? 0 : 1;
     world_crash(world, node);
     world_run(world, 300);
@@ -35,7 +35,7 @@ static void adopted_workers_keep_their_lease_and_token(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 2, 5);
+    (void)story_begin(world, 2, 5);
     for (uint32_t i = 0; i < 2; i++) {
         lease_token token = world->nodes[i].workers[0].token;
         uint64_t step = world->nodes[i].workers[0].step;
@@ -60,7 +60,7 @@ static void workers_that_did_not_survive_are_reported_at_once(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    (void)begin(world, 2, 0); /* no restarts allowed: a lost node is not the program's failure */
+    (void)story_begin(world, 2, 0); /* no restarts allowed: a lost node is not the program's failure */
     lease_token token = world->nodes[1].workers[0].token;
     world_crash(world, 1);
     world_run(world, 500);
@@ -82,9 +82,9 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 2);
-    (void)begin(world, 1, 5);
+    (void)story_begin(world, 1, 5);
     uint32_t owner = 0;
-    while (!world->nodes[owner].workers[0].runs && !world->nodes[owner].workers[1].runs) {
+    while (running(world, owner) == 0) {
         owner++;
     }
     size_t before = world->log_bytes;
@@ -95,13 +95,12 @@ static void a_silent_node_is_replaced_and_comes_back(void **state)
     assert_int_equal(world_count(world, "> spawn trial 0"), 2); /* the lone side does not start what may run */
     world->nodes[owner].is_cut = false;
     world_run(world, 30000);
-    uint32_t running = 0;
+    uint32_t workers = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        running += world->nodes[i].workers[0].runs;
-        running += world->nodes[i].workers[1].runs;
+        workers += running(world, i);
         assert_true(records_hash_equal(world->nodes[i].core->records.hash, world->nodes[0].core->records.hash));
     }
-    assert_int_equal(running, 1);
+    assert_int_equal(workers, 1);
     assert_true(world_coordinator(world) >= 0);
     world_free(world);
 }
@@ -111,7 +110,7 @@ static void a_slot_that_is_gone_ends_its_attempt(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    (void)begin(world, 4, 5);
+    (void)story_begin(world, 4, 5);
     world_crash(world, 1);
     world_run(world, 300);
     size_t before = world->log_bytes;

@@ -20,14 +20,11 @@ static uint64_t seq;
 
 static struct world *begin(void)
 {
-    struct config config;
-    make_config(&config, 2, 0);
     struct world *world = world_new(HONEST + 1, 1);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
     world_crash(world, D);
     world_run(world, 20000);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 2, 0);
     world_run(world, 10000);
     assert_true(world_coordinator(world) >= 0);
     world->reply.count = 0;
@@ -99,7 +96,7 @@ static void a_clock_near_its_end_keeps_nobody_from_draining(void **state)
         world_step(world, (uint32_t)(i % HONEST), &event);
         world_run(world, 5000);
         for (uint32_t viewer = 0; viewer < HONEST; viewer++) {
-            const struct view_member *c = view_find_member(&world->nodes[viewer].core->view, world->nodes[2].person.id);
+            const struct view_member *c = member_at(world, viewer, 2);
             assert_int_equal(view_member_drain(c).drained, drained);
         }
     }

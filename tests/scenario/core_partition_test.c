@@ -20,27 +20,6 @@ static void begin(struct world *world, uint32_t trials, enum config_on_partition
     world_submit(world, 0, &config);
 }
 
-static void cut(struct world *world, uint32_t first_of_other_side)
-{
-    for (uint32_t i = 0; i < world->node_count; i++) {
-        world->nodes[i].side = i >= first_of_other_side;
-    }
-}
-
-static void heal(struct world *world)
-{
-    cut(world, world->node_count);
-}
-
-static uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 /* How many trials were started on both sides of a cut before node `first_of_other_side`, behind `from` in the log. */
 static uint32_t started_twice(const struct world *world, size_t from, uint32_t trials, uint32_t first_of_other_side)
 {
@@ -123,11 +102,8 @@ static void what_may_run_of_a_failed_trial_beyond_a_cut_is_given_up_after_patien
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    struct config config;
-    make_config(&config, 1, 0);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 0);
     assert_true(world_run_until(world, 30000, 0, "> spawn trial 0 attempt 1 "));
     for (uint32_t i = 0; i < 4; i++) {
         if (running(world, i) > 0) {

@@ -291,7 +291,7 @@ static void a_host_that_was_cut_off_did_not_die(void **state)
 
 static bool is_apart(const struct world *world, uint32_t seen_by, uint32_t node)
 {
-    return view_find_member(&world->nodes[seen_by].core->view, world->nodes[node].person.id)->quarantine.is_active;
+    return member_at(world, seen_by, node)->quarantine.is_active;
 }
 
 static void a_node_on_which_others_trials_fail_is_avoided(void **state)

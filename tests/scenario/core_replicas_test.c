@@ -12,19 +12,6 @@
 #include "base/rendezvous.h"
 #include "tests/scenario/core_story.h"
 
-/* One trial of one slot that runs for ever. */
-static void begin(struct world *world)
-{
-    struct config config;
-    make_config(&config, 1, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
-    assert_true(world_coordinator(world) >= 0);
-    assert_int_equal(world_spawns(world), 1);
-}
-
 /* The nodes in rendezvous order of experiment 0. */
 static void order_nodes(const struct world *world, uint32_t out[WORLD_NODES_MAX])
 {
@@ -129,7 +116,7 @@ static void code_goes_to_the_next_node_when_one_refuses_it(void **state)
     order_nodes(world, order);
     uint32_t full = order[1];
     world->nodes[full].disk_is_full = true;
-    begin(world);
+    (void)story_begin(world, 1, 5);
     world_run(world, 5000);
     assert_int_not_equal(pushes_to(world, order[0], "code"), 0);
     char in_its_place[128], line[128];
@@ -155,7 +142,7 @@ static void a_look_without_room_forgets_no_copies(void **state)
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world);
+    (void)story_begin(world, 1, 5);
     world_run(world, 10000);
     struct world_node *node = &world->nodes[0];
     assert_int_equal(codes_copied(node->core), 1);
@@ -206,7 +193,7 @@ static void a_checkpoint_is_repaired_once_however_many_holders_are_dead(void **s
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    begin(world);
+    (void)story_begin(world, 1, 5);
     uint32_t writer = smallest(world), holder = writer == 0 ? 1 : 0;
     struct view_manifest forged = forge(world, FACT_HOLDERS_MAX - 1, writer, holder);
     world_run(world, 120000);
@@ -227,7 +214,7 @@ static void a_repair_that_makes_nothing_better_waits_for_another_node(void **sta
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world);
+    (void)story_begin(world, 1, 5);
     uint32_t writer = smallest(world), holder = writer == 0 ? 1 : 0;
     for (uint32_t i = 0; i < 3; i++) {
         world->nodes[i].disk_is_full = i != holder;
@@ -263,10 +250,7 @@ static void many_repairs_go_out_a_few_at_a_time(void **state)
     struct config config;
     make_config(&config, 1, 5);
     config.save_trial_latest = STEPS;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
+    (void)story_begin_with(world, &config, 10000);
     world->push_ms = 100;
     world_request(world, 0, NODE_REQUEST_PAUSE); /* its own checkpoint is not to be among them */
     world_run(world, 20000);
@@ -304,7 +288,7 @@ static void code_is_copied_again_when_its_holder_dies(void **state)
 {
     (void)state;
     struct world *world = world_new(4, 1);
-    begin(world);
+    (void)story_begin(world, 1, 5);
     uint32_t first[WORLD_NODES_MAX];
     order_nodes(world, first);
     char lines[4][32];
@@ -343,7 +327,7 @@ static void a_holder_that_begins_anew_is_sent_its_checkpoints_again(void **state
 {
     (void)state;
     struct world *world = world_new(3, 1);
-    begin(world);
+    (void)story_begin(world, 1, 5);
     world_request(world, 0, NODE_REQUEST_PAUSE); /* its worker saves and leaves */
     world_run(world, 10000);
     const struct view_trial *trial = world_experiment(world, 0)->trials[0];

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -46,10 +47,7 @@ static void start_training(struct world *world, uint32_t copies)
     struct config config;
     make_config(&config, 1, 5);
     config.checkpoint_replicas = copies;
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 5000);
+    (void)story_begin_with(world, &config, 5000);
 }
 
 /* The best is at 20. */
@@ -212,11 +210,8 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 5);
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 5);
     assert_line(world, 60000, "> spawn trial 0");
     world_run(world, 5000);
     world_request(world, 0, NODE_REQUEST_PAUSE);

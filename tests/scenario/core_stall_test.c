@@ -21,26 +21,13 @@ static void submit(struct world *world, uint32_t trials, uint32_t slots_per_tria
     world_submit(world, 0, &config);
 }
 
-static uint32_t running(const struct world *world, uint32_t node)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < world->nodes[node].slot_count; slot++) {
-        count += world->nodes[node].workers[slot].runs;
-    }
-    return count;
-}
-
 /* Node c of three, with room for all their trials, is cut off alone. It has slept for an hour since when it wakes up. */
 static struct world *wake_up_cut_off(void)
 {
     struct world *world = world_new(3, 4);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    submit(world, 4, 1);
-    world_run(world, 10000);
-    assert_int_equal(world_spawns(world), 4);
+    (void)story_begin(world, 4, 5);
     assert_true(running(world, 2) < 4);
-    world->nodes[2].side = 1;
+    cut(world, 2);
     world_run(world, 60000);
     world_sleep(world, 2, HOUR_MS);
     world_run(world, HOUR_MS);
@@ -66,9 +53,7 @@ static void who_wakes_up_after_the_heal_has_judged_nobody(void **state)
 {
     (void)state;
     struct world *world = wake_up_cut_off();
-    for (uint32_t i = 0; i < 3; i++) {
-        world->nodes[i].side = 0;
-    }
+    heal(world);
     world_run(world, 60000);
     assert_int_equal(world_count(world, "c> persist verdict"), 0);
     assert_true(world_coordinator(world) >= 0);

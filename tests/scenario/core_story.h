@@ -1,39 +1,38 @@
 #ifndef TESTS_SCENARIO_CORE_STORY_H
 #define TESTS_SCENARIO_CORE_STORY_H
-/* What stories assert about the log of a world. Include cmocka.h first. */
-
-#include <stdio.h>
+/* What stories have in common: how they begin, what they ask of a world and do to it, and what they assert about its log. */
 
 #include "tests/scenario/core_world.h"
 
-static inline void print_end(const struct world *world)
-{
-    size_t skip = world->log_bytes > 6000 ? world->log_bytes - 6000 : 0;
-    fprintf(stderr, "... %s\n", world->log + skip);
-}
+/* Submits trials of one slot to this node; programs run for ever from now on. */
+void story_submit(struct world *world, uint32_t node, uint32_t trials, uint32_t max_restarts);
+
+/* Everything starts, and `config` is submitted to node 0 with programs that run for ever. After so long all of its trials for
+ * which there is room have begun. Returns the coordinator. */
+uint32_t story_begin_with(struct world *world, const struct config *config, uint64_t ms);
+
+/* The same of trials of one slot, after 10 s. */
+uint32_t story_begin(struct world *world, uint32_t trials, uint32_t max_restarts);
+
+/* What this node knows of that one, or NULL. */
+const struct view_member *member_at(const struct world *world, uint32_t node, uint32_t about);
+
+/* How many workers run on this node. */
+uint32_t running(const struct world *world, uint32_t node);
+
+/* The nodes from this one on lose touch with those before it. */
+void cut(struct world *world, uint32_t first_of_other_side);
+
+/* Takes back every cut. A host that is_cut stays silent. */
+void heal(struct world *world);
+
+/* To stderr, for whoever reads why a story failed. */
+void print_end(const struct world *world);
 
 /* The log holds `line`, or will within max_ms. */
-static inline void assert_line(struct world *world, uint64_t max_ms, const char *line)
-{
-    if (!world_run_until(world, max_ms, 0, line)) {
-        print_end(world);
-        fail_msg("never said: %s", line);
-    }
-}
+void assert_line(struct world *world, uint64_t max_ms, const char *line);
 
 /* These parts follow each other in the log, other lines between them. Returns where the last one is. */
-static inline size_t assert_order(const struct world *world, const char *const *parts, size_t count)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t found = world_find(world, at, parts[i]);
-        if (found == SIZE_MAX) {
-            print_end(world);
-            fail_msg("\"%s\" does not follow", parts[i]);
-        }
-        at = found;
-    }
-    return at;
-}
+size_t assert_order(const struct world *world, const char *const *parts, size_t count);
 
 #endif

@@ -201,12 +201,7 @@ static void cancel_kills_and_starts_nothing_more(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 2);
-    struct config config;
-    make_config(&config, 20, 5);
-    world->program = WORLD_RUNS_FOREVER;
-    world_start_all(world);
-    world_submit(world, 0, &config);
-    world_run(world, 10000);
+    (void)story_begin(world, 20, 5);
     assert_int_equal(world_spawns(world), 4);
     world_request(world, 1, NODE_REQUEST_CANCEL);
     world_run(world, 5000);
@@ -233,11 +228,8 @@ static void pause_stops_and_resume_goes_on_from_the_checkpoint(void **state)
 {
     (void)state;
     struct world *world = world_new(2, 1);
-    struct config config;
-    make_config(&config, 1, 0); /* no restarts: a pause is not a failure */
-    world->program = WORLD_RUNS_FOREVER;
     world_start_all(world);
-    world_submit(world, 0, &config);
+    story_submit(world, 0, 1, 0); /* no restarts: a pause is not a failure */
     assert_line(world, 20000, "> spawn trial 0 attempt 1");
     world_run(world, 4500);
     world_request(world, 1, NODE_REQUEST_PAUSE);
