@@ -105,6 +105,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     ack_drop(core, ack);
     if (is_leave) {
         core->leave_is_waited = false; /* requests_leave_advance answers */
+        core->leave_stored_on = has_failed || is_alone ? 1 : 2;
         return true;
     }
     struct core_ack *rest = find_ack(core, client);
@@ -138,12 +139,22 @@ void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident iden
     }
 }
 
+/* A version above this node's own is a word that its disk has lost, and says something else. */
+static bool is_stored(const struct node_core *core, const struct core_ack *ack, const struct message *message)
+{
+    if (!record_ident_equal(ack->ident, message->u.stored.ident) ||
+        record_version_compare(message->u.stored.version, ack->version) < 0) {
+        return false;
+    }
+    const struct records_entry *entry = records_find(&core->records, ack->ident);
+    return entry != NULL && record_version_compare(message->u.stored.version, entry->record.version) <= 0;
+}
+
 void core_ack_stored(struct node_core *core, node_id from, const struct message *message)
 {
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
-        if (node_id_equal(ack->peer, from) && record_ident_equal(ack->ident, message->u.stored.ident) &&
-            record_version_compare(message->u.stored.version, ack->version) >= 0) {
+        if (node_id_equal(ack->peer, from) && is_stored(core, ack, message)) {
             MARK(second_node_has_stored);
             ack->record_stored = true;
             (void)ack_settle(core, ack);
@@ -168,7 +179,7 @@ uint32_t core_ack_count(const struct node_core *core)
 {
     uint32_t count = 0;
     for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
-        count++;
+        count += !ack->is_leave;
     }
     return count;
 }
@@ -192,7 +203,7 @@ struct core_ack *core_ack_new(struct node_core *core, uint64_t client, record_id
 struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record_ident ident,
                                  struct record_version version, hash256 blob, hash256 blob_too)
 {
-    if (core_ack_count(core) == CORE_ACKS_MAX) {
+    if (core_ack_count(core) >= CORE_ACKS_MAX) {
         core_reply(core, client, ERR_AGAIN, 0,
                    "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
         return NULL;

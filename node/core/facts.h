@@ -183,7 +183,7 @@ struct fact_worker {
     uint64_t started_s;      /* wall time, for display */
     const uint8_t *metrics;  /* rank 0: MessagePack map group -> map name -> number, the latest values; borrowed */
     uint32_t metrics_bytes;
-    char tail[FACT_TAIL_BYTES]; /* ENDED and FAILED: the last lines of its log */
+    char tail[FACT_TAIL_BYTES]; /* ENDED and FAILED: the last lines of its log; LOST and never started: why */
     bool is_elastic;            /* its program can leave a group and enter the next one */
     bool waits;                 /* RUNNING: it is in no group, but listens and waits for the next */
     bool has_state;             /* waits: it has the training's state in memory, ... */

@@ -168,7 +168,7 @@ static void hold_slots(struct node_core *core, const struct node_event *event)
                    "Slots can be withheld for at most 366 days; without --for until they are returned.");
         return;
     }
-    if (CORE_ACKS_MAX - core_ack_count(core) < count) {
+    if (core_ack_count(core) + count > CORE_ACKS_MAX) {
         core_reply(core, client, ERR_AGAIN, 0,
                    "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
         return;
@@ -274,8 +274,10 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
         break;
     case NODE_REQUEST_LEAVE:
         core->leaving = true;
-        core->leave_asked = true;
-        core->leave_client = event->u.request.client;
+        if (!core->leave_asked) { /* who asks meanwhile is answered with the first */
+            core->leave_asked = true;
+            core->leave_client = event->u.request.client;
+        }
         core->members_changed = true;
         core_coordinator_leave(core);
         core_owner_leave(core);

@@ -152,12 +152,14 @@ void requests_evict(struct node_core *core, const struct node_event *event)
 static void leave_tell(struct node_core *core)
 {
     core->leave_told = true;
+    core->leave_stored_on = 1;
     core->options.node.left = true;
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
     struct core_pending *pending = core_put(core, FACT_NODE, fact_key_empty(), &writer);
+    core->leave_ticket = core->ticket;
     struct core_ack *ack =
         pending != NULL && !core->is_out ? core_ack_new(core, core->leave_client, pending->ident, pending->version) : NULL;
     if (ack != NULL) {
@@ -171,15 +173,16 @@ static void leave_tell(struct node_core *core)
 void requests_leave_advance(struct node_core *core)
 {
     bool is_busy = !core_owner_idle(core) || core->pushes != NULL;
-    if (!core->leave_asked || is_busy || core->syncing) { /* until it is in step it may know nobody who could hear it */
+    bool is_deaf = core->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
+    if (!core->leave_asked || is_busy || is_deaf) {
         return;
     }
     if (!core->leave_told) {
         leave_tell(core);
-    } else if (core->ticket_done == core->ticket && !core->leave_is_waited) {
+    } else if (core->ticket_done >= core->leave_ticket && !core->leave_is_waited) {
         core->leave_asked = false;
         core_members_leave(core);
-        core_reply(core, core->leave_client, 0, 1, "");
+        core_reply(core, core->leave_client, 0, core->leave_stored_on, "");
     }
 }
 

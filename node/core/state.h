@@ -397,6 +397,8 @@ struct node_core {
     bool started, syncing, leaving, disk_full;
     uint64_t leave_client;
     bool leave_asked, leave_told, leave_is_waited; /* waited: for another node to have stored that */
+    uint32_t leave_stored_on;                      /* so many nodes have */
+    uint64_t leave_ticket;                         /* what was put before is to be on disk, too */
 
     uint64_t secrets;      /* given out so far in this boot */
     uint64_t seq;          /* of own records in this boot */
@@ -677,7 +679,7 @@ bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key
 void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident);
 void core_ack_stored(struct node_core *core, node_id from, const struct message *message);
 void core_ack_pushed(struct node_core *core, const struct node_event *event);
-uint32_t core_ack_count(const struct node_core *core); /* those who wait; up to CORE_ACKS_MAX */
+uint32_t core_ack_count(const struct node_core *core); /* clients who wait; up to CORE_ACKS_MAX. A leave comes on top */
 
 /* NULL when memory is full; the client has not been told. */
 struct core_ack *core_ack_new(struct node_core *core, uint64_t client, record_ident ident, struct record_version version);

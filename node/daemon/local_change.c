@@ -65,16 +65,10 @@ static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_write
     pack_text(writer, hex);
 }
 
-void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect)
+/* Takes the one at `link` off the list. */
+static void answer(struct daemon *daemon, struct daemon_waiting **link, const struct node_effect *effect)
 {
-    struct daemon_waiting **link = &daemon->waiting;
-    while (*link != NULL && (*link)->key != effect->u.reply.client) {
-        link = &(*link)->next;
-    }
     struct daemon_waiting *waiting = *link;
-    if (waiting == NULL) {
-        return;
-    }
     *link = waiting->next;
     struct daemon_client *client = local_find_client(daemon, waiting->serial);
     if (client != NULL && effect->u.reply.code != 0) {
@@ -98,8 +92,9 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
             pack_u64(&reply.writer, waiting->token.expires_s);
             put_invite_id(waiting->invite_key, &reply.writer);
             local_reply_send(daemon, client, &reply, -1);
-        } else if (waiting->is_leave) {
-            local_reply_empty(daemon, client, waiting->id);
+        } else if (waiting->is_leave && local_reply_begin(&reply, waiting->id, true, 2)) {
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
         } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * NODE_ID_BYTES + 1];
             if (waiting->is_slots) {
@@ -123,6 +118,26 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
     }
     daemon->stopping |= waiting->is_leave && effect->u.reply.code == 0;
     free(waiting);
+}
+
+void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_waiting **link = &daemon->waiting;
+    while (*link != NULL && (*link)->key != effect->u.reply.client) {
+        link = &(*link)->next;
+    }
+    if (*link == NULL) {
+        return;
+    }
+    bool is_leave = (*link)->is_leave;
+    answer(daemon, link, effect);
+    for (link = &daemon->waiting; is_leave && *link != NULL;) { /* the core knows the first who asked */
+        if ((*link)->is_leave) {
+            answer(daemon, link, effect);
+        } else {
+            link = &(*link)->next;
+        }
+    }
 }
 
 static void request_control(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)

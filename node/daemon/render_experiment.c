@@ -213,18 +213,36 @@ static const struct view_worker *failed_worker(const struct view_attempt *attemp
     return NULL;
 }
 
+/* A worker of it that could not begin, and says why. */
+static const struct view_worker *hindered_worker(const struct node_core *core, const struct view_attempt *attempt,
+                                                 struct fact_worker *out)
+{
+    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST &&
+            read_worker(core, worker, out) && out->started_s == 0 && out->tail[0] != '\0') {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
 static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
                                struct pack_writer *writer)
 {
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
-    const struct view_worker *failed = failed_worker(attempt);
+    const struct view_worker *failed = failed_worker(attempt), *hindered;
     struct fact_verdict fact;
-    char text[256];
+    struct fact_worker said;
+    char text[FACT_TAIL_BYTES + 256];
     if (!read_verdict(core, verdict, &fact)) {
         pack_nil(writer);
         return;
     }
-    if (fact.reason == FACT_FAILED && failed != NULL) {
+    if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &said)) != NULL) {
+        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), said.tail);
+        pack_text(writer, text);
+    } else if (fact.reason == FACT_FAILED && failed != NULL) {
         bool by_signal = failed->exit_code < 0;
         format_text(text, sizeof text, "%s: %s %u ended %s %d", fact.why,
                     attempt->groups == NULL ? "rank" : "worker", failed->number,

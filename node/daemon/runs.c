@@ -316,7 +316,9 @@ void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, cons
             continue;
         }
         if (code != 0) {
-            prepared(daemon, slot, code, 0, text);
+            char why[400];
+            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", run->fetching_checkpoint ? "checkpoint" : "code", text);
+            prepared(daemon, slot, code, 0, why);
         } else if (!run->fetching_checkpoint && !hash256_is_none(run->prepare.u.worker.checkpoint)) {
             run->fetching_checkpoint = true;
             fetch(daemon, slot);

@@ -88,11 +88,27 @@ class Judge:
                     ", disk full" if status["disk_full"] else "")
         return ""
 
+    def give_up(self, node, identity):
+        """What nobody has promised to keep may be there without its code, if the one disk that had that went back in time: users
+        read why it does not begin, and cancel it."""
+        experiment = self.workload.experiments.get(identity)
+        if experiment is not None and not experiment.excused:
+            return
+        trials = node.json("show", identity, timeout=20)["experiment"]["trials"]
+        if any("its code cannot be fetched" in (trial.get("reason") or "") for trial in trials):
+            node.run("cancel", identity)
+            self.say(f"{identity} was not promised, and its code is lost: cancelled")
+            if experiment is not None:
+                experiment.cancel_tried = True
+
     def not_over(self):
         views = []
         for node in self.mesh.nodes:
             listed = node.json("ls", timeout=20)["experiments"]
-            running = [f"{e['name']} {e['state']}" for e in listed if e["state"] not in ("completed", "failed", "cancelled")]
+            live = [e for e in listed if e["state"] not in ("completed", "failed", "cancelled")]
+            running = [f"{e['name']} {e['state']}" for e in live]
+            for e in live:
+                self.give_up(node, e["id"])
             if running:
                 return f"{node.name} shows {', '.join(running)}"
             views.append({e["id"]: e["state"] for e in listed})

@@ -54,6 +54,21 @@ static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
     world_free(world);
 }
 
+/* It is deaf, since the other has its name, and does not wait to hear from others. */
+static void a_copy_that_yields_leaves_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 3, 5);
+    uint32_t copy = world_copy(world, 1);
+    world_restart(world, copy, false);
+    assert_line(world, 20000, "copy: " TWICE);
+    size_t before = world->log_bytes;
+    world_request(world, copy, NODE_REQUEST_LEAVE);
+    assert_true(world_run_until(world, 3000, before, "copy> reply"));
+    world_free(world);
+}
+
 static void the_one_that_runs_becomes_another_node_if_its_life_is_the_larger(void **state)
 {
     (void)state;
@@ -307,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_becomes_another_node_beside_the_one_that_runs),
+        cmocka_unit_test(a_copy_that_yields_leaves_at_once),
         cmocka_unit_test(the_one_that_runs_becomes_another_node_if_its_life_is_the_larger),
         cmocka_unit_test(a_copy_that_takes_over_from_a_dead_node_goes_on),
         cmocka_unit_test(the_word_of_a_member_proves_nothing),

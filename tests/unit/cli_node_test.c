@@ -118,7 +118,7 @@ static void events_and_invites_are_lines(void **state)
          {"\"ok\":true,\"end\":true,\"events\":[{\"seq\":5,\"wall_ms\":1763700000000,\"text\":\"node beta is dead\"}]"},
          NULL},
         {"invite", {"\"ok\":true,\"end\":true,\"token\":\"shoal1-abc\",\"expires_s\":1763700000"}, NULL},
-        {"leave", {"\"ok\":true,\"end\":true"}, NULL},
+        {"leave", {"\"ok\":true,\"end\":true,\"stored_on\":2,\"nodes_alive\":3"}, NULL},
         {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("events", "--from", "5"), CLI_DONE);
@@ -132,6 +132,21 @@ static void events_and_invites_are_lines(void **state)
     request = last_request();
     assert_int_equal(document_number(&request, "expires_s"), 900);
     assert_int_equal(RUN("leave"), CLI_DONE);
+    assert_string_equal(out_text, "this node has left the mesh, stored on 2 nodes\n");
+    fake_stop();
+}
+
+static void a_leave_that_nobody_heard_says_so(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {{"leave", {"\"ok\":true,\"end\":true,\"stored_on\":1,\"nodes_alive\":2"}, NULL},
+                                            {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("leave"), CLI_DONE);
+    assert_string_equal(out_text, "this node has left the mesh, stored on 1 node\n"
+                                  "no other node could store that in time: they may take this one for dead\n");
+    assert_int_equal(RUN("leave", "--json"), CLI_DONE);
+    assert_string_equal(out_text, "{\"stored_on\": 1, \"nodes_alive\": 2}\n");
     fake_stop();
 }
 
@@ -234,6 +249,7 @@ int main(void)
         cmocka_unit_test_teardown(nodes_are_drained_by_name_or_id, stop_what_runs),
         cmocka_unit_test_teardown(drain_waits_for_the_nodes_own_word, stop_what_runs),
         cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),
+        cmocka_unit_test_teardown(a_leave_that_nobody_heard_says_so, stop_what_runs),
         cmocka_unit_test_teardown(invites_are_listed_and_revoked, stop_what_runs),
         cmocka_unit_test_teardown(an_eviction_is_confirmed_on_a_terminal, stop_what_runs),
     };

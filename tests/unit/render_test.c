@@ -365,6 +365,27 @@ static void a_failed_attempt_leaves_its_last_lines(void **state)
     assert_has(text, "\"tail\":null");
 }
 
+static void a_worker_that_could_not_begin_says_why(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    attempt_id first = make_attempt_id(0, 0, 1, 1, f->b.id);
+    const struct person *members[] = {&f->b, &f->c};
+    struct fact_worker worker = {.state = FACT_WORKER_ENDED, .reason = FACT_LOST};
+    load_attempt(f, &first, members, 2, 0);
+    load_worker(f, &first, &f->b, 0, worker);
+    load_verdict(f, &first, &f->b, FACT_LOST, 0, 0.1, "a worker was lost");
+    assert_has(show(f, 0), "\"tail\":null,\"reason\":\"a worker was lost\"");
+    bytes_copy_text(worker.tail, sizeof worker.tail, "its code cannot be fetched");
+    load_worker(f, &first, &f->c, 1, worker);
+    assert_has(show(f, 0), "\"tail\":null,\"reason\":\"a worker was lost: on c its code cannot be fetched\"");
+
+    /* One that ran says no more why it ended than its log does. */
+    worker.started_s = 1;
+    load_worker(f, &first, &f->c, 1, worker);
+    assert_has(show(f, 0), "\"tail\":null,\"reason\":\"a worker was lost\"");
+}
+
 static void load_manifest(struct fixture *f, const attempt_id *id, uint64_t at_step, const double *metric)
 {
     struct fact_manifest manifest = {.blob = {{7}}, .bytes = 9, .holder_count = 1, .holders = {f->b.id}, .durable = true,
@@ -585,6 +606,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_that_could_not_begin_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_that_begins_at_the_last_step_has_the_metrics_of_who_reached_it, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(metrics_that_are_no_map_are_not_passed_on, setup, teardown),

@@ -120,7 +120,7 @@ const struct command cli_commands[] = {
     {"drain", "[NODE]", "give a node no new work; its data stays available", node_details, drain_options, 0, 1,
      command_drain},
     {"undrain", "[NODE]", "let a drained node have work again", node_details, no_options, 0, 1, command_undrain},
-    {"leave", "", "leave the mesh; returns when nothing runs here any more and others know", NULL, no_options, 0, 0, command_leave},
+    {"leave", "", "leave the mesh; returns when nothing runs here any more and another node knows", NULL, no_options, 0, 0, command_leave},
     {"evict", "NODE", "shut a node out for ever; what ran there is run elsewhere",
      "NODE is a name, if only one fits, or the beginning of an id (at least 4 digits). Its key never returns. Nodes\n"
      "that it vouched for stay unless --with-vouched is given. On a terminal you are asked first.\n",

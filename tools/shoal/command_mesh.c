@@ -533,7 +533,11 @@ int command_leave(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE && cli->json) {
         (void)document_write_reply_json(cli->out, &reply.document);
     } else if (code == CLI_DONE) {
-        (void)fputs("this node has left the mesh\n", cli->out);
+        unsigned long long stored_on = document_number(&reply.document, "stored_on");
+        (void)fprintf(cli->out, "this node has left the mesh, stored on %llu node%s\n", stored_on, stored_on == 1 ? "" : "s");
+        if (stored_on < 2 && document_number(&reply.document, "nodes_alive") > 1) {
+            (void)fputs("no other node could store that in time: they may take this one for dead\n", cli->out);
+        }
     }
     client_close(&client);
     return code;
