@@ -2,6 +2,7 @@
 
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from case_survival import expect_each_once, single, wait_step
@@ -112,3 +113,18 @@ def a_busy_gpu_is_not_free(lab):
     busy.write_text("GPU-11111111-2222-3333-4444-555555555555")
     time.sleep(6)  # longer than from one look to the next: who computes there now is the trial's own worker
     expect(set(slots_of(node, node.name).values()) == {"leased"}, f"the trial lost its slots: {slots_of(node, node.name)}")
+
+
+@case(limit_s=60)
+def who_has_just_joined_leaves(lab):
+    """Two people ask at once, before its connections are open: both are answered, and the others know that it left."""
+    mesh = lab.mesh(["alder", "birch"], slots="cpu:1")
+    cedar = lab.mesh(["cedar"], start=False).nodes[0]
+    cedar.run("join", mesh.nodes[0].run("invite").split()[-1], "--name", "cedar")
+    cedar.start()
+    with ThreadPoolExecutor() as people:
+        answers = list(people.map(lambda _: cedar.json("leave"), range(2)))
+    expect([answer["stored_on"] for answer in answers] == [2, 2], f"{answers}")
+    cedar.daemon.wait(20)
+    for node in mesh.nodes:
+        wait_until(lambda: node_row(node, "cedar")["state"] == "left", 20, f"{node.name} to know that it left")
