@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -196,3 +197,25 @@ def rot_is_found_and_mended_without_being_asked(lab):
     wait_until(lambda: "whole again on this disk" in birch.run("events"), 20, "birch to say that a blob is whole again")
     wait_until(lambda: copies(alder, identity) == {"alder": "ok", "birch": "ok"}, 20, "good copies on both disks")
     expect(birch.json("status")["scrub"]["restored"] >= 1, "status does not count what was restored")
+
+
+@case(limit_s=90)
+def an_experiment_whose_code_is_lost_says_so(lab):
+    """Both disks have lost it: users read why it does not begin, and can cancel it."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    birch.run("withhold")
+    identity = lab.submit(alder, search("lost", 1))
+    for node in mesh.nodes:
+        node.kill_daemon(signal.SIGTERM)
+        shutil.rmtree(node.dir / "chunks")
+    for node in mesh.nodes:
+        node.start()
+    birch.run("withhold", "--return")
+    why = "on birch its code cannot be fetched: No reachable node has the manifest of blob"
+    wait_until(lambda: why in (show(mesh, identity)["trials"][0].get("reason") or ""), 60, f"the reason '{why}'")
+    expect(why in birch.run("show", identity), "people do not read it")
+    birch.run("cancel", identity)
+    wait_over(mesh, identity, 30, state="cancelled")

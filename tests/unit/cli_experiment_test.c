@@ -102,6 +102,26 @@ static void show_has_trials_and_the_last_lines_of_failed_ones(void **state)
     fake_stop();
 }
 
+static void show_says_why_a_trial_that_waits_has_ended_before(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL},
+        {"show",
+         {"\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"running\","
+          "\"trials\":[{\"index\":0,\"state\":\"queued\",\"reason\":\"a worker was lost: on beta\\nno code\",\"tail\":null},"
+          "{\"index\":1,\"state\":\"queued\",\"tail\":null},"
+          "{\"index\":2,\"state\":\"completed\",\"reason\":\"every rank is done\",\"tail\":null}]}"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("show", "mlp"), CLI_DONE);
+    assert_has(out_text, "\ntrial 0: a worker was lost: on beta?no code\n");
+    assert_null(strstr(out_text, "trial 1"));
+    assert_null(strstr(out_text, "every rank is done"));
+    fake_stop();
+}
+
 static void experiments_are_found_by_name_and_prefix(void **state)
 {
     (void)state;
@@ -283,6 +303,7 @@ int main(void)
         cmocka_unit_test_teardown(lists_come_as_tables_or_json, stop_what_runs),
         cmocka_unit_test_teardown(parts_of_a_document_are_joined, stop_what_runs),
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
+        cmocka_unit_test_teardown(show_says_why_a_trial_that_waits_has_ended_before, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
         cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),
         cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),

@@ -372,16 +372,18 @@ void print_tails(FILE *out, const struct pack_reader *experiment)
     uint32_t count = pack_read_array(&list);
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
         struct pack_reader tail = pack_find(&item, "tail");
-        if (pack_peek(&tail) != PACK_TEXT) {
-            continue;
-        }
-        size_t bytes;
-        const char *text = pack_read_text(&tail, &bytes);
-        char reason[160];
+        size_t bytes = 0;
+        const char *text = pack_peek(&tail) == PACK_TEXT ? pack_read_text(&tail, &bytes) : NULL;
+        char reason[1280], state[32];
         document_text(&item, "reason", reason, sizeof reason);
-        if (!tail.failed && bytes > 0) {
-            (void)fprintf(out, "\ntrial %llu%s%s, the last lines of its log:\n",
-                          (unsigned long long)document_number(&item, "index"), reason[0] != '\0' ? ": " : "", reason);
+        document_text(&item, "state", state, sizeof state);
+        bool has_tail = text != NULL && !tail.failed && bytes > 0;
+        bool is_stuck = reason[0] != '\0' && (strcmp(state, "queued") == 0 || strcmp(state, "failed") == 0);
+        if (has_tail || is_stuck) {
+            (void)fprintf(out, "\ntrial %llu%s%s%s\n", (unsigned long long)document_number(&item, "index"),
+                          reason[0] != '\0' ? ": " : "", reason, has_tail ? ", the last lines of its log:" : "");
+        }
+        if (has_tail) {
             write_lines(out, text, bytes);
         }
     }

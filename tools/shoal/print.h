@@ -45,7 +45,7 @@ void print_trials(FILE *out, bool colours, const struct pack_reader *experiment,
 /* The two lines above that table. */
 void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document);
 
-/* What failed trials wrote last. */
+/* What failed trials wrote last, and why those that wait have ended before. */
 void print_tails(FILE *out, const struct pack_reader *experiment);
 
 #endif
