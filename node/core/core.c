@@ -143,6 +143,19 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
     core_send_after_disk(core, to, &message);
 }
 
+/* An old disk or none: the mesh holds records of a later boot of this node than its disk knew of. What they say is
+ * adopted; what this node says from now on is under a boot above them, or nobody would ever take it. */
+static bool raise_boot(struct node_core *core)
+{
+    if (core->seen_boot < core->options.boot || core->twin.is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+        return false;
+    }
+    MARK(boot_raised);
+    core->options.boot = ((core->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
+    core->seq = 0;
+    return true;
+}
+
 /* A coordinator that comes back with an old disk may judge again what it has judged, and its new word replaces its old one.
  * A completed result must not un-happen by that: whoever holds it says it too, and of all verdicts the best counts. */
 static bool undoes_result(const struct node_core *core, const uint8_t *envelope, uint32_t count, struct fact_key *key,
@@ -225,6 +238,7 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
     after_put(core, entry);
     if (is_undone) {
         MARK(result_said_again);
+        (void)raise_boot(core); /* it may be this node's own word that another life of its, or a copy, has replaced */
         (void)core_put(core, FACT_VERDICT, key, &kept);
     }
     return 0;
@@ -272,19 +286,6 @@ static void put_node(struct node_core *core)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
     (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
-}
-
-/* An old disk or none: the mesh holds records of a later boot of this node than its disk knew of. What they say is
- * adopted; what this node says from now on is under a boot above them, or nobody would ever take it. */
-static bool raise_boot(struct node_core *core)
-{
-    if (core->seen_boot < core->options.boot || core->twin.is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
-        return false;
-    }
-    MARK(boot_raised);
-    core->options.boot = ((core->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
-    core->seq = 0;
-    return true;
 }
 
 static void restate(struct node_core *core)

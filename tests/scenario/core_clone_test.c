@@ -54,6 +54,30 @@ static void a_copy_becomes_another_node_beside_the_one_that_runs(void **state)
     world_free(world);
 }
 
+/* The copy judged the attempt, too, and under a later boot; nobody else has heard the result (sim --plan 6 --seed 30666). */
+static void a_result_outlives_what_a_copy_of_its_coordinator_says(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world_crash(world, 1);
+    world_run(world, 10000);
+    story_submit(world, 0, 1, 0);
+    world->program = WORLD_RUNS_2S;
+    assert_line(world, 20000, "a: exp trial 0 attempt 1: completed");
+    attempt_id id = view_find_trial(world_experiment(world, 0), 0)->attempts->id;
+    struct fact_verdict lost = {.reason = FACT_LOST};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, 9ull << 32, 1, FACT_VERDICT, fact_key_verdict(&id), &lost);
+    world_deliver(world, 1, 0, &made);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_run(world, 5000);
+    world_crash(world, 0);
+    world_restart(world, 0, true);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
 /* It is deaf, since the other has its name, and does not wait to hear from others. */
 static void a_copy_that_yields_leaves_at_once(void **state)
 {
@@ -323,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_becomes_another_node_beside_the_one_that_runs),
         cmocka_unit_test(a_copy_that_yields_leaves_at_once),
+        cmocka_unit_test(a_result_outlives_what_a_copy_of_its_coordinator_says),
         cmocka_unit_test(the_one_that_runs_becomes_another_node_if_its_life_is_the_larger),
         cmocka_unit_test(a_copy_that_takes_over_from_a_dead_node_goes_on),
         cmocka_unit_test(the_word_of_a_member_proves_nothing),
