@@ -183,7 +183,7 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
     bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
     /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */
     bool is_gang = strstr(fact.why, "not confirmed") != NULL;
-    if (sim->plan.fault_count == 0 && !is_gang && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
+    if (plan_is_quiet(&sim->plan) && !is_gang && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {
         sim_fail(sim, 9, "without any fault n%d calls attempt %u of trial %u %s: %s", node, attempt.number,
                  attempt.trial, fact_reason_name(fact.reason), fact.why);
     } else if (fact.reason == FACT_FAILED && !may_fail) {

@@ -165,7 +165,7 @@ void checkers_on_claim(struct sim *sim, int node, const struct record *record)
     if (sim->now_ms < CLAIMS_FROM_MS) {
         return; /* while the mesh comes up, nodes disagree for a moment about who has been up for long enough */
     }
-    if (++sim->checkers->claims[experiment] > CLAIMS_MAX && sim->plan.fault_count == 0) {
+    if (++sim->checkers->claims[experiment] > CLAIMS_MAX && plan_is_quiet(&sim->plan)) {
         sim_fail(sim, 12, "without any fault n%d makes claim %u of experiment %d", node,
                  sim->checkers->claims[experiment], experiment);
     }

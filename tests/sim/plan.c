@@ -239,6 +239,11 @@ static void draw_experiment(struct plan *plan, struct random *random, uint64_t s
     draw_config(experiment, random, index);
 }
 
+bool plan_is_quiet(const struct plan *plan)
+{
+    return plan->fault_count == 0 && plan->core == (1u << plan->node_count) - 1;
+}
+
 static uint32_t slots_of(const struct plan *plan, uint32_t nodes)
 {
     uint32_t slots = 0;

@@ -115,6 +115,9 @@ void plan_leave_out(struct plan *plan, int node);
 /* The core has slots for a trial of this experiment. */
 bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment);
 
+/* Nothing happens to anybody: no class is in, and all live on after the heal. */
+bool plan_is_quiet(const struct plan *plan);
+
 /* Which faults may have made two coordinators run one trial, though nothing was lost. */
 bool plan_isolates(const struct plan *plan);
 
