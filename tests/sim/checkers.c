@@ -62,25 +62,28 @@ const char *checkers_invariant_text(int number)
 {
     static const char *const texts[] = {
         [1] = "at most one live worker per slot holds a valid token, zombies counted",
-        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart; who is out of the mesh is "
-              "shut out and runs nothing",
-        [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
+        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash, old disk and clone; who is out of the "
+              "mesh is shut out and runs nothing",
+        [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1 (a node back with an old "
+              "disk counts as lost)",
         [4] =
             "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [6] = "the fold is commutative, associative and idempotent, unknown kinds included",
-        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
+        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged (old and empty disks excepted)",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
-        [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
+        [9] = "without faults no trial runs twice; with them duplicates stay within the policy's bound and each has a recorded cause",
         [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen",
-        [11] = "a checkpoint called durable is on as many disks as asked, a trial goes on from its own newest one, "
-               "and it restores the step that it says",
+        [11] = "the newest complete checkpoint of a live trial exists on every side that had it, on as many disks as asked if it is "
+               "called durable; manifests never mix lineages: a trial goes on from its own newest one, which restores the step that "
+               "it says; lost progress is at most one checkpoint interval plus detection",
         [12] =
             "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
             "hand-overs without faults are bounded",
-        [13] = "no reservation and no lease outlives its time",
-        [14] = "a reachable, unpaused node is not declared dead; a dead one is known dead everywhere in 8 s",
-        [15] = "the same seed gives the same trace; messages per node and second stay under a cap",
+        [13] = "no reservation and no lease outlives its time; there is no circular wait; every gang that fits finally runs",
+        [14] = "a reachable, unpaused node is not declared dead at up to 5 % loss; a dead one is known dead everywhere in 8 s",
+        [15] = "the same seed gives the same trace and the same trials; queues, memory and messages per node and second stay under "
+               "stated caps",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }

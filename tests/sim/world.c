@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "node/core/state.h"
@@ -754,11 +755,15 @@ static void run_on(struct sim *sim)
     }
 }
 
-static void print_ring(const struct sim *sim)
+void sim_write_events(const struct sim_memory *memory, int file)
 {
+    const struct sim *sim = &memory->sim;
     uint32_t count = sim->ring_count < SIM_RING_LINES ? sim->ring_count : SIM_RING_LINES;
     for (uint32_t i = 0; i < count; i++) {
-        puts(sim->ring[(sim->ring_count - count + i) % SIM_RING_LINES]);
+        const char *line = sim->ring[(sim->ring_count - count + i) % SIM_RING_LINES];
+        if (write(file, line, strnlen(line, SIM_LINE_BYTES)) < 0 || write(file, "\n", 1) < 0) {
+            return;
+        }
     }
 }
 
@@ -782,6 +787,7 @@ void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_re
         run->premises[i] += checkers_premises(sim->checkers)[i];
     }
     if (sim->failed && run->tracing && !run->verbose) {
-        print_ring(sim);
+        (void)fflush(stdout);
+        sim_write_events(memory, STDOUT_FILENO);
     }
 }
