@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -124,6 +124,9 @@ void checkers_state(struct sim *sim, int node, bool from_disk);
 /* 3, 10, 5. */
 void checkers_promise_kept(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                            enum fact_kind kind);
+void checkers_control_kept(struct sim *sim, int node, uint32_t experiment, bool must_know);
+void checkers_controls(struct sim *sim); /* once a virtual second */
+void checkers_control_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
 void checkers_learn_cancel(struct sim *sim, int node, const struct record *record);
 void checkers_deleted(struct sim *sim, int node, uint32_t experiment);
 void checkers_same_state(struct sim *sim);

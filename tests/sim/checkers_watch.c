@@ -23,6 +23,8 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     const struct view_experiment *experiment = view_find_experiment(&core->view, process->attempt.experiment);
     bool has_verdict = attempt != NULL && attempt->verdicts != NULL;
     bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
+    /* What runs of it saves first; so it is only asked to, and ended when it takes too long. */
+    bool is_paused = experiment != NULL && view_experiment_state(experiment) == VIEW_PAUSED && attempt != NULL && attempt->assigned;
     const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
     bool is_out = self != NULL && view_member_is_out(self);
     if (is_out) {
@@ -31,10 +33,13 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     if (process->is_killed && process->is_alive && (has_verdict || is_cancelled)) {
         checkers_met(sim, is_cancelled ? PREMISE_10_STOPPED : PREMISE_9_ENDED);
     }
+    if (process->is_alive && (process->is_stopping || process->is_killed) && is_paused) {
+        checkers_met(sim, PREMISE_10_PAUSED);
+    }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;
     if (!process->is_alive || process->is_killed || process->is_stopping || !is_same ||
-        (!has_verdict && !is_cancelled && !is_out)) {
+        (!has_verdict && !is_cancelled && !is_out && !is_paused)) {
         *since_ms = 0;
         return;
     }
@@ -42,14 +47,16 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
         *since_ms = sim->now_ms;
     } else if (sim->now_ms - *since_ms > UNWANTED_MS) {
         sim_fail(sim,
-                 is_cancelled ? 10
-                 : is_out     ? 2
-                              : 9,
+                 is_cancelled  ? 10
+                 : is_out      ? 2
+                 : has_verdict ? 9
+                               : 10,
                  "n%d still runs trial %u in slot %u, %llu ms after it knew %s", node, process->attempt.trial, slot,
                  (unsigned long long)(sim->now_ms - *since_ms),
-                 is_cancelled ? "that it is cancelled"
-                 : is_out     ? "that it is out of the mesh itself"
-                              : "the verdict");
+                 is_cancelled  ? "that it is cancelled"
+                 : is_out      ? "that it is out of the mesh itself"
+                 : has_verdict ? "the verdict"
+                               : "that it is paused");
     }
 }
 
