@@ -58,9 +58,11 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_12_ONE_COORDINATOR] = "12: stable long enough, with a live experiment",
     [PREMISE_13_RESERVED] = "13: a slot was reserved",
     [PREMISE_13_LEASED] = "13: a lease was looked at",
+    [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
     [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",
+    [PREMISE_15_WAITING] = "15: what waits for a node's disk was counted",
 };
 
 const char *checkers_invariant_text(int number)
@@ -192,6 +194,8 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
         }
         if (message->u.lease.code == 0) {
             checkers_on_grant(sim, node, effect);
+        } else if (message->kind == MESSAGE_RESERVE_ANSWER) {
+            checkers_on_refused(sim, node, effect);
         }
         break;
     default:

@@ -64,9 +64,11 @@ enum checkers_premise {
     PREMISE_12_ONE_COORDINATOR,   /* stable for long enough with a live experiment */
     PREMISE_13_RESERVED,
     PREMISE_13_LEASED,
+    PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
     PREMISE_15_MESSAGES,
+    PREMISE_15_WAITING,           /* something waited for a node's disk */
     PREMISE_COUNT
 };
 
@@ -99,6 +101,9 @@ void checkers_on_heal(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */
 void checkers_tokens(struct sim *sim, int node);
+
+/* After a node's step: what it left behind. */
+void checkers_on_step(struct sim *sim, int node);
 
 /* After a node's step: whom it takes for the coordinators. */
 void checkers_incumbents(struct sim *sim, int node);

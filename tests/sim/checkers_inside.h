@@ -12,6 +12,12 @@
 #define ATTEMPTS_MAX 128 /* of one trial */
 #define CALM_MS 20000    /* after the last fault: all have found each other again */
 
+/* A gang that asks for its slots, and until when on its coordinator's clock. */
+struct checkers_asking {
+    uint8_t group_key[MESSAGE_KEY_BYTES]; /* of no two gangs it is the same; those that join a group have none */
+    uint64_t until_ms;
+};
+
 /* Since when something has been so, on the simulator's clock; 0: it is not. */
 struct checkers_watch {
     uint64_t unwanted_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* a process runs though its node knows that it should not */
@@ -25,6 +31,7 @@ struct checkers_watch {
     uint64_t incumbent_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* since when */
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
+    struct checkers_asking asking[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
 };
 
@@ -141,6 +148,9 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
 
 /* The node believes to be on a side with less than half of the roster. */
 bool checkers_in_minority(const struct sim *sim, int node);
+
+/* 13: an owner sends a refusal to a coordinator. */
+void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);

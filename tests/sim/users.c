@@ -70,12 +70,12 @@ static bool is_paused(const struct sim *sim, int node, uint32_t experiment)
 }
 
 /* Changes whenever the node writes another pause or resume. */
-static uint64_t own_control(const struct sim *sim, int node, uint32_t experiment)
+static struct record_version own_control(const struct sim *sim, int node, uint32_t experiment)
 {
     struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
     const struct records_entry *entry =
         records_find(&sim->nodes[node].core->records, record_ident_of(sim->nodes[node].id, FACT_CONTROL, key.bytes, key.count));
-    return entry != NULL ? entry->record.version.seq : 0;
+    return entry != NULL ? entry->record.version : (struct record_version){0};
 }
 
 void users_act(struct sim *sim, struct sim_event *event)
@@ -122,9 +122,9 @@ void users_act(struct sim *sim, struct sim_event *event)
         core_event.byte_count = experiment->config_bytes;
     }
     SIM_TRACE(sim, node, "USER: request %d about experiment %u", (int)kind, index);
-    uint64_t before = own_control(sim, node, index);
+    struct record_version before = own_control(sim, node, index);
     sim_step(sim, node, &core_event);
-    users->experiments[index].controls += own_control(sim, node, index) != before;
+    users->experiments[index].controls += record_version_compare(own_control(sim, node, index), before) != 0;
     request->control = users->experiments[index].controls;
 }
 

@@ -501,6 +501,7 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     if (has_tokens) {
         checkers_tokens(sim, node);
     }
+    checkers_on_step(sim, node);
     checkers_incumbents(sim, node);
     uint64_t next_ms = sim_clock_reaches(sim, node, node_core_next_ms(self->core));
     self->tick_ms = next_ms > sim->now_ms ? next_ms : sim->now_ms + 1;
