@@ -7,6 +7,7 @@ NODE_FAULTS = ("kill_daemon", "kill_machine", "kill_in_commit", "stop", "old_dis
 LINK_FAULTS = ("cut", "partition", "one_way", "lossy", "slow")
 DISK_FAULTS = ("full_disk",)
 FAULTS = NODE_FAULTS + LINK_FAULTS + DISK_FAULTS
+STOP_S = 60  # at most
 DISTURBED_MAX = 2  # nodes that are down or stopped at a time
 
 
@@ -77,14 +78,15 @@ class Planner:
         return self.deck.pop()
 
     def storm(self, seconds):
-        """The faults of one storm, in the order of their beginnings; all but few of them end before it does. The disk of at
-        most one node goes back in time, since what is acknowledged has two copies."""
+        """The faults of one storm, in the order of their beginnings, and how long it lasts: `seconds`, or until those that
+        are stopped go on; all but few of the other faults end before. The disk of at most one node goes back in time, since
+        what is acknowledged has two copies."""
         times, faults, skipped = self.streams["times"], [], []
         at_s = times.uniform(0.5, 3)
         while at_s < seconds - 3:
             kind = self.deal()
-            longest = 60 if kind == "stop" else 20
-            for_s = round(min(times.uniform(1, longest), seconds - at_s), 1)
+            for_s = times.uniform(1, STOP_S) if kind == "stop" else min(times.uniform(1, 20), seconds - at_s)
+            for_s = round(for_s, 1)
             fault = self.draw(kind, round(at_s, 1), for_s, faults)
             if fault is None:
                 skipped.append(kind)
@@ -92,7 +94,7 @@ class Planner:
                 faults.append(fault)
             at_s += times.uniform(0.5, 6)
         self.deck += skipped  # they come first in the next storm
-        return faults
+        return faults, max([seconds] + [fault.at_s + fault.for_s for fault in faults if fault.kind == "stop"])
 
     def draw(self, kind, at_s, for_s, faults):
         stream = self.streams[kind]

@@ -94,9 +94,10 @@ class Chaos:
         while self.storms == 0 or time.monotonic() + STORM_S[0] + 15 < deadline:
             self.storms += 1
             drawn_s = self.planner.streams["storms"].uniform(*STORM_S)
-            seconds = max(10.0, min(drawn_s, deadline - time.monotonic() - 15))
+            plan, lasts_s = self.planner.storm(drawn_s)
+            seconds = max(10.0, min(lasts_s, deadline - time.monotonic() - 15))
             self.say(f"storm {self.storms}, {seconds:.0f} s")
-            self.faults.storm(self.planner.storm(drawn_s), seconds)
+            self.faults.storm(plan, seconds)
             with self.workload.busy:  # the users rest
                 self.must_be_well()
                 self.judge.judge()

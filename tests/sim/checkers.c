@@ -24,6 +24,10 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_3_CANCEL_ON_TWO] = "3: a cancel was acknowledged as stored on two or more",
     [PREMISE_3_OTHER_DISK] = "3: a node came back with an old disk or with none",
     [PREMISE_3_LOST_ONE] = "3: a holder of an acknowledged submit was lost for ever",
+    [PREMISE_3_PAUSED] = "3: a node knew of a pause, acknowledged and not taken back",
+    [PREMISE_3_RESUMED] = "3: a node knew of a resume, acknowledged and the last word",
+    [PREMISE_3_PAUSE_SPREAD] = "3: a node had to know of an acknowledged pause",
+    [PREMISE_3_RESUME_SPREAD] = "3: a node had to know of an acknowledged resume",
     [PREMISE_4_RESULT_SPREAD] = "4: at the heal a result was on some nodes only",
     [PREMISE_4_RESULT_KEPT] = "4: a node was asked for a result that it knew",
     [PREMISE_5_SAME_STATE] = "5: heal and quiet on two or more nodes",
@@ -42,6 +46,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
     [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
+    [PREMISE_10_PAUSED] = "10: a worker was asked to stop because of a pause",
     [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
     [PREMISE_10_RAN] = "10: ... and had run some of it",
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
@@ -53,34 +58,40 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_12_ONE_COORDINATOR] = "12: stable long enough, with a live experiment",
     [PREMISE_13_RESERVED] = "13: a slot was reserved",
     [PREMISE_13_LEASED] = "13: a lease was looked at",
+    [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
     [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",
+    [PREMISE_15_WAITING] = "15: what waits for a node's disk was counted",
 };
 
 const char *checkers_invariant_text(int number)
 {
     static const char *const texts[] = {
         [1] = "at most one live worker per slot holds a valid token, zombies counted",
-        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash and restart; who is out of the mesh is "
-              "shut out and runs nothing",
-        [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1",
+        [2] = "no revoked token is accepted anywhere; no token is valid twice, across crash, old disk and clone; who is out of the "
+              "mesh is shut out and runs nothing",
+        [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1 (a node back with an old "
+              "disk counts as lost), a pause or resume until the next; the latest one counts, of concurrent ones a pause",
         [4] =
             "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [6] = "the fold is commutative, associative and idempotent, unknown kinds included",
-        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
+        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged (old and empty disks excepted)",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
-        [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
-        [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen",
-        [11] = "a checkpoint called durable is on as many disks as asked, a trial goes on from its own newest one, "
-               "and it restores the step that it says",
+        [9] = "without faults no trial runs twice; with them duplicates stay within the policy's bound and each has a recorded cause",
+        [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen; a "
+               "pause that is known starts nothing and stops all until it is taken back",
+        [11] = "the newest complete checkpoint of a live trial exists on every side that had it, on as many disks as asked if it is "
+               "called durable; manifests never mix lineages: a trial goes on from its own newest one, which restores the step that "
+               "it says; lost progress is at most one checkpoint interval plus detection",
         [12] =
             "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
             "hand-overs without faults are bounded",
-        [13] = "no reservation and no lease outlives its time",
-        [14] = "a reachable, unpaused node is not declared dead; a dead one is known dead everywhere in 8 s",
-        [15] = "the same seed gives the same trace; messages per node and second stay under a cap",
+        [13] = "no reservation and no lease outlives its time; there is no circular wait; every gang that fits finally runs",
+        [14] = "a reachable, unpaused node is not declared dead at up to 5 % loss; a dead one is known dead everywhere in 8 s",
+        [15] = "the same seed gives the same trace and the same trials; queues, memory and messages per node and second stay under "
+               "stated caps",
     };
     return number >= 0 && number < (int)(sizeof texts / sizeof texts[0]) && texts[number] != NULL ? texts[number] : "?";
 }
@@ -183,6 +194,8 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
         }
         if (message->u.lease.code == 0) {
             checkers_on_grant(sim, node, effect);
+        } else if (message->kind == MESSAGE_RESERVE_ANSWER) {
+            checkers_on_refused(sim, node, effect);
         }
         break;
     default:
@@ -241,6 +254,7 @@ void checkers_second(struct sim *sim)
         }
     }
     checkers_watch(sim);
+    checkers_controls(sim);
     twins_watch(sim);
     checkers_same_state(sim);
     checkers_one_coordinator(sim);
@@ -268,6 +282,7 @@ void checkers_end(struct sim *sim)
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].submitted, FACT_EXPERIMENT);
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].cancelled, FACT_CONTROL);
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].deleted, FACT_TOMBSTONE);
+            checkers_control_kept(sim, node, e, (sim->users->experiments[e].control.promise.disks & sim->plan.core) != 0);
             checkers_deleted(sim, node, e);
             checkers_finished(sim, node, e);
         }

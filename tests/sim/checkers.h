@@ -13,6 +13,7 @@
 
 struct sim;
 struct users_promise;
+struct users_control;
 
 enum checkers_premise {
     PREMISE_1_WORKER_ACCEPTED,    /* a live worker's token was accepted */
@@ -29,6 +30,10 @@ enum checkers_premise {
     PREMISE_3_CANCEL_ON_TWO,
     PREMISE_3_OTHER_DISK,         /* a node came back with an old disk or none */
     PREMISE_3_LOST_ONE,
+    PREMISE_3_PAUSED,             /* a node that has the last word, a pause, was looked at; */
+    PREMISE_3_RESUMED,            /* ... a resume */
+    PREMISE_3_PAUSE_SPREAD,       /* a node had to know of a pause, */
+    PREMISE_3_RESUME_SPREAD,      /* ... of a resume */
     PREMISE_4_RESULT_SPREAD,      /* a result had to reach a node that did not have it at the heal */
     PREMISE_4_RESULT_KEPT,        /* a node looked whether it still knew a result */
     PREMISE_5_SAME_STATE,         /* quiet after the heal, two or more nodes */
@@ -47,6 +52,7 @@ enum checkers_premise {
     PREMISE_9_MINORITY,
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,
+    PREMISE_10_PAUSED,            /* a worker of a paused experiment was asked to stop, or ended */
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
@@ -58,9 +64,11 @@ enum checkers_premise {
     PREMISE_12_ONE_COORDINATOR,   /* stable for long enough with a live experiment */
     PREMISE_13_RESERVED,
     PREMISE_13_LEASED,
+    PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
     PREMISE_15_MESSAGES,
+    PREMISE_15_WAITING,           /* something waited for a node's disk */
     PREMISE_COUNT
 };
 
@@ -88,10 +96,14 @@ void checkers_on_boot(struct sim *sim, int node);    /* after it */
 void checkers_on_other_disk(struct sim *sim, int node);
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind);
+void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */
 void checkers_tokens(struct sim *sim, int node);
+
+/* After a node's step: what it left behind. */
+void checkers_on_step(struct sim *sim, int node);
 
 /* After a node's step: whom it takes for the coordinators. */
 void checkers_incumbents(struct sim *sim, int node);

@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -11,6 +11,12 @@
 #define TOKENS_MAX 512   /* the latest of each node */
 #define ATTEMPTS_MAX 128 /* of one trial */
 #define CALM_MS 20000    /* after the last fault: all have found each other again */
+
+/* A gang that asks for its slots, and until when on its coordinator's clock. */
+struct checkers_asking {
+    uint8_t group_key[MESSAGE_KEY_BYTES]; /* of no two gangs it is the same; those that join a group have none */
+    uint64_t until_ms;
+};
 
 /* Since when something has been so, on the simulator's clock; 0: it is not. */
 struct checkers_watch {
@@ -25,6 +31,7 @@ struct checkers_watch {
     uint64_t incumbent_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* since when */
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
+    struct checkers_asking asking[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
 };
 
@@ -124,6 +131,9 @@ void checkers_state(struct sim *sim, int node, bool from_disk);
 /* 3, 10, 5. */
 void checkers_promise_kept(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                            enum fact_kind kind);
+void checkers_control_kept(struct sim *sim, int node, uint32_t experiment, bool must_know);
+void checkers_controls(struct sim *sim); /* once a virtual second */
+void checkers_control_lost(struct sim *sim, int node, uint32_t experiment); /* perhaps: its disk is another one */
 void checkers_learn_cancel(struct sim *sim, int node, const struct record *record);
 void checkers_deleted(struct sim *sim, int node, uint32_t experiment);
 void checkers_same_state(struct sim *sim);
@@ -138,6 +148,9 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
 
 /* The node believes to be on a side with less than half of the roster. */
 bool checkers_in_minority(const struct sim *sim, int node);
+
+/* 13: an owner sends a refusal to a coordinator. */
+void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);

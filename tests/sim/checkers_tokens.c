@@ -20,6 +20,11 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
                  effect->u.worker.attempt.trial);
         return;
     }
+    if (seen != NULL && view_experiment_state(seen) == VIEW_PAUSED) {
+        sim_fail(sim, 10, "n%d starts trial %u though it knows that the experiment is paused", node,
+                 effect->u.worker.attempt.trial);
+        return;
+    }
     lease_token token = effect->u.worker.token;
     if (lease_token_is_none(token)) {
         sim_fail(sim, 2, "n%d starts a worker in slot %u without a token", node, slot);

@@ -1,5 +1,5 @@
 /* What is looked at once a virtual second: workers that should be gone (9, 10), reservations and leases (13), who is
- * believed to be dead (14), and how much is said (15). */
+ * believed to be dead (14), and how much is said, waits and is kept (15). */
 
 #include "tests/sim/checkers_inside.h"
 
@@ -8,8 +8,12 @@
 #define UNWANTED_MS 3000   /* a node that knows that a worker should not run has ended it by then */
 #define ORPHANED_MS 2500   /* a reservation whose gang has given up is returned */
 #define LEASE_LATE_MS 2000 /* timers are looked at each time that anything happens */
-#define DEAD_MS 10000      /* 8 s, and what the look costs */
+#define DEAD_MS 8000       /* "known dead everywhere in 8 s" */
 #define MESSAGES_MAX 4000  /* of one node in one second */
+#define EFFECTS_MAX (NODE_EFFECTS_MAX - CORE_ROSTER_ROOM) /* of one step: from there on steps are cut short, which is for large meshes */
+#define WAITING_MAX NODE_EFFECTS_MAX /* for the disk: each has an effect once it is there, and all may come there in one step */
+#define MEMORY_BYTES (384u << 10)    /* of a core that has just begun, and of what its few trials and peers need */
+#define RECORD_MEMORY_BYTES 1024     /* a record, its envelope and its row in the view, in blocks of powers of two */
 
 /* ---- 9 and 10: what should not run ------------------------------------------------------------------------------- */
 
@@ -23,6 +27,8 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     const struct view_experiment *experiment = view_find_experiment(&core->view, process->attempt.experiment);
     bool has_verdict = attempt != NULL && attempt->verdicts != NULL;
     bool is_cancelled = experiment != NULL && view_experiment_cancelled(experiment);
+    /* What runs of it saves first; so it is only asked to, and ended when it takes too long. */
+    bool is_paused = experiment != NULL && view_experiment_state(experiment) == VIEW_PAUSED && attempt != NULL && attempt->assigned;
     const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
     bool is_out = self != NULL && view_member_is_out(self);
     if (is_out) {
@@ -31,10 +37,13 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
     if (process->is_killed && process->is_alive && (has_verdict || is_cancelled)) {
         checkers_met(sim, is_cancelled ? PREMISE_10_STOPPED : PREMISE_9_ENDED);
     }
+    if (process->is_alive && (process->is_stopping || process->is_killed) && is_paused) {
+        checkers_met(sim, PREMISE_10_PAUSED);
+    }
     bool is_same = process->serial == watch->serial[node][slot];
     watch->serial[node][slot] = process->serial;
     if (!process->is_alive || process->is_killed || process->is_stopping || !is_same ||
-        (!has_verdict && !is_cancelled && !is_out)) {
+        (!has_verdict && !is_cancelled && !is_out && !is_paused)) {
         *since_ms = 0;
         return;
     }
@@ -42,14 +51,16 @@ static void watch_worker(struct sim *sim, int node, uint32_t slot)
         *since_ms = sim->now_ms;
     } else if (sim->now_ms - *since_ms > UNWANTED_MS) {
         sim_fail(sim,
-                 is_cancelled ? 10
-                 : is_out     ? 2
-                              : 9,
+                 is_cancelled  ? 10
+                 : is_out      ? 2
+                 : has_verdict ? 9
+                               : 10,
                  "n%d still runs trial %u in slot %u, %llu ms after it knew %s", node, process->attempt.trial, slot,
                  (unsigned long long)(sim->now_ms - *since_ms),
-                 is_cancelled ? "that it is cancelled"
-                 : is_out     ? "that it is out of the mesh itself"
-                              : "the verdict");
+                 is_cancelled  ? "that it is cancelled"
+                 : is_out      ? "that it is out of the mesh itself"
+                 : has_verdict ? "the verdict"
+                               : "that it is paused");
     }
 }
 
@@ -172,6 +183,87 @@ static void watch_slot(struct sim *sim, int node, uint32_t slot, bool is_calm)
     }
 }
 
+/* No circle of waits, without a search for one: whoever is refused a slot gives back what it has at once, and who gets no
+ * answer does so at an end that is set once, when it begins to ask, and reservations end by themselves as soon. So
+ * nobody in a circle would wait longer than a reservation lives. That gangs that fit run at last is seen by 8. */
+static void watch_gangs(struct sim *sim, int node)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        struct checkers_asking *before = sim->checkers->watch.asking[node][e], now[PLAN_TRIALS_MAX];
+        memset(now, 0, sizeof now);
+        const struct core_coordination *coordination = core_find_coordination(core, sim->plan.experiments[e].id);
+        for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+            if (gang->state != CORE_GANG_RESERVING || gang->attempt.trial >= PLAN_TRIALS_MAX) {
+                continue;
+            }
+            const struct checkers_asking *asked = &before[gang->attempt.trial];
+            struct checkers_asking *asks = &now[gang->attempt.trial];
+            memcpy(asks->group_key, gang->group_key, sizeof asks->group_key);
+            asks->until_ms = gang->until_ms;
+            bool is_same = memcmp(asked->group_key, asks->group_key, sizeof asks->group_key) == 0 && !gang->is_joining &&
+                           core->woke_ms + CORE_GANG_RESERVE_MS < asked->until_ms; /* a stall moves all ends */
+            if (gang->until_ms + LEASE_LATE_MS < core->now_ms || gang->until_ms > core->now_ms + CORE_GANG_RESERVE_MS ||
+                (is_same && gang->until_ms != asked->until_ms)) {
+                sim_fail(sim, 13, "n%d was to ask for the slots of trial %u until %llu, and asks at %llu until %llu", node,
+                         gang->attempt.trial, (unsigned long long)asked->until_ms, (unsigned long long)core->now_ms,
+                         (unsigned long long)gang->until_ms);
+            }
+        }
+        memcpy(before, now, sizeof now);
+    }
+}
+
+/* The owner of a slot says no to a gang that holds others, because of one that is as far. */
+void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect)
+{
+    const struct message *message = &effect->u.send.message;
+    int asking = sim_find_node(sim, effect->u.send.to);
+    const struct node_core *core = asking >= 0 ? sim->nodes[asking].core : NULL;
+    const struct lease *lease = &sim->nodes[node].core->lease;
+    const struct core_coordination *coordination =
+        core != NULL ? core_find_coordination(core, message->u.lease.attempt.experiment) : NULL;
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        if (gang->reserved_count > 0 && attempt_id_equal(&gang->attempt, &message->u.lease.attempt) &&
+            message->u.lease.slot < lease->count && lease->slots[message->u.lease.slot].state == LEASE_RESERVED) {
+            checkers_met(sim, PREMISE_13_REFUSED);
+        }
+    }
+}
+
+/* ---- 15: what waits, and what is kept ---------------------------------------------------------------------------- */
+
+void checkers_on_step(struct sim *sim, int node)
+{
+    if (sim->effects.count > EFFECTS_MAX || sim->effects.used_bytes > NODE_EFFECT_BYTES_MAX / 2) {
+        sim_fail(sim, 15, "one step of n%d has %u effects with %u bytes", node, sim->effects.count, sim->effects.used_bytes);
+    }
+    if (sim->nodes[node].core->outbox_bytes > 0) {
+        sim_fail(sim, 15, "n%d leaves %u bytes in its outbox at the end of a step", node, sim->nodes[node].core->outbox_bytes);
+    }
+}
+
+static void watch_queues(struct sim *sim, int node)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t waiting = core->refused_count, clients = core_ack_count(core);
+    for (const struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+        waiting++;
+    }
+    if (waiting > 0) {
+        checkers_met(sim, PREMISE_15_WAITING);
+    }
+    if (waiting > WAITING_MAX || clients > CORE_ACKS_MAX) {
+        sim_fail(sim, 15, "on n%d %u writes and answers wait for the disk, %u clients for a second one", node, waiting, clients);
+    }
+    size_t allowed_bytes = MEMORY_BYTES + (size_t)core->records.count * RECORD_MEMORY_BYTES + waiting * sizeof(struct core_pending) * 2;
+    if (core->arena.used_bytes > allowed_bytes || core->counters.full > 0) {
+        sim_fail(sim, 15, "n%d uses %zu bytes for %u records and %u that wait; %zu are allowed, and %llu times there were none",
+                 node, core->arena.used_bytes, core->records.count, waiting, allowed_bytes,
+                 (unsigned long long)core->counters.full);
+    }
+}
+
 /* ---- 14: who is believed to be dead ------------------------------------------------------------------------------ */
 
 static void watch_beliefs(struct sim *sim, int node)
@@ -260,6 +352,7 @@ void checkers_watch(struct sim *sim)
             memset(watch->unwanted_ms[node], 0, sizeof watch->unwanted_ms[node]);
             memset(watch->reserved_ms[node], 0, sizeof watch->reserved_ms[node]);
             memset(watch->knew_alive[node], 0, sizeof watch->knew_alive[node]);
+            memset(watch->asking[node], 0, sizeof watch->asking[node]);
             watch->minority_ms[node] = 0;
             watch_death(sim, node);
             continue;
@@ -267,6 +360,8 @@ void checkers_watch(struct sim *sim)
         watch_doors(sim, node);
         watch_cancels(sim, node);
         watch_minority(sim, node);
+        watch_gangs(sim, node);
+        watch_queues(sim, node);
         watch_beliefs(sim, node);
         for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
             watch_worker(sim, node, slot);

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/command_line.h"
+#include "tests/sim/commit.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/world.h"
 
@@ -20,6 +21,9 @@
 #define PREMISES_NEED_SEEDS 500 /* fewer need not meet every premise */
 #define BUG_SEEDS 400
 #define MARKS_SEEDS 20000
+#define MINUTES 10 /* of virtual time, unless told */
+#define COMMAND_BYTES 320
+#define COMMAND_WORDS_MAX 16
 
 struct options {
     uint64_t seeds, first, minutes, seconds; /* seconds 0: without a limit */
@@ -37,26 +41,103 @@ struct shared {
     uint64_t marks[JOBS_MAX][PROBES_MAX];
 };
 
-static char current_text[64];
+static const char *program = "sim"; /* as it was called */
+static int broken_rule = -1;
 
-/* A CHECK of the core has failed: say in which seed. */
+/* "sim --plan 3 --seed 7 --verbose". With the version of plans also where it is the newest: that is another one some day. */
+static void format_command(char *out, size_t size, const struct sim_run *run, const char *last)
+{
+    int used = snprintf(out, size, "%s --plan %u --seed %llu", program, run->plan_version != 0 ? run->plan_version : PLAN_VERSION,
+                        (unsigned long long)run->seed);
+    if (run->minutes != MINUTES) {
+        used += snprintf(out + used, size - (size_t)used, " --minutes %llu", (unsigned long long)run->minutes);
+    }
+    if (run->without != 0 || run->skipped != 0) {
+        used += snprintf(out + used, size - (size_t)used, " --without 0x%llx --skip 0x%llx", (unsigned long long)run->without,
+                         (unsigned long long)run->skipped);
+    }
+    if (broken_rule >= 0) {
+        used += snprintf(out + used, size - (size_t)used, " --bug %s", probes_bug((uint32_t)broken_rule).name);
+    }
+    (void)snprintf(out + used, size - (size_t)used, " %s", last);
+}
+
+static void format_commands(char *out, size_t size, const struct sim_run *run)
+{
+    char replay[COMMAND_BYTES], shrinks[COMMAND_BYTES];
+    format_command(replay, sizeof replay, run, "--verbose");
+    format_command(shrinks, sizeof shrinks, run, "--shrink");
+    (void)snprintf(out, size, "built from commit %s\nsee it all: %s\nshrink it: %s\n", sim_commit, replay, shrinks);
+}
+
+/* The run under way, for whoever may neither format nor allocate: a signal's handler. */
+static struct {
+    const struct sim_memory *memory;
+    bool is_traced;
+    char head[64], commands[3 * COMMAND_BYTES];
+    char again[COMMAND_BYTES]; /* the command that runs it with its trace, and its words */
+    char *words[COMMAND_WORDS_MAX + 1];
+} current;
+
+static void note_run(const struct sim_memory *memory, const struct sim_run *run)
+{
+    current.memory = memory;
+    current.is_traced = run->tracing;
+    (void)snprintf(current.head, sizeof current.head, "in seed %llu, which the core itself stopped:\n", (unsigned long long)run->seed);
+    format_commands(current.commands, sizeof current.commands, run);
+    format_command(current.again, sizeof current.again, run, "");
+    uint32_t count = 0;
+    for (char *word = strtok(current.again, " "); word != NULL && count < COMMAND_WORDS_MAX; word = strtok(NULL, " ")) {
+        current.words[count++] = word;
+    }
+    current.words[count] = NULL;
+}
+
+static void say(const char *text)
+{
+    ssize_t written = write(STDOUT_FILENO, text, strlen(text));
+    (void)written;
+}
+
+/* A CHECK of the core has failed: says in which run, and how it ended. One without a trace runs once more for that, in a
+ * process of its own. */
 static void on_abort(int number)
 {
-    ssize_t written = write(STDOUT_FILENO, current_text, strlen(current_text));
-    (void)written;
+    say(current.head);
+    pid_t child = current.is_traced ? -1 : fork();
+    if (child == 0) {
+        sigset_t none;
+        (void)sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        (void)execv("/proc/self/exe", current.words);
+        _exit(127);
+    }
+    if (child > 0) {
+        (void)waitpid(child, NULL, 0);
+    } else {
+        sim_write_events(current.memory, STDOUT_FILENO);
+        say(current.head);
+        say(current.commands);
+    }
     (void)signal(number, SIG_DFL);
     (void)raise(number);
 }
 
-static void note_seed(uint64_t seed)
-{
-    (void)snprintf(current_text, sizeof current_text, "in seed %llu\n", (unsigned long long)seed);
-}
-
 static void print_failure(const struct sim_run *run, const struct sim_result *result)
 {
-    printf("seed %llu breaks invariant %d: %s\n    %s\n", (unsigned long long)run->seed, result->invariant,
-           checkers_invariant_text(result->invariant), result->failure);
+    char commands[3 * COMMAND_BYTES];
+    format_commands(commands, sizeof commands, run);
+    printf("seed %llu breaks invariant %d: %s\n    %s\n%s", (unsigned long long)run->seed, result->invariant,
+           checkers_invariant_text(result->invariant), result->failure, commands);
+}
+
+/* The same in one line. */
+static void print_failure_line(const struct sim_run *run, const struct sim_result *result)
+{
+    char replay[COMMAND_BYTES];
+    format_command(replay, sizeof replay, run, "--verbose");
+    printf("seed %llu breaks invariant %d: %s; commit %s: %s\n", (unsigned long long)run->seed, result->invariant, result->failure,
+           sim_commit, replay);
 }
 
 /* Runs the failed seed once more, to see its end. */
@@ -65,18 +146,22 @@ static void show_failure(struct sim_memory *memory, struct sim_run run, const st
     struct sim_result again;
     run.tracing = true;
     run.premises = NULL;
+    note_run(memory, &run);
     sim_run(memory, &run, &again);
+    if (!again.failed) {
+        (void)fflush(stdout);
+        sim_write_events(memory, STDOUT_FILENO);
+    }
     print_failure(&run, failed);
     if (!again.failed || strcmp(again.failure, failed->failure) != 0) {
         printf("and does not fail in the same way when run again: nothing here may depend on anything but the seed\n");
     }
-    printf("see it all: sim --seed %llu --verbose\n", (unsigned long long)run.seed);
     (void)fflush(stdout);
 }
 
 static bool run_seed(struct sim_memory *memory, struct sim_run run, struct sim_result *result)
 {
-    note_seed(run.seed);
+    note_run(memory, &run);
     sim_run(memory, &run, result);
     if (!result->failed && run.seed % 100 == 0) {
         struct sim_result again;
@@ -114,7 +199,7 @@ static int run_job(const struct options *options, uint32_t job, const struct tim
         if (!run_seed(memory, run, &result)) {
             status = 1;
             if (options->keeps_going) {
-                print_failure(&run, &result);
+                print_failure_line(&run, &result);
                 (void)fflush(stdout);
             } else {
                 shared->failed = true;
@@ -220,7 +305,7 @@ static int shrink(const struct options *options)
                           .without = options->without,
                           .skipped = options->skipped};
     struct sim_result result, tried;
-    note_seed(run.seed);
+    note_run(memory, &run);
     sim_run(memory, &run, &result);
     if (!result.failed) {
         printf("seed %llu holds: there is nothing to shrink\n", (unsigned long long)run.seed);
@@ -238,6 +323,7 @@ static int shrink(const struct options *options)
         if (less.without == run.without && less.skipped == run.skipped) {
             continue;
         }
+        note_run(memory, &less);
         sim_run(memory, &less, &tried);
         runs++;
         if (tried.failed && tried.invariant == result.invariant) {
@@ -252,8 +338,9 @@ static int shrink(const struct options *options)
             printf(" %s;", plan_fault_name((enum plan_fault)fault));
         }
     }
-    printf(" %u strikes, less those left out\nsim --seed %llu --without 0x%llx --skip 0x%llx --verbose\n", result.strikes,
-           (unsigned long long)run.seed, (unsigned long long)run.without, (unsigned long long)run.skipped);
+    char replay[COMMAND_BYTES];
+    format_command(replay, sizeof replay, &run, "--verbose");
+    printf(" %u strikes, less those left out\n%s\n", result.strikes, replay);
     sim_memory_destroy(&memory);
     return 1;
 }
@@ -269,7 +356,7 @@ static int run_one(const struct options *options)
                           .tracing = true,
                           .verbose = options->verbose};
     struct sim_result result;
-    note_seed(run.seed);
+    note_run(memory, &run);
     sim_run(memory, &run, &result);
     if (result.failed) {
         print_failure(&run, &result);
@@ -299,6 +386,7 @@ static void hunt(const struct options *options, uint32_t bug, uint32_t range, st
     struct sim_memory *memory = sim_memory_new();
     probes_break((int)bug);
     (void)signal(SIGABRT, SIG_DFL);
+    (void)signal(SIGSEGV, SIG_DFL);
     if (freopen("/dev/null", "w", stderr) == NULL) {
         _exit(1);
     }
@@ -427,7 +515,7 @@ static const char purpose[] =
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.first = 1, .minutes = 10, .bug = -1};
+    struct options options = {.first = 1, .minutes = MINUTES, .bug = -1};
     uint64_t one = 0, jobs = 2, ranges = 1, plan_version = 0;
     const char *bug = NULL;
     bool lists = false;
@@ -477,6 +565,8 @@ static struct options parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct options options = parse(argc, argv);
+    program = argv[0];
+    broken_rule = options.bug;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
     if (probes_bug_count() == 0 && (options.all_bugs || options.bug >= 0 || options.marks)) {

@@ -69,6 +69,15 @@ static bool is_paused(const struct sim *sim, int node, uint32_t experiment)
     return seen != NULL && view_experiment_paused(seen);
 }
 
+/* Changes whenever the node writes another pause or resume. */
+static struct record_version own_control(const struct sim *sim, int node, uint32_t experiment)
+{
+    struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
+    const struct records_entry *entry =
+        records_find(&sim->nodes[node].core->records, record_ident_of(sim->nodes[node].id, FACT_CONTROL, key.bytes, key.count));
+    return entry != NULL ? entry->record.version : (struct record_version){0};
+}
+
 void users_act(struct sim *sim, struct sim_event *event)
 {
     uint32_t index = event->arg;
@@ -98,7 +107,7 @@ void users_act(struct sim *sim, struct sim_event *event)
         push_act(sim, sim->now_ms + 15000, index, kind);
         return;
     }
-    *request = (struct users_request){++users->clients, (uint8_t)index, (uint8_t)kind, (uint8_t)node};
+    *request = (struct users_request){++users->clients, (uint8_t)index, (uint8_t)kind, (uint8_t)node, 0};
     sim_push(sim, sim->now_ms + USERS_PATIENCE_MS, SIM_USER_WAITS, node)->serial = (uint32_t)request->client;
     struct node_event core_event = {.kind = NODE_EVENT_REQUEST};
     core_event.u.request.client = request->client;
@@ -113,7 +122,10 @@ void users_act(struct sim *sim, struct sim_event *event)
         core_event.byte_count = experiment->config_bytes;
     }
     SIM_TRACE(sim, node, "USER: request %d about experiment %u", (int)kind, index);
+    struct record_version before = own_control(sim, node, index);
     sim_step(sim, node, &core_event);
+    users->experiments[index].controls += record_version_compare(own_control(sim, node, index), before) != 0;
+    request->control = users->experiments[index].controls;
 }
 
 void users_wait_over(struct sim *sim, struct sim_event *event)
@@ -158,7 +170,12 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
         promise->disks = checkers_disks_with(sim, request->experiment, record);
         checkers_on_promise(sim, node, request->experiment, promise, record);
     } else {
-        experiment->is_paused = kind == NODE_REQUEST_PAUSE;
+        experiment->control = (struct users_control){
+            .promise = {.is_acknowledged = true, .at_ms = sim->now_ms, .stored_on = effect->u.reply.stored_on},
+            .pauses = kind == NODE_REQUEST_PAUSE,
+            .number = request->control,
+        };
+        checkers_on_control(sim, node, request->experiment, &experiment->control);
         if (kind == NODE_REQUEST_RESUME && sim->healed) {
             /* A pause that nobody had heard of may come to light, and wins over a resume beside it. */
             push_act(sim, sim->now_ms + 15000, request->experiment, kind);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gossip/record.h"
 #include "tests/sim/plan.h"
 
 #define USERS_REQUESTS_MAX 64
@@ -22,14 +23,26 @@ struct users_promise {
     uint32_t disks; /* bits: who had it on disk when it was acknowledged */
 };
 
+/* The pause or resume that was acknowledged last. */
+struct users_control {
+    struct users_promise promise; /* disks: with this version or a newer one of its writer */
+    bool pauses;
+    uint32_t number; /* it was the so many-th that a node wrote */
+    uint64_t lamport;
+    node_id writer;
+    struct record_version version;
+};
+
 struct users_experiment {
     struct users_promise submitted, cancelled, deleted;
-    bool is_paused; /* a pause was acknowledged and no resume since */
+    struct users_control control;
+    uint32_t controls; /* pauses and resumes that some node wrote, acknowledged or not */
 };
 
 struct users_request {
     uint64_t client; /* 0: free */
     uint8_t experiment, kind, node;
+    uint32_t control; /* PAUSE, RESUME: see struct users_control */
 };
 
 struct users {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "node/core/state.h"
@@ -266,10 +267,114 @@ void sim_hurry(struct sim *sim)
     }
 }
 
+/* ---- the trace's hash ----------------------------------------------------------------------------------------------- */
+
 static void digest(struct sim *sim, uint64_t word)
 {
     sim->digest = random_mix(sim->digest ^ word);
 }
+
+/* Whole words, each spread by one multiplication: all that is said and stored goes through here. */
+static uint64_t hash_bytes(const void *bytes, size_t count)
+{
+    uint64_t hash = count, word = 0;
+    for (; count >= sizeof word; count -= sizeof word, bytes = (const uint8_t *)bytes + sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, bytes, count);
+    return (hash ^ word) * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t first_word(node_id id)
+{
+    uint64_t word;
+    memcpy(&word, id.bytes, sizeof word);
+    return word;
+}
+
+/* What a message says outside its kind's own fields; those follow from what the sender was told before, or show in what it
+ * does next. The hash of records, which membership carries, stands for all that the sender knows. */
+static void digest_message(struct sim *sim, const struct message *message)
+{
+    digest(sim, (uint64_t)message->kind << 32 | message->byte_count);
+    if (message->kind == MESSAGE_SWIM) {
+        digest(sim, hash_bytes(&message->hash, sizeof message->hash));
+    }
+    if (message->byte_count > 0) {
+        digest(sim, hash_bytes(message->bytes, message->byte_count));
+    }
+}
+
+static void digest_event(struct sim *sim, const struct node_event *event)
+{
+    digest(sim, (uint64_t)event->kind << 32 | event->byte_count);
+    if (event->kind == NODE_EVENT_MESSAGE) {
+        digest(sim, first_word(event->u.message.from));
+        digest_message(sim, event->u.message.message);
+    }
+    if (event->byte_count > 0) {
+        digest(sim, hash_bytes(event->bytes, event->byte_count));
+    }
+}
+
+/* `before`: the effect before it in this step, or NULL. What goes to several peers is hashed once. */
+static void digest_effect(struct sim *sim, const struct node_effect *effect, const struct node_effect *before)
+{
+    digest(sim, (uint64_t)effect->kind << 32 | effect->byte_count);
+    if (effect->byte_count > 0) {
+        digest(sim, hash_bytes(effect->bytes, effect->byte_count));
+    }
+    switch (effect->kind) {
+    case NODE_EFFECT_SEND: {
+        const struct message *message = &effect->u.send.message;
+        bool is_same = before != NULL && before->kind == NODE_EFFECT_SEND && message->byte_count > 0 &&
+                       before->u.send.message.bytes == message->bytes;
+        digest(sim, first_word(effect->u.send.to));
+        if (!is_same) {
+            digest_message(sim, message);
+        }
+        break;
+    }
+    case NODE_EFFECT_PERSIST_RECORD:
+    case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
+        digest(sim, hash_bytes(effect->u.persist.key, effect->u.persist.key_bytes));
+        break;
+    case NODE_EFFECT_PEER:
+    case NODE_EFFECT_ADMIT:
+    case NODE_EFFECT_CHECK_LINK:
+        digest(sim, first_word(effect->u.peer.node));
+        break;
+    case NODE_EFFECT_PREPARE:
+    case NODE_EFFECT_SPAWN:
+    case NODE_EFFECT_KILL:
+    case NODE_EFFECT_STOP_WORKER:
+    case NODE_EFFECT_GROUP:
+    case NODE_EFFECT_LEAVE_GROUP:
+    case NODE_EFFECT_DURABLE:
+        digest(sim, (uint64_t)effect->u.worker.slot << 32 | effect->u.worker.attempt.trial);
+        break;
+    case NODE_EFFECT_PUSH:
+    case NODE_EFFECT_CONFIRM:
+        digest(sim, first_word(effect->u.push.to));
+        digest(sim, hash_bytes(&effect->u.push.blob, sizeof effect->u.push.blob));
+        break;
+    case NODE_EFFECT_REPLY:
+    case NODE_EFFECT_WELCOME:
+        digest(sim, effect->u.reply.client << 32 | (uint32_t)effect->u.reply.code);
+        break;
+    case NODE_EFFECT_COLLECT:
+    case NODE_EFFECT_NEW_KEY:
+    case NODE_EFFECT_BECOME:
+        break;
+    }
+}
+
+/* ---- effects -------------------------------------------------------------------------------------------------------- */
 
 /* True if tokens may have changed. */
 static bool perform(struct sim *sim, int node, const struct node_effect *effect)
@@ -385,16 +490,18 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     sim->tracing_node = node;
     sim->effects.count = 0;
     sim->effects.used_bytes = 0;
+    digest_event(sim, event);
     node_core_step(self->core, event, &sim->effects);
     bool has_tokens = event->kind == NODE_EVENT_WORKER_EXITED;
     for (uint32_t i = 0; i < sim->effects.count; i++) {
         const struct node_effect *effect = &sim->effects.items[i];
-        digest(sim, (uint64_t)effect->kind << 32 | effect->byte_count);
+        digest_effect(sim, effect, i > 0 ? effect - 1 : NULL);
         has_tokens |= perform(sim, node, effect);
     }
     if (has_tokens) {
         checkers_tokens(sim, node);
     }
+    checkers_on_step(sim, node);
     checkers_incumbents(sim, node);
     uint64_t next_ms = sim_clock_reaches(sim, node, node_core_next_ms(self->core));
     self->tick_ms = next_ms > sim->now_ms ? next_ms : sim->now_ms + 1;
@@ -754,11 +861,15 @@ static void run_on(struct sim *sim)
     }
 }
 
-static void print_ring(const struct sim *sim)
+void sim_write_events(const struct sim_memory *memory, int file)
 {
+    const struct sim *sim = &memory->sim;
     uint32_t count = sim->ring_count < SIM_RING_LINES ? sim->ring_count : SIM_RING_LINES;
     for (uint32_t i = 0; i < count; i++) {
-        puts(sim->ring[(sim->ring_count - count + i) % SIM_RING_LINES]);
+        const char *line = sim->ring[(sim->ring_count - count + i) % SIM_RING_LINES];
+        if (write(file, line, strnlen(line, SIM_LINE_BYTES)) < 0 || write(file, "\n", 1) < 0) {
+            return;
+        }
     }
 }
 
@@ -782,6 +893,7 @@ void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_re
         run->premises[i] += checkers_premises(sim->checkers)[i];
     }
     if (sim->failed && run->tracing && !run->verbose) {
-        print_ring(sim);
+        (void)fflush(stdout);
+        sim_write_events(memory, STDOUT_FILENO);
     }
 }

@@ -183,6 +183,9 @@ struct sim_run {
 /* Runs one seed. With `tracing`, the last lines of the trace are printed to stdout when it fails. */
 void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_result *out);
 
+/* Writes the last lines of the latest run's trace, if it had one. Calls nothing that a signal's handler may not call. */
+void sim_write_events(const struct sim_memory *memory, int file);
+
 /* ---- for the parts ---- */
 
 struct sim_event *sim_push(struct sim *sim, uint64_t at_ms, enum sim_event_kind kind, int node);
