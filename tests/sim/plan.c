@@ -10,7 +10,7 @@
 /* From version 7 on, of 100 seeds. */
 #define SEEDS_WITHOUT 5
 #define SEEDS_OF_ONE 19 /* one in five of the others */
-#define STRIKING_AT_ONCE 4 /* classes; more strike more rarely. As many as a seed of version 6 has in the mean. */
+#define CLASS_PERMILLE 500 /* each, in the rest of them */
 #define STREAM_OF_SWARM 970
 
 static const char *const fault_names[FAULT_COUNT] = {
@@ -166,29 +166,29 @@ static void draw_classes(struct plan *plan, struct random *random)
     uint64_t dice = random_below(random, 100);
     uint64_t only = random_below(random, FAULT_COUNT);
     for (uint64_t i = 0; i < FAULT_COUNT; i++) {
-        bool is_in = sim_chance(random, 500);
+        bool is_in = sim_chance(random, CLASS_PERMILLE);
         plan->has[i] = dice >= SEEDS_WITHOUT && (dice < SEEDS_WITHOUT + SEEDS_OF_ONE ? i == only : is_in);
         plan->fault_count += plan->has[i];
     }
 }
 
-/* Many at once share what a mesh can take and still do something between two of them. */
+/* Many at once share what a mesh can take and still do something between two of them: as many strikes as a few classes
+ * have by themselves. */
 static void draw_rates(struct plan *plan, struct random *random)
 {
-    uint64_t striking = plan->has[FAULT_WORKER_CRASH];
+    uint64_t striking = plan->has[FAULT_WORKER_CRASH], few = sim_log_between(random, 2, 16);
     for (int i = 0; i < FAULT_COUNT; i++) {
         bool is_rare = i == FAULT_EVICT || i == FAULT_CLONE, is_of_groups = i == FAULT_GROUP_CUT || i == FAULT_GROUP_STRUCK;
         plan->mean_ms[i] = sim_log_between(random, is_rare ? 20000 : 6000, is_of_groups ? 100000 : 200000);
         striking += plan->has[i] && plan_fault_is_timed((enum plan_fault)i);
     }
-    for (int i = 0; i < FAULT_COUNT && striking > STRIKING_AT_ONCE; i++) {
-        plan->mean_ms[i] = plan->mean_ms[i] * striking / STRIKING_AT_ONCE;
+    striking = striking > few ? striking : few;
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        plan->mean_ms[i] = plan->mean_ms[i] * striking / few;
     }
     draw_strengths(plan, random);
     draw_more_strengths(plan, random);
-    if (striking > STRIKING_AT_ONCE) {
-        plan->worker_crash_ms = plan->worker_crash_ms * striking / STRIKING_AT_ONCE;
-    }
+    plan->worker_crash_ms = plan->worker_crash_ms * striking / few;
     if (plan->fault_count == 1 && (plan->has[FAULT_DUPLICATE] || plan->has[FAULT_REORDER])) {
         plan->uses_streams = false; /* where neither occurs */
     }
