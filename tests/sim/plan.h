@@ -7,7 +7,7 @@
  * none. A class is then in 0.385 of all seeds. Where many classes strike at once, each strikes more rarely.
  *
  * Up to version 6 a seed of one class often got others from those of later versions: of all seeds 0.31 have one of the
- * first 16 classes, 0.13 one of version 2, 0.26 one of version 3, 0.28 one of version 5. Who withholds and drains there
+ * first 16 classes, 0.13 one of version 2, 0.26 and 0.24 the two of version 3, 0.28 one of version 5. Who withholds and drains there
  * is no class: owners are in one of seven seeds with faults. */
 
 #include <stdbool.h>
