@@ -4,6 +4,7 @@
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/groups.h"
+#include "tests/sim/owners.h"
 #include "tests/sim/world.h"
 
 /* Every strike has draws of its own, so that the others stay as they are when one is left out. In plans of version 1 all
@@ -304,6 +305,16 @@ static void hang(struct sim *sim, int node, uint64_t duration_ms)
     }
 }
 
+static void slow_down(struct sim *sim, int node, uint64_t duration_ms)
+{
+    struct random *random = draws(sim);
+    if (sim->plan.slots[node] > 0) {
+        struct sim_slow_slot *slow = &sim->nodes[node].slow_slots[random_below(random, sim->plan.slots[node])];
+        slow->until_ms = sim->now_ms + duration_ms;
+        slow->factor = (uint32_t)sim_log_between(random, 2, 64);
+    }
+}
+
 void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
@@ -388,6 +399,12 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         return;
     case FAULT_HUNG_WORKER:
         hang(sim, node, long_ms);
+        return;
+    case FAULT_OWNERS:
+        owners_strike(sim);
+        return;
+    case FAULT_SLOW_SLOT:
+        slow_down(sim, node, long_ms);
         return;
     case FAULT_DISK_FULL:
         if (sim_runs(sim, node)) {

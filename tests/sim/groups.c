@@ -311,15 +311,28 @@ static void one_step(struct sim *sim, struct elastic_group *group)
     }
 }
 
+/* The next step of its slowest rank. */
+static uint64_t step_ends_ms(const struct sim *sim, const struct elastic_group *group)
+{
+    uint64_t ends_ms = sim->now_ms + sim->plan.experiments[group->experiment].step_ms;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        uint64_t its_ms = group->ranks[rank].is_in ? workers_step_ends_ms(sim, group->experiment, group->ranks[rank].node,
+                                                                          group->ranks[rank].slot)
+                                                   : 0;
+        ends_ms = its_ms > ends_ms ? its_ms : ends_ms;
+    }
+    return ends_ms;
+}
+
 void groups_step(struct sim *sim, struct sim_event *event)
 {
     struct elastic_group *group = find(sim, event->serial);
     if (group == NULL || group->is_broken || group->is_done) {
         return;
     }
-    uint64_t next_ms = sim->plan.experiments[group->experiment].step_ms;
+    uint64_t next_ms = step_ends_ms(sim, group);
     if (group->entered < group->size || !groups_is_whole(sim, group) || !reach_each_other(sim, group)) {
-        next_ms = group->is_formed ? next_ms : 20;
+        next_ms = group->is_formed ? next_ms : sim->now_ms + 20;
         if (sim->now_ms - group->idle_ms >= GROUPS_PATIENCE_MS) {
             group->is_broken = true;
             all_leave(sim, group, 2000);
@@ -337,5 +350,5 @@ void groups_step(struct sim *sim, struct sim_event *event)
             return;
         }
     }
-    sim_push(sim, sim->now_ms + next_ms, SIM_GROUP_STEP, 0)->serial = group->serial;
+    sim_push(sim, next_ms, SIM_GROUP_STEP, 0)->serial = group->serial;
 }

@@ -5,13 +5,26 @@
 #include "base/check.h"
 #include "tests/sim/world.h"
 
+/* From a quarter of it on. */
+static uint32_t around(struct random *random, uint32_t value)
+{
+    return (uint32_t)(sim_log_between(random, value, (uint64_t)value * 4 * PLAN_LINK_MOST) / 4);
+}
+
 void network_init(struct sim *sim)
 {
     struct random *random = &sim->random[STREAM_NETWORK];
     for (int i = 0; i < PLAN_NODES_MAX; i++) {
         for (int j = 0; j < PLAN_NODES_MAX; j++) {
             sim->network.links[i][j].base_ms = (uint32_t)sim_log_between(random, 1, 20);
+            sim->network.links[i][j].loss_permille = sim->plan.loss_permille;
+            sim->network.links[i][j].delay_ms = sim->plan.delay_ms;
         }
+    }
+    for (int i = 0; i < PLAN_NODES_MAX * PLAN_NODES_MAX && sim->plan.version > 6; i++) {
+        struct network_link *link = &sim->network.links[i / PLAN_NODES_MAX][i % PLAN_NODES_MAX];
+        link->loss_permille = around(random, sim->plan.loss_permille);
+        link->delay_ms = around(random, sim->plan.delay_ms);
     }
 }
 
@@ -45,7 +58,7 @@ static uint64_t leaves_ms(struct sim *sim, struct network_link *link, uint32_t b
         link->busy_until_ms = at_ms;
     }
     for (uint64_t again_ms = 200; sim->plan.uses_streams && sim->plan.has[FAULT_LOSS] && again_ms < 5000 &&
-                                  sim_chance(&sim->random[STREAM_NETWORK], sim->plan.loss_permille);
+                                  sim_chance(&sim->random[STREAM_NETWORK], link->loss_permille);
          again_ms *= 2) {
         at_ms += again_ms;
     }
@@ -63,7 +76,7 @@ static uint64_t draw_delay(struct sim *sim, struct network_link *link, int to, u
         at_ms += sim_wait(&sim->random[STREAM_SLOWNESS], sim->nodes[to].slow_ms);
     }
     if (!sim->network.is_calm && sim->plan.has[FAULT_DELAY]) {
-        at_ms += sim_wait(random, sim->plan.delay_ms);
+        at_ms += sim_wait(random, link->delay_ms);
     }
     if (!sim->network.is_calm && sim->plan.has[FAULT_REORDER] && !sim->plan.uses_streams) {
         return at_ms + (sim_chance(random, sim->plan.reorder_permille) ? random_below(random, 1000) : 0);
@@ -114,7 +127,7 @@ void network_send(struct sim *sim, int from, int to, node_id to_id, const struct
         bool is_broken = !sim->nodes[from].host_up || !sim->nodes[to].host_up || !sim_daemon_up(sim, to) ||
                          link->cut_until_ms > sim->now_ms + NETWORK_BREAKS_MS;
         is_lost = !sim->nodes[from].peer[to] || is_broken;
-    } else if (!sim->network.is_calm && sim->plan.has[FAULT_LOSS] && sim_chance(random, sim->plan.loss_permille)) {
+    } else if (!sim->network.is_calm && sim->plan.has[FAULT_LOSS] && sim_chance(random, link->loss_permille)) {
         is_lost = true;
     }
     is_lost |= link->busy_until_ms > sim->now_ms + NETWORK_QUEUE_MS;

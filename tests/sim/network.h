@@ -20,6 +20,7 @@ struct sim_event;
 struct network_link {
     uint64_t cut_until_ms;
     uint32_t base_ms;
+    uint32_t loss_permille, delay_ms; /* in the storm, if the seed has them */
     uint64_t clogged_until_ms;
     uint64_t busy_until_ms; /* narrow links: what was sent before is still on its way into it */
     uint64_t last_at_ms; /* keeps order, unless the seed reorders */

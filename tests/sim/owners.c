@@ -3,19 +3,26 @@
 #include "node/core/state.h"
 #include "tests/sim/world.h"
 
+/* Before version 7. */
 #define OWNERS_ONE_OF 7 /* seeds with faults */
 #define OWNERS_MEAN_MS 25000
+
+#define OWNERS_HEAL_MS 1000      /* from the heal to the first look */
 #define OWNERS_TIDY_MS 5000      /* between two looks whether all is returned */
 #define OWNERS_CLIENT (1ull << 40) /* no user's: nobody waits for the answer */
 
 static struct random *dice(struct sim *sim)
 {
-    return &sim->random[STREAM_OWNERS];
+    return sim->plan.version < 7 ? &sim->random[STREAM_OWNERS] : &sim->strike_random;
 }
 
 void owners_init(struct sim *sim)
 {
-    if (sim->plan.fault_count > 0 && random_below(dice(sim), OWNERS_ONE_OF) == 0) {
+    if (sim->plan.version > 6) {
+        if (sim->plan.has[FAULT_OWNERS]) {
+            (void)sim_push(sim, sim->plan.heal_ms + OWNERS_HEAL_MS, SIM_OWNER, 0);
+        }
+    } else if (sim->plan.fault_count > 0 && random_below(dice(sim), OWNERS_ONE_OF) == 0) {
         SIM_TRACE(sim, 0, "this seed has owners");
         (void)sim_push(sim, sim_log_between(dice(sim), 5000, 100000), SIM_OWNER, 0);
     }
@@ -49,7 +56,7 @@ static void strike_group(struct sim *sim)
     }
 }
 
-static void strike(struct sim *sim)
+void owners_strike(struct sim *sim)
 {
     if (sim->plan.version > 4 && sim_chance(dice(sim), 400)) {
         strike_group(sim);
@@ -106,8 +113,8 @@ void owners_act(struct sim *sim, struct sim_event *event)
         tidy(sim);
         (void)sim_push(sim, sim->now_ms + OWNERS_TIDY_MS, SIM_OWNER, 0);
     } else {
-        strike(sim);
-        uint64_t next_ms = sim->now_ms + 1 + sim_wait(dice(sim), OWNERS_MEAN_MS), tidy_ms = sim->plan.heal_ms + 1000;
+        owners_strike(sim);
+        uint64_t next_ms = sim->now_ms + 1 + sim_wait(dice(sim), OWNERS_MEAN_MS), tidy_ms = sim->plan.heal_ms + OWNERS_HEAL_MS;
         (void)sim_push(sim, next_ms < tidy_ms ? next_ms : tidy_ms, SIM_OWNER, 0);
     }
 }

@@ -7,18 +7,25 @@
 #include "node/core/config.h"
 #include "tests/sim/world.h"
 
+/* From version 7 on, of 100 seeds. */
+#define SEEDS_WITHOUT 5
+#define SEEDS_OF_ONE 19 /* one in five of the others */
+#define CLASS_PERMILLE 500 /* each, in the rest of them */
+#define STREAM_OF_SWARM 970
+
 static const char *const fault_names[FAULT_COUNT] = {
     "loss",      "delay",     "duplicates", "reordering", "partition",   "one-way cuts",  "daemon crash", "machine crash",
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
-    "eviction", "copied disk", "a cut through a group", "a group struck twice",
+    "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
 {
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
-           fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK;
+           fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK ||
+           fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -53,6 +60,24 @@ bool plan_hides_ends(const struct plan *plan)
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 
+static void draw_strengths(struct plan *plan, struct random *random)
+{
+    plan->loss_permille = (uint32_t)sim_log_between(random, 1, 200);
+    plan->duplicate_permille = (uint32_t)sim_log_between(random, 1, 300);
+    plan->reorder_permille = (uint32_t)sim_log_between(random, 1, 300);
+    plan->delay_ms = (uint32_t)sim_log_between(random, 2, 400);
+    plan->disk_ms = (uint32_t)(plan->has[FAULT_DISK_SLOW] ? sim_log_between(random, 30, 2000) : sim_log_between(random, 1, 20));
+    plan->zombie_permille = (uint32_t)sim_log_between(random, 20, 800);
+    plan->worker_crash_ms = sim_log_between(random, 15000, 300000);
+}
+
+static void draw_more_strengths(struct plan *plan, struct random *random)
+{
+    plan->drift_ppm = (uint32_t)sim_log_between(random, 10, 5000);
+    plan->link_bytes_per_ms = (uint32_t)sim_log_between(random, 20, 2000);
+    plan->uses_streams = sim_chance(random, 400);
+}
+
 static void draw_faults(struct plan *plan, struct random *random)
 {
     uint64_t dice = random_below(random, 20);
@@ -69,13 +94,7 @@ static void draw_faults(struct plan *plan, struct random *random)
         plan->fault_count += plan->has[i];
         plan->mean_ms[i] = sim_log_between(random, 6000, 200000);
     }
-    plan->loss_permille = (uint32_t)sim_log_between(random, 1, 200);
-    plan->duplicate_permille = (uint32_t)sim_log_between(random, 1, 300);
-    plan->reorder_permille = (uint32_t)sim_log_between(random, 1, 300);
-    plan->delay_ms = (uint32_t)sim_log_between(random, 2, 400);
-    plan->disk_ms = (uint32_t)(plan->has[FAULT_DISK_SLOW] ? sim_log_between(random, 30, 2000) : sim_log_between(random, 1, 20));
-    plan->zombie_permille = (uint32_t)sim_log_between(random, 20, 800);
-    plan->worker_crash_ms = sim_log_between(random, 15000, 300000);
+    draw_strengths(plan, random);
 }
 
 /* What came later has draws of its own, so that the seeds of version 1 keep their meaning. */
@@ -93,9 +112,7 @@ static void draw_more_faults(struct plan *plan, struct random *random)
         plan->fault_count += plan->has[i];
         plan->mean_ms[i] = sim_log_between(random, 6000, 200000);
     }
-    plan->drift_ppm = (uint32_t)sim_log_between(random, 10, 5000);
-    plan->link_bytes_per_ms = (uint32_t)sim_log_between(random, 20, 2000);
-    plan->uses_streams = sim_chance(random, 400);
+    draw_more_strengths(plan, random);
 }
 
 /* Each with draws of its own. One seed in ten has nothing else. */
@@ -121,13 +138,69 @@ static void draw_newest_faults(struct plan *plan, uint64_t seed)
 static void draw_group_faults(struct plan *plan, uint64_t seed)
 {
     bool has_none = plan->fault_count == 0;
-    for (int i = FAULT_VERSION_5; i < FAULT_COUNT; i++) {
+    for (int i = FAULT_VERSION_5; i < FAULT_VERSION_7; i++) {
         struct random random;
         random_init_stream(&random, seed, 900 + (uint64_t)i);
         plan->has[i] = !has_none && sim_chance(&random, 300);
         plan->mean_ms[i] = sim_log_between(&random, 6000, 100000);
         plan->fault_count += plan->has[i];
     }
+}
+
+static void draw_older_faults(struct plan *plan, struct random *streams, uint64_t seed)
+{
+    draw_faults(plan, &streams[STREAM_PLAN]);
+    if (plan->version > 1) {
+        draw_more_faults(plan, &streams[STREAM_PLAN_TOO]);
+    }
+    if (plan->version > 2) {
+        draw_newest_faults(plan, seed);
+    }
+    if (plan->version > 4) {
+        draw_group_faults(plan, seed);
+    }
+}
+
+static void draw_classes(struct plan *plan, struct random *random)
+{
+    uint64_t dice = random_below(random, 100);
+    uint64_t only = random_below(random, FAULT_COUNT);
+    for (uint64_t i = 0; i < FAULT_COUNT; i++) {
+        bool is_in = sim_chance(random, CLASS_PERMILLE);
+        plan->has[i] = dice >= SEEDS_WITHOUT && (dice < SEEDS_WITHOUT + SEEDS_OF_ONE ? i == only : is_in);
+        plan->fault_count += plan->has[i];
+    }
+}
+
+/* Many at once share what a mesh can take and still do something between two of them: as many strikes as a few classes
+ * have by themselves. */
+static void draw_rates(struct plan *plan, struct random *random)
+{
+    uint64_t striking = plan->has[FAULT_WORKER_CRASH], few = sim_log_between(random, 2, 16);
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        bool is_rare = i == FAULT_EVICT || i == FAULT_CLONE, is_of_groups = i == FAULT_GROUP_CUT || i == FAULT_GROUP_STRUCK;
+        plan->mean_ms[i] = sim_log_between(random, is_rare ? 20000 : 6000, is_of_groups ? 100000 : 200000);
+        striking += plan->has[i] && plan_fault_is_timed((enum plan_fault)i);
+    }
+    striking = striking > few ? striking : few;
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        plan->mean_ms[i] = plan->mean_ms[i] * striking / few;
+    }
+    draw_strengths(plan, random);
+    draw_more_strengths(plan, random);
+    plan->worker_crash_ms = plan->worker_crash_ms * striking / few;
+    if (plan->fault_count == 1 && (plan->has[FAULT_DUPLICATE] || plan->has[FAULT_REORDER])) {
+        plan->uses_streams = false; /* where neither occurs */
+    }
+}
+
+/* Version 7 draws all classes alike. */
+static void draw_swarm(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init_stream(&random, seed, STREAM_OF_SWARM);
+    draw_classes(plan, &random);
+    draw_rates(plan, &random);
 }
 
 static void pack_hyperparameters(struct pack_writer *writer, struct random *random)
@@ -222,7 +295,7 @@ static void draw_experiment(struct plan *plan, struct random *random, uint64_t s
     experiment->steps = (uint32_t)(trial_ms / experiment->step_ms) + 1;
     experiment->save_every = (uint32_t)sim_between(random, 2000 / experiment->step_ms + 1, experiment->steps / 2 + 4);
     experiment->max_restarts = sim_chance(random, 700) ? 5 : (uint32_t)random_below(random, 4);
-    experiment->fails_at_once = plan->has[FAULT_ENTRYPOINT] && index == 0;
+    experiment->fails_at_once = plan->version < 7 && plan->has[FAULT_ENTRYPOINT] && index == 0;
     experiment->fails_fast = sim_chance(random, 300);
     experiment->pauses_minority = sim_chance(random, 200);
     experiment->submit_ms = sim_log_between(random, 1000, 120000);
@@ -310,6 +383,15 @@ static void draw_core(struct plan *plan, struct random *random)
     plan->needs_patience = silent && plan->core != all;
 }
 
+/* The last experiment's program fails, not the first one's: that one has the poison trial. */
+static void settle_strengths(struct plan *plan)
+{
+    plan->experiments[plan->experiment_count - 1].fails_at_once = plan->has[FAULT_ENTRYPOINT];
+    if (!plan->has[FAULT_DISK_SLOW]) {
+        plan->disk_ms = 1 + plan->disk_ms % 20; /* it was drawn for a slow one where that is left out */
+    }
+}
+
 static void leave_out(struct plan *plan, uint64_t without)
 {
     plan->fault_count = 0;
@@ -317,10 +399,14 @@ static void leave_out(struct plan *plan, uint64_t without)
         plan->has[i] &= (without >> i & 1) == 0;
         plan->fault_count += plan->has[i];
     }
-    bool is_late = plan->has[FAULT_LOSS] && plan->uses_streams && plan->loss_permille > 10; /* sent again, not lost */
-    plan->blurs_time = is_late || (plan->has[FAULT_LOSS] && plan->loss_permille > 50) ||
+    uint32_t most = plan->version > 6 ? PLAN_LINK_MOST : 1;
+    bool is_late = plan->has[FAULT_LOSS] && plan->uses_streams && plan->loss_permille * most > 10; /* sent again, not lost */
+    if (plan->version > 6) {
+        settle_strengths(plan);
+    }
+    plan->blurs_time = is_late || (plan->has[FAULT_LOSS] && plan->loss_permille * most > 50) ||
                        (plan->has[FAULT_REORDER] && !plan->uses_streams) ||
-                       (plan->has[FAULT_DELAY] && plan->delay_ms > 20) || plan->has[FAULT_CAPACITY];
+                       (plan->has[FAULT_DELAY] && plan->delay_ms * most > 20) || plan->has[FAULT_CAPACITY];
 }
 
 void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *run)
@@ -328,8 +414,12 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     struct random *random = &streams[STREAM_PLAN];
     uint64_t minutes = run->minutes;
     memset(plan, 0, sizeof *plan);
-    plan->version = run->plan_version == 0 ? PLAN_VERSION : run->plan_version;
-    plan->node_count = (uint32_t)sim_between(random, 3, PLAN_NODES_MAX);
+    plan->version = run->plan_version == 0 ? PLAN_DEFAULT : run->plan_version;
+    if (plan->version > 6) {
+        draw_swarm(plan, run->seed);
+    }
+    bool has_copy = plan->has[FAULT_CLONE]; /* which needs a machine of its own */
+    plan->node_count = (uint32_t)sim_between(random, 3, has_copy ? PLAN_NODES_MAX - 1 : PLAN_NODES_MAX);
     uint32_t total = 0;
     for (uint32_t i = 0; i < plan->node_count; i++) {
         plan->slots[i] = sim_chance(random, 100) ? 0 : (uint32_t)sim_between(random, 1, PLAN_SLOTS_MAX);
@@ -338,17 +428,11 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
     plan->slots[0] += total < 3 ? 3 - plan->slots[0] : 0; /* the largest gang fits somewhere */
     plan->is_partial_roster = sim_chance(random, 300);
     plan->uses_codec = sim_chance(random, 100);
-    draw_faults(plan, random);
-    if (plan->version > 1) {
-        draw_more_faults(plan, &streams[STREAM_PLAN_TOO]);
+    if (plan->version < 7) {
+        draw_older_faults(plan, streams, run->seed);
     }
-    if (plan->version > 2) {
-        draw_newest_faults(plan, run->seed);
-    }
-    if (plan->version > 4) {
-        draw_group_faults(plan, run->seed);
-    }
-    plan->experiment_count = (uint32_t)sim_between(random, 1, PLAN_EXPERIMENTS_MAX);
+    bool needs_another = plan->version > 6 && plan->has[FAULT_ENTRYPOINT]; /* than the one that fails */
+    plan->experiment_count = (uint32_t)sim_between(random, needs_another ? 2 : 1, PLAN_EXPERIMENTS_MAX);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         draw_experiment(plan, random, run->seed, i);
     }

@@ -24,6 +24,8 @@
 #define MINUTES 10 /* of virtual time, unless told */
 #define COMMAND_BYTES 320
 #define COMMAND_WORDS_MAX 16
+#define TEXT_OF(value) TEXT_OF_WORD(value)
+#define TEXT_OF_WORD(word) #word
 
 struct options {
     uint64_t seeds, first, minutes, seconds; /* seconds 0: without a limit */
@@ -47,7 +49,7 @@ static int broken_rule = -1;
 /* "sim --plan 3 --seed 7 --verbose". With the version of plans also where it is the newest: that is another one some day. */
 static void format_command(char *out, size_t size, const struct sim_run *run, const char *last)
 {
-    int used = snprintf(out, size, "%s --plan %u --seed %llu", program, run->plan_version != 0 ? run->plan_version : PLAN_VERSION,
+    int used = snprintf(out, size, "%s --plan %u --seed %llu", program, run->plan_version != 0 ? run->plan_version : PLAN_DEFAULT,
                         (unsigned long long)run->seed);
     if (run->minutes != MINUTES) {
         used += snprintf(out + used, size - (size_t)used, " --minutes %llu", (unsigned long long)run->minutes);
@@ -295,7 +297,43 @@ static int run_many(const struct options *options)
     return status;
 }
 
-/* Leaves out classes of faults, then single strikes, as long as the same invariant breaks; and says what is left. */
+/* Leaves out this class of faults, or this strike (from FAULT_COUNT on), if the same invariant breaks without it. */
+static bool drop(struct sim_memory *memory, struct sim_run *run, struct sim_result *result, uint32_t part)
+{
+    struct sim_run less = *run;
+    if (part < FAULT_COUNT) {
+        less.without |= (result->classes >> part & 1) << part;
+    } else if (part - FAULT_COUNT < result->strikes) {
+        less.skipped |= UINT64_C(1) << (part - FAULT_COUNT);
+    }
+    if (less.without == run->without && less.skipped == run->skipped) {
+        return false;
+    }
+    struct sim_result tried;
+    note_run(memory, &less);
+    sim_run(memory, &less, &tried);
+    if (!tried.failed || tried.invariant != result->invariant) {
+        return false;
+    }
+    *run = less;
+    *result = tried;
+    return true;
+}
+
+static void print_left(const struct sim_run *run, const struct sim_result *result)
+{
+    printf("what is left:");
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        if ((result->classes >> fault & 1) != 0) {
+            printf(" %s;", plan_fault_name((enum plan_fault)fault));
+        }
+    }
+    char replay[COMMAND_BYTES];
+    format_command(replay, sizeof replay, run, "--verbose");
+    printf(" %u strikes, less those left out\n%s\n", result->strikes, replay);
+}
+
+/* Leaves out classes of faults and single strikes, again and again, until nothing more can be; and says what is left. */
 static int shrink(const struct options *options)
 {
     struct sim_memory *memory = sim_memory_new();
@@ -304,7 +342,7 @@ static int shrink(const struct options *options)
                           .minutes = options->minutes,
                           .without = options->without,
                           .skipped = options->skipped};
-    struct sim_result result, tried;
+    struct sim_result result;
     note_run(memory, &run);
     sim_run(memory, &run, &result);
     if (!result.failed) {
@@ -312,35 +350,14 @@ static int shrink(const struct options *options)
         sim_memory_destroy(&memory);
         return 0;
     }
-    uint32_t runs = 1;
-    for (uint32_t part = 0; part < FAULT_COUNT + 64; part++) {
-        struct sim_run less = run;
-        if (part < FAULT_COUNT) {
-            less.without |= (result.classes >> part & 1) << part;
-        } else if (part - FAULT_COUNT < result.strikes) {
-            less.skipped |= UINT64_C(1) << (part - FAULT_COUNT);
-        }
-        if (less.without == run.without && less.skipped == run.skipped) {
-            continue;
-        }
-        note_run(memory, &less);
-        sim_run(memory, &less, &tried);
-        runs++;
-        if (tried.failed && tried.invariant == result.invariant) {
-            run = less;
-            result = tried;
+    for (bool is_smaller = true; is_smaller;) {
+        is_smaller = false;
+        for (uint32_t part = 0; part < FAULT_COUNT + 64; part++) {
+            is_smaller |= drop(memory, &run, &result, part);
         }
     }
     show_failure(memory, run, &result);
-    printf("%u runs; what is left:", runs);
-    for (int fault = 0; fault < FAULT_COUNT; fault++) {
-        if ((result.classes >> fault & 1) != 0) {
-            printf(" %s;", plan_fault_name((enum plan_fault)fault));
-        }
-    }
-    char replay[COMMAND_BYTES];
-    format_command(replay, sizeof replay, &run, "--verbose");
-    printf(" %u strikes, less those left out\n%s\n", result.strikes, replay);
+    print_left(&run, &result);
     sim_memory_destroy(&memory);
     return 1;
 }
@@ -524,10 +541,10 @@ static struct options parse(int argc, char **argv)
          .number = &options.seeds, .min = 1},
         {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
-        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else 10", .number = &options.minutes, .min = 1},
+        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else " TEXT_OF(MINUTES), .number = &options.minutes, .min = 1},
         {.name = "--seconds", .value = "T", .help = "of them as many as begin within T seconds", .number = &options.seconds, .min = 1},
         {.name = "--keep-going", .help = "run them all, one line for each that fails", .given = &options.keeps_going},
-        {.name = "--plan", .value = "V", .help = "read seeds as version V did (plan.h)", .number = &plan_version, .min = 1,
+        {.name = "--plan", .value = "V", .help = "read seeds as version V does (plan.h); else " TEXT_OF(PLAN_DEFAULT), .number = &plan_version, .min = 1,
          .max = PLAN_VERSION},
         {.name = "--seed", .value = "S", .help = "this one only", .number = &one, .given = &options.one},
         {.name = "--verbose", .help = "with --seed: its trace", .given = &options.verbose},

@@ -9,6 +9,7 @@
 #include "tests/sim/world.h"
 
 #define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
+#define STEP_MS_MAX 60000 /* in a slow slot; as long as the longest that a program of a plan computes for one */
 
 /* ---- blobs ---------------------------------------------------------------------------------------------------------- */
 
@@ -207,10 +208,29 @@ static bool can_step(struct sim *sim, const struct worker_group *group)
     return true;
 }
 
+uint64_t workers_step_ends_ms(const struct sim *sim, uint32_t experiment, int node, uint32_t slot)
+{
+    const struct sim_slow_slot *slow = &sim->nodes[node].slow_slots[slot];
+    uint64_t step_ms = sim->plan.experiments[experiment].step_ms, usual_ms = sim->now_ms + step_ms;
+    if (sim->healed || slow->until_ms <= sim->now_ms) {
+        return usual_ms;
+    }
+    uint64_t slow_ms = step_ms * slow->factor < STEP_MS_MAX ? step_ms * slow->factor : STEP_MS_MAX;
+    uint64_t ends_ms = sim->now_ms + slow_ms, healed_ms = sim->plan.heal_ms + step_ms;
+    return ends_ms < healed_ms ? ends_ms : healed_ms;
+}
+
+/* Its slowest rank says how long it takes. */
 static void push_step(struct sim *sim, const struct worker_group *group)
 {
-    struct sim_event *event = sim_push(sim, sim->now_ms + sim->plan.experiments[group->experiment].step_ms, SIM_STEP, 0);
-    event->serial = group->serial;
+    uint64_t ends_ms = sim->now_ms + sim->plan.experiments[group->experiment].step_ms;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        uint64_t its_ms = group->ranks[rank].is_set ? workers_step_ends_ms(sim, group->experiment, group->ranks[rank].node,
+                                                                           group->ranks[rank].slot)
+                                                    : 0;
+        ends_ms = its_ms > ends_ms ? its_ms : ends_ms;
+    }
+    sim_push(sim, ends_ms, SIM_STEP, 0)->serial = group->serial;
 }
 
 void workers_group(struct sim *sim, int node, const struct node_effect *effect)

@@ -128,6 +128,9 @@ void workers_end(struct sim *sim, int node, uint32_t slot, uint64_t delay_ms);
 void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step);
 void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step);
 
+/* When the step of an experiment that begins now is over there: later in a slot that is slow. The heal ends that too. */
+uint64_t workers_step_ends_ms(const struct sim *sim, uint32_t experiment, int node, uint32_t slot);
+
 /* Every event of the queue that is about processes, groups or blobs. */
 void workers_event(struct sim *sim, struct sim_event *event);
 

@@ -76,6 +76,12 @@ enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STRE
                   STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_GROUPS,
                   STREAM_COUNT };
 
+/* Till then what computes there takes this many times as long for a step. */
+struct sim_slow_slot {
+    uint64_t until_ms;
+    uint32_t factor;
+};
+
 struct sim_node {
     node_id id;
     uint8_t public_key[PUBLIC_KEY_BYTES];
@@ -110,6 +116,7 @@ struct sim_node {
     struct disk disk, backup;
     struct worker_process processes[PLAN_SLOTS_MAX];
     struct worker_report reports[PLAN_SLOTS_MAX];
+    struct sim_slow_slot slow_slots[PLAN_SLOTS_MAX];
     hash256 prepared[PLAN_SLOTS_MAX]; /* the checkpoint in the directory that was prepared last */
 };
 
@@ -173,7 +180,7 @@ struct sim_result {
 struct sim_run {
     uint64_t seed;
     uint64_t minutes; /* 10 */
-    uint32_t plan_version; /* 0: the newest. A new version of how seeds are read keeps the meaning of older ones. */
+    uint32_t plan_version; /* 0: PLAN_DEFAULT. A new version of how seeds are read keeps the meaning of older ones. */
     uint64_t without;      /* bits of enum plan_fault: classes to leave out */
     uint64_t skipped;      /* strikes of faults to leave out: bit i is the i-th of the run */
     bool tracing, verbose;
