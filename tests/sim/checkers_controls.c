@@ -8,22 +8,17 @@
 
 #define SPREAD_MS 5500 /* "within 5 s", and one commit */
 
-static record_ident ident_of(const struct sim *sim, uint32_t experiment, node_id writer)
+static bool disk_holds(struct sim *sim, int node, const struct users_control *control)
 {
-    struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
-    return record_ident_of(writer, FACT_CONTROL, key.bytes, key.count);
-}
-
-static bool disk_holds(struct sim *sim, int node, uint32_t experiment, const struct users_control *control)
-{
-    return checkers_is_on_disk(sim, node, ident_of(sim, experiment, control->writer), control->version);
+    return checkers_is_on_disk(sim, node, control->ident, control->version);
 }
 
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control)
 {
+    struct fact_key key = fact_key_experiment(sim->plan.experiments[experiment].id);
     control->writer = sim->nodes[node].id;
-    const struct disk_entry *entry =
-        disk_find(&sim->nodes[node].disk, ident_of(sim, experiment, control->writer));
+    control->ident = record_ident_of(control->writer, FACT_CONTROL, key.bytes, key.count);
+    const struct disk_entry *entry = disk_find(&sim->nodes[node].disk, control->ident);
     struct record record;
     struct fact_control fact;
     if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id)) {
@@ -41,7 +36,7 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
     control->lamport = fact.lamport;
     control->pauses = fact.paused;
     for (int other = 0; other < (int)sim->machines; other++) {
-        control->promise.disks |= disk_holds(sim, other, experiment, control) ? 1u << other : 0;
+        control->promise.disks |= disk_holds(sim, other, control) ? 1u << other : 0;
     }
     uint32_t disks = (uint32_t)__builtin_popcount(control->promise.disks);
     uint64_t other_disk_ms = sim->checkers->other_disk_ms;
@@ -55,7 +50,7 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
 void checkers_control_lost(struct sim *sim, int node, uint32_t experiment)
 {
     struct users_control *control = &sim->users->experiments[experiment].control;
-    control->promise.disks &= disk_holds(sim, node, experiment, control) ? UINT32_MAX : ~(1u << node);
+    control->promise.disks &= disk_holds(sim, node, control) ? UINT32_MAX : ~(1u << node);
 }
 
 /* Nothing that this node knows of comes after it, or stands beside it and wins. */
@@ -80,7 +75,7 @@ void checkers_control_kept(struct sim *sim, int node, uint32_t e, bool must_know
         return;
     }
     const struct view_experiment *seen = view_find_experiment(&core->view, sim->plan.experiments[e].id);
-    const struct records_entry *held = records_find(&core->records, ident_of(sim, e, control->writer));
+    const struct records_entry *held = records_find(&core->records, control->ident);
     if (must_know) {
         checkers_met(sim, control->pauses ? PREMISE_3_PAUSE_SPREAD : PREMISE_3_RESUME_SPREAD);
     }
@@ -132,6 +127,13 @@ static bool are_together(const struct sim *sim)
 
 void checkers_controls(struct sim *sim)
 {
+    bool has_any = false;
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        has_any |= sim->users->experiments[e].control.promise.is_acknowledged;
+    }
+    if (!has_any) {
+        return;
+    }
     bool is_calm = are_together(sim);
     uint32_t there = 0; /* bits: nodes */
     for (int node = 0; node < (int)sim->plan.node_count; node++) {

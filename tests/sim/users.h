@@ -30,6 +30,7 @@ struct users_control {
     uint32_t number; /* it was the so many-th that a node wrote */
     uint64_t lamport;
     node_id writer;
+    record_ident ident;
     struct record_version version;
 };
 
