@@ -44,9 +44,16 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
     [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
     [PREMISE_10_RAN] = "10: ... and had run some of it",
+    [PREMISE_10_COLLECTED] = "10: a disk was cleaned of what is deleted",
+    [PREMISE_10_CLEANED] = "10: at the end a disk was looked through for what is deleted",
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
+    [PREMISE_11_LET_GO] = "11: a checkpoint was let go",
+    [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
+    [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",
+    [PREMISE_11_ROTTEN] = "11: a copy was found rotten",
+    [PREMISE_11_KEPT] = "11: at the end a copy that is kept was looked for",
     [PREMISE_12_LED] = "12: a coordinator asked an owner",
     [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",
     [PREMISE_12_FENCE] = "12: a fence was read back after a restart",
@@ -74,7 +81,7 @@ const char *checkers_invariant_text(int number)
         [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
         [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen",
         [11] = "a checkpoint called durable is on as many disks as asked, a trial goes on from its own newest one, "
-               "and it restores the step that it says",
+               "and it restores the step that it says; what is kept, and what an attempt begins with, is not deleted",
         [12] =
             "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
             "hand-overs without faults are bounded",
@@ -242,6 +249,7 @@ void checkers_second(struct sim *sim)
     }
     checkers_watch(sim);
     twins_watch(sim);
+    checkers_copies_second(sim);
     checkers_same_state(sim);
     checkers_one_coordinator(sim);
 }
@@ -272,4 +280,5 @@ void checkers_end(struct sim *sim)
             checkers_finished(sim, node, e);
         }
     }
+    checkers_copies_end(sim);
 }

@@ -49,9 +49,16 @@ enum checkers_premise {
     PREMISE_10_STOPPED,
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
+    PREMISE_10_COLLECTED,
+    PREMISE_10_CLEANED,           /* ... and its disk must be clean of it by then */
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
+    PREMISE_11_LET_GO,            /* a writer took its name from a checkpoint */
+    PREMISE_11_COLLECTED,
+    PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */
+    PREMISE_11_ROTTEN,
+    PREMISE_11_KEPT,
     PREMISE_12_LED,
     PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */
     PREMISE_12_FENCE,
@@ -89,6 +96,10 @@ void checkers_on_other_disk(struct sim *sim, int node);
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind);
 void checkers_on_heal(struct sim *sim);
+
+/* A node's disk is about to be cleaned of these; a copy was found rotten. */
+void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full);
+void checkers_on_rotten(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */
 void checkers_tokens(struct sim *sim, int node);

@@ -27,6 +27,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
             int holder = sim_find_node(sim, saved->holders[i]);
             /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
             bool is_there = blob != NULL && holder >= 0 && !sim->nodes[holder].is_twin && (blob->holders >> holder & 1) != 0;
+            is_there = is_there && (blob->struck >> holder & 1) == 0; /* not everybody hears that it is whole again */
             if (is_reachable && is_there && saved->step > fact.start_step) {
                 sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu",
                          node, attempt->number, attempt->trial, (unsigned long long)fact.start_step,
@@ -194,6 +195,9 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
 void checkers_on_manifest(struct sim *sim, int node, const struct record *record)
 {
     struct fact_manifest fact;
+    if (fact_manifest_read(record, &fact) == 0 && fact.holder_count == 0) {
+        checkers_on_let_go(sim, node, record);
+    }
     if (fact_manifest_read(record, &fact) != 0 || !fact.durable) {
         return;
     }
@@ -210,6 +214,7 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
         bool is_ambiguous = holder >= 0 && sim->nodes[holder].is_twin; /* of two with one key, one has it */
         /* It was thrown out, and came back with an empty disk and another key, while this node slept on its answer. */
         is_ambiguous |= holder >= 0 && node_id_equal(sim->nodes[holder].was, fact.holders[i]);
+        is_ambiguous |= holder >= 0 && blob != NULL && (blob->struck >> holder & 1) != 0; /* rotten since it said so */
         if (!is_ambiguous && (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0)) {
             sim_fail(sim, 11, "n%d calls a checkpoint durable on n%d, which does not have it", node, holder);
         }

@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -58,6 +58,7 @@ struct checkers {
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;
     uint64_t other_disk_ms;    /* when some node came back on another disk */
+    uint64_t deleted_ms[PLAN_EXPERIMENTS_MAX]; /* since when all know that it is; 0: not all */
     uint64_t apart_ms;         /* after the heal: when two of the core did not see each other yet */
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
@@ -101,6 +102,12 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
 void checkers_on_slot(struct sim *sim, int node, const struct record *record);
 void checkers_on_claim(struct sim *sim, int node, const struct record *record);
+
+/* ---- 10, 11: copies ---------------------------------------------------------------------------------------------- */
+
+void checkers_on_let_go(struct sim *sim, int node, const struct record *record);
+void checkers_copies_second(struct sim *sim);
+void checkers_copies_end(struct sim *sim);
 
 /* ---- 12 ---------------------------------------------------------------------------------------------------------- */
 

@@ -148,6 +148,14 @@ static int check_marks(const struct options *options, const struct shared *share
     return missing > 0;
 }
 
+/* Disks are cleaned in plans from version 7 on. */
+static bool is_of_copies(int premise)
+{
+    return premise == PREMISE_10_COLLECTED || premise == PREMISE_10_CLEANED || premise == PREMISE_11_COLLECTED ||
+           premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_KEPT ||
+           premise == PREMISE_11_LET_GO;
+}
+
 static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
 {
     int missing = 0;
@@ -159,8 +167,9 @@ static int check_premises(const struct options *options, const struct shared *sh
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         /* Groups change in plans from version 4 on. */
         bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
-        bool is_older = options->plan_version != 0 && options->plan_version < 4;
-        missing += count == 0 && !(is_later && is_older);
+        uint32_t version = options->plan_version == 0 ? PLAN_DEFAULT : options->plan_version;
+        bool is_older = (is_later && version < 4) || (is_of_copies(i) && version < 7);
+        missing += count == 0 && !is_older;
     }
     if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
         printf("%d premises never occurred: their checkers have shown nothing\n", missing);

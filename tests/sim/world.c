@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/copies.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/owners.h"
 #include "tests/sim/users.h"
@@ -328,7 +329,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         workers_leave(sim, node, effect);
         return false;
     case NODE_EFFECT_COLLECT:
-        return false; /* disks are large enough here */
+        copies_collect(sim, node, effect);
+        return false;
     case NODE_EFFECT_CONFIRM:
     case NODE_EFFECT_PUSH:
         workers_push(sim, node, effect);
@@ -696,6 +698,11 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         checkers_on_heal(sim);
         faults_heal(sim);
         users_heal(sim);
+        break;
+    case SIM_COLLECTS:
+    case SIM_SCRUB:
+    case SIM_MEND:
+        copies_event(sim, event);
         break;
     case SIM_SECOND:
         checkers_second(sim);
