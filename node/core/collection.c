@@ -12,6 +12,7 @@
  * them in its own list. */
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/retention.h"
 #include "node/core/state.h"
 
@@ -143,6 +144,9 @@ static bool is_gone(const struct node_core *core, node_id node)
 static bool may_collect(const struct node_core *core)
 {
     for (uint32_t i = 0; i < core->peer_count && !core->disk_full; i++) {
+        if (BUG(collects_beside_the_away, "while a member is away nothing is collected")) {
+            break;
+        }
         if (core->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->peers[i]->id)) {
             return false;
         }
@@ -254,14 +258,16 @@ static void name_trial(const struct node_core *core, const struct view_experimen
                        const struct view_trial *trial, struct named *named)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        if (a->assigned && a->verdicts == NULL) {
+        if (a->assigned && a->verdicts == NULL &&
+            !BUG(beginning_collected, "what a running attempt began with is not collected")) {
             name_blob(named, a->checkpoint);
         }
     }
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         bool is_let_go = experiment->known && !row->is_kept && is_gone(core, row->writer) &&
                          retention_may_go(experiment, trial, row);
-        if (row->holder_count > 0 && !is_let_go) {
+        bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
+        if (row->holder_count > 0 && !is_let_go && !is_missed) {
             name_blob(named, row->blob);
         }
     }

@@ -7,6 +7,7 @@
  * So their exchange goes on until the other has it, then it sweeps too, and both hold the same again. What the first is
  * offered meanwhile it does not take. */
 
+#include "base/probe.h"
 #include "node/core/state.h"
 
 bool core_is_deleted(const struct node_core *core, experiment_id experiment)
@@ -56,7 +57,9 @@ static bool sweep_bucket(struct node_core *core, uint32_t bucket)
     for (struct records_entry *entry = core->records.buckets[bucket], *next; entry != NULL; entry = next) {
         next = entry->next_in_bucket;
         experiment_id about;
-        if (!fact_is_of_experiment(&entry->record, &about) || !is_buried(core, about)) {
+        bool is_buried_here = fact_is_of_experiment(&entry->record, &about) && is_buried(core, about);
+        if (!is_buried_here &&
+            !(entry->record.kind == FACT_TOMBSTONE && BUG(tombstone_dropped, "a tombstone is kept for ever"))) {
             continue;
         }
         if (!core_has_room(core, 1024, 1u << 20)) {

@@ -317,7 +317,7 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
                          const struct view_experiment *experiment, const struct claim_order *after,
                          struct claim_order *out)
 {
-    bool by_index = is_whole(core), found = false;
+    bool by_index = is_whole(core) || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
     struct claim_order best = {0, 0};
     struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
     for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {

@@ -239,11 +239,12 @@ void checkers_copies_second(struct sim *sim)
     }
 }
 
-/* DESIGN 10: nothing is collected while a member is away. So all must be there, for as long as it takes. */
+/* DESIGN 10: nothing is collected while a member is away. So all must be there, for as long as it takes; what a copied
+ * disk became is a member, too, and its machine is lost. */
 static void check_deleted(struct sim *sim, uint32_t e)
 {
     uint64_t since_ms = sim->checkers->deleted_ms[e];
-    if (since_ms == 0) {
+    if (since_ms == 0 || sim->plan.has[FAULT_CLONE]) {
         return;
     }
     since_ms = since_ms > sim->unstable_until_ms + CALM_MS ? since_ms : sim->unstable_until_ms + CALM_MS;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/copies.h"
@@ -443,6 +444,7 @@ void sim_boot(struct sim *sim, int node)
     CHECK(self->core == NULL && self->host_up);
     self->life++;
     self->boot = (uint64_t)(++self->disk.boots + 1) << 32 | (random_u64(&sim->random[STREAM_NODES]) & UINT32_MAX);
+    self->disk.is_boot_synced = !BUG(boot_not_synced, "the number of a boot is on the disk before that life begins");
     memset(self->peer, 0, sizeof self->peer);
     memset(self->admit, 0, sizeof self->admit);
     self->link_count = 0;
