@@ -88,7 +88,7 @@ static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, blob)) {
-            return true;
+            return !BUG(beginning_collected, "what a running attempt began with is not collected");
         }
     }
     return false;

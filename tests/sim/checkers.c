@@ -37,6 +37,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
     [PREMISE_9_LOST] = "9: an attempt that ran is called lost",
     [PREMISE_9_ENDED] = "9: a worker was ended after its attempt's verdict",
+    [PREMISE_9_RENUMBERED] = "9: a successor spoke of a group by its number",
+    [PREMISE_9_OTHER_SIDE] = "9: beyond a cut a trial was begun that the other side has begun",
     [PREMISE_9_REGROUPED] = "9: a group went on with other members",
     [PREMISE_9_GROUP_LOST] = "9: an attempt whose group can change is called lost in calm",
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
@@ -76,7 +78,7 @@ const char *checkers_invariant_text(int number)
             "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [6] = "the fold is commutative, associative and idempotent, unknown kinds included",
-        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged",
+        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged, and its boot is a new one",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
         [9] = "without faults no trial runs twice; with them each duplicate has a recorded cause",
         [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen",
@@ -151,6 +153,9 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
     case FACT_WORKER:
         checkers_on_worker(sim, node, record);
         break;
+    case FACT_GENERATION:
+        checkers_on_generation(sim, node, record);
+        break;
     default:
         break;
     }
@@ -160,6 +165,7 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
 {
     const struct message *message = &effect->u.send.message;
     sim->checkers->watch.sent[node]++;
+    sim->checkers->boots_heard[node] = sim->nodes[node].boot >> 32;
     switch (message->kind) {
     case MESSAGE_SWIM:
         checkers_rumours(sim, node, &message->u.swim);
@@ -220,6 +226,16 @@ void checkers_on_down(struct sim *sim, int node)
     memset(sim->checkers->watch.incumbent[node], 0, sizeof sim->checkers->watch.incumbent[node]);
     memset(sim->checkers->watch.asked_ms[node], 0, sizeof sim->checkers->watch.asked_ms[node]);
     memset(sim->checkers->watch.cancelled[node], 0, sizeof sim->checkers->watch.cancelled[node]);
+}
+
+/* DESIGN 2: a boot is on disk before anything of that life leaves the node. So its number never comes again. */
+void checkers_on_life(struct sim *sim, int node)
+{
+    uint64_t number = sim->nodes[node].boot >> 32;
+    if (number <= sim->checkers->boots_heard[node]) {
+        sim_fail(sim, 7, "n%d begins boot %llu, though others have heard of boot %llu", node, (unsigned long long)number,
+                 (unsigned long long)sim->checkers->boots_heard[node]);
+    }
 }
 
 void checkers_on_boot(struct sim *sim, int node)

@@ -42,6 +42,8 @@ enum checkers_premise {
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
     PREMISE_9_LOST,
     PREMISE_9_ENDED,
+    PREMISE_9_RENUMBERED,         /* a group's number was said again with another term */
+    PREMISE_9_OTHER_SIDE,         /* both sides of a cut had begun trials */
     PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,
@@ -90,6 +92,7 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
 void checkers_on_down(struct sim *sim, int node);
+void checkers_on_life(struct sim *sim, int node);    /* its daemon has a boot, and nothing else */
 void checkers_on_adopted(struct sim *sim, int node); /* before START */
 void checkers_on_boot(struct sim *sim, int node);    /* after it */
 void checkers_on_other_disk(struct sim *sim, int node);

@@ -5,6 +5,7 @@
 
 #include "tests/sim/checkers_inside.h"
 
+#define SIDE_MS 15000 /* a gang that was begun before has come together, or has been given up */
 #define MINORITY_MS 6000 /* what was begun before may still be recorded */
 
 /* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
@@ -40,6 +41,89 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
     }
 }
 
+/* ---- two sides of a cut ------------------------------------------------------------------------------------------- */
+
+static uint32_t side_of(const struct sim *sim, int node)
+{
+    uint32_t side = 0;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        side |= core_node_trusted(sim->nodes[node].core, sim->nodes[other].id) ? 1u << other : 0;
+    }
+    return side;
+}
+
+void checkers_watch_side(struct sim *sim, int node)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    uint32_t side = side_of(sim, node);
+    watch->side_ms[node] = side == watch->side[node] ? watch->side_ms[node] : sim->now_ms;
+    watch->side[node] = side;
+}
+
+/* DESIGN 7: those that may be running on unreachable nodes come last: of those behind the last one that was begun over there as
+ * many as fit there. */
+static uint32_t unseen(const struct sim *sim, int node, const struct view_experiment *experiment)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t from = 0, bits = 0, slots = 0;
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            from = core_node_trusted(core, a->id.coordinator) ? from : i + 1;
+        }
+    }
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        slots += core_node_trusted(core, sim->nodes[other].id) ? 0 : sim->plan.slots[other];
+    }
+    for (uint32_t i = from; from > 0 && i < from + slots && i < PLAN_TRIALS_MAX; i++) {
+        bits |= 1u << i;
+    }
+    return bits;
+}
+
+static struct choice_made choice_of(const struct sim *sim, int node, const attempt_id *attempt)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    const struct checkers_watch *watch = &sim->checkers->watch;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    const struct view_trial *trial = view_find_trial(experiment, attempt->trial);
+    struct choice_made choice = {.is_first = true, .side = side_of(sim, node), .unseen = unseen(sim, node, experiment)};
+    choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
+                        core->election_member_count == sim->plan.node_count;
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        choice.is_first &= attempt_id_equal(&a->id, attempt);
+    }
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        choice.promised |= 1u << gang->attempt.trial;
+    }
+    return choice;
+}
+
+/* DESIGN 7: both sides of a cut claim trials in the order of their ranks, so that they first do different work: none begins
+ * what the other has begun while something is left that nobody has. */
+static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t index)
+{
+    const struct trial *trial = &sim->checkers->trials[experiment][index];
+    const struct choice_made *ours = &trial->choices[trial->attempt_count - 1];
+    bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
+    for (uint32_t i = 0; i + 1 < trial->attempt_count && !has_other_members; i++) {
+        const struct choice_made *theirs = &trial->choices[i];
+        bool is_cut = (theirs->side & ours->side) == 0 && (theirs->side | ours->side) == (1u << sim->plan.node_count) - 1;
+        if (!is_cut || !ours->is_settled || !theirs->is_settled || !ours->is_first || !theirs->is_first) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_9_OTHER_SIDE);
+        uint32_t not_free = ours->promised | ours->unseen | theirs->promised | theirs->unseen;
+        for (uint32_t left = 0; left < sim->plan.experiments[experiment].trials; left++) {
+            if (sim->checkers->trials[experiment][left].attempt_count == 0 && (not_free >> left & 1) == 0) {
+                sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %u", node,
+                         index, left);
+            }
+        }
+    }
+}
+
 void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
 {
     attempt_id attempt;
@@ -69,7 +153,9 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
         }
     }
     if (trial->attempt_count < ATTEMPTS_MAX) {
+        trial->choices[trial->attempt_count] = choice_of(sim, node, &attempt);
         trial->attempts[trial->attempt_count++] = attempt;
+        check_sides(sim, node, (uint32_t)experiment, attempt.trial);
     }
     uint64_t minority_ms = sim->checkers->watch.minority_ms[node];
     if (sim->plan.experiments[experiment].pauses_minority && minority_ms != 0) {

@@ -8,6 +8,7 @@
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/copies.h"
 
+#define AWAY_MS 90000 /* until all know that it is away, and what was begun before is over */
 #define COLLECT_SLACK_MS 120000 /* until a collection that is due is over, and the next one is counted from */
 
 /* ---- what all who live know ------------------------------------------------------------------------------------------ */
@@ -76,16 +77,36 @@ static bool is_named(const struct view_manifest *checkpoint, node_id node)
     return false;
 }
 
-/* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when nothing that anybody knows
- * says any more that it is kept there; while somebody is away, and the disk is full, of those who can be reached. */
+static bool is_gone(const struct sim *sim, node_id id)
+{
+    int node = find_holder(sim, id);
+    return node < 0 || sim->nodes[node].is_gone || sim->nodes[node].is_evicted || sim->nodes[node].leaves;
+}
+
+/* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when no record that anybody knows
+ * says any more that it is there (but for those of writers that are gone for good); while the disk is full, of those who
+ * can be reached. */
 static void check_kept(struct sim *sim, int node, const struct worker_blob *blob, const struct view_trial *trial)
 {
-    struct view_manifest united;
-    for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
-        next = view_manifest_unite(row, &united);
-        if (row->is_kept && hash256_equal(united.blob, blob->hash) && is_named(&united, sim->nodes[node].id)) {
-            sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, which is kept there", node,
-                     (unsigned long long)blob->step, blob->attempt.trial);
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if ((row->is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
+            is_named(row, sim->nodes[node].id)) {
+            sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, which %s there", node,
+                     (unsigned long long)blob->step, blob->attempt.trial, row->is_kept ? "is kept" : "a record says to be");
+        }
+    }
+}
+
+/* DESIGN 10: while a roster member is unreachable nothing is collected unless space is short. */
+static void check_all_there(struct sim *sim, int node)
+{
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        const struct sim_node *away = &sim->nodes[other];
+        bool is_known = !is_gone(sim, away->id) || (away->is_gone && sim->now_ms < CORE_COLLECT_AWAY_MS);
+        is_known &= !away->is_evicted && !away->leaves && node_id_is_none(away->was);
+        if (away->core == NULL && is_known && away->down_since_ms != 0 && sim->now_ms >= away->down_since_ms + AWAY_MS) {
+            sim_fail(sim, 11, "n%d cleans its disk, which is not full, though n%d has been away for %llu s", node, other,
+                     (unsigned long long)(sim->now_ms - away->down_since_ms) / 1000);
         }
     }
 }
@@ -118,6 +139,9 @@ void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const 
     for (int other = 0; other < (int)sim->machines; other++) {
         bool is_reached = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
         machines |= (is_full ? is_reached : sim_daemon_up(sim, other)) ? 1u << other : 0;
+    }
+    if (!is_full) {
+        check_all_there(sim, node);
     }
     const struct view *view = unite(sim, machines);
     for (uint32_t i = 0; i < count && !sim->failed; i++) {

@@ -10,6 +10,7 @@
 
 #define TOKENS_MAX 512   /* the latest of each node */
 #define ATTEMPTS_MAX 128 /* of one trial */
+#define GENERATIONS_MAX 512
 #define CALM_MS 20000    /* after the last fault: all have found each other again */
 
 /* Since when something has been so, on the simulator's clock; 0: it is not. */
@@ -25,6 +26,8 @@ struct checkers_watch {
     uint64_t incumbent_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* since when */
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
+    uint32_t side[PLAN_NODES_MAX]; /* bits: whom it trusts, itself included, */
+    uint64_t side_ms[PLAN_NODES_MAX]; /* ... since when */
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
 };
 
@@ -35,7 +38,17 @@ struct token {
     bool is_revoked;
 };
 
+/* How things stood for the coordinator that made an attempt. */
+struct choice_made {
+    bool is_first; /* it knows of no other attempt of the trial */
+    bool is_settled; /* it has been on this side for a while, and knows the whole roster */
+    uint32_t side;
+    uint32_t promised; /* bits: trials whose gangs it forms */
+    uint32_t unseen;   /* ... that may be running beyond the cut, as far as it can tell */
+};
+
 struct trial {
+    struct choice_made choices[ATTEMPTS_MAX];
     uint32_t attempt_count, failure_count;
     attempt_id attempts[ATTEMPTS_MAX];
     bool has_run[ATTEMPTS_MAX]; /* a worker was started */
@@ -43,7 +56,16 @@ struct trial {
     uint32_t failed_on; /* bits: nodes where a process of it failed by itself */
 };
 
+struct generation {
+    attempt_id attempt;
+    uint32_t number;
+    uint64_t term, members; /* their hash */
+};
+
 struct checkers {
+    uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
+    struct generation generations[GENERATIONS_MAX];
+    uint64_t boots_heard[PLAN_NODES_MAX]; /* the last boot of which anything has left the node, without its random bits */
     uint64_t premises[PREMISE_COUNT];
     uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
     struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
@@ -97,6 +119,7 @@ void checkers_finished(struct sim *sim, int node, uint32_t experiment);
 /* A node writes such a record of its own. */
 void checkers_on_attempt(struct sim *sim, int node, const struct record *record);
 void checkers_on_verdict(struct sim *sim, int node, const struct record *record);
+void checkers_on_generation(struct sim *sim, int node, const struct record *record);
 void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, const char *why);
 void checkers_on_manifest(struct sim *sim, int node, const struct record *record);
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
@@ -145,6 +168,9 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
 
 /* The node believes to be on a side with less than half of the roster. */
 bool checkers_in_minority(const struct sim *sim, int node);
+
+/* 9: on which side of a cut the node believes to be. */
+void checkers_watch_side(struct sim *sim, int node);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);

@@ -261,12 +261,14 @@ void checkers_watch(struct sim *sim)
             memset(watch->reserved_ms[node], 0, sizeof watch->reserved_ms[node]);
             memset(watch->knew_alive[node], 0, sizeof watch->knew_alive[node]);
             watch->minority_ms[node] = 0;
+            watch->side[node] = 0;
             watch_death(sim, node);
             continue;
         }
         watch_doors(sim, node);
         watch_cancels(sim, node);
         watch_minority(sim, node);
+        checkers_watch_side(sim, node);
         watch_beliefs(sim, node);
         for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
             watch_worker(sim, node, slot);

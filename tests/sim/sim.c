@@ -166,7 +166,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         }
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         /* Groups change in plans from version 4 on. */
-        bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
+        bool is_later = i == PREMISE_9_RENUMBERED || i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
         uint32_t version = options->plan_version == 0 ? PLAN_DEFAULT : options->plan_version;
         bool is_older = (is_later && version < 4) || (is_of_copies(i) && version < 7);
         missing += count == 0 && !is_older;

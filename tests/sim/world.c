@@ -466,6 +466,7 @@ void sim_boot(struct sim *sim, int node)
     SIM_TRACE(sim, node, "BOOT, life %u", self->life);
     self->core = node_core_init(&options);
     CHECK(self->core != NULL);
+    checkers_on_life(sim, node);
     load_disk(sim, node);
     workers_adopt(sim, node);
     checkers_on_adopted(sim, node);
