@@ -52,7 +52,11 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
     row->held_ms = event->u.blob.ok ? core->now_ms : 0;
     row->refused_ms = event->u.blob.ok ? 0 : core->now_ms;
     row->is_missing = !event->u.blob.ok && event->u.blob.is_missing;
+    if (row->is_missing) {
+        MARK(copy_is_missing);
+    }
     if (event->u.blob.ok) {
+        MARK(copy_confirmed);
         core->retention_ms = core->now_ms; /* perhaps the last that was waited for */
     }
 }
@@ -148,6 +152,7 @@ static bool may_collect(const struct node_core *core)
             break;
         }
         if (core->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->peers[i]->id)) {
+            MARK(nothing_collected_beside_the_away);
             return false;
         }
     }
@@ -230,6 +235,7 @@ static void let_go_of_trial(struct node_core *core, const struct view_experiment
             retention_may_go(experiment, trial, row) && core_has_room(core, 256, 1u << 18)) {
             TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
                   experiment->config->name, trial->index, (unsigned long long)row->step);
+            MARK(checkpoint_let_go);
             let_go(core, row);
         }
     }
@@ -267,6 +273,9 @@ static void name_trial(const struct node_core *core, const struct view_experimen
         bool is_let_go = experiment->known && !row->is_kept && is_gone(core, row->writer) &&
                          retention_may_go(experiment, trial, row);
         bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
+        if (is_let_go && row->holder_count > 0) {
+            MARK(row_of_the_gone_passed_over);
+        }
         if (row->holder_count > 0 && !is_let_go && !is_missed) {
             name_blob(named, row->blob);
         }
@@ -311,6 +320,10 @@ static void collect(struct node_core *core)
     core->out->used_bytes += counted * HASH_BYTES;
     name_all(core, &named);
     CHECK(named.count == counted);
+    if (core->disk_full) {
+        MARK(collects_on_full_disk);
+    }
+    MARK(collects);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_COLLECT);
     effect->u.collect.idle_s = core->disk_full ? CORE_COLLECT_FULL_IDLE_S : CORE_COLLECT_IDLE_S;
     effect->bytes = named.out;

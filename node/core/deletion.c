@@ -17,6 +17,7 @@ bool core_is_deleted(const struct node_core *core, experiment_id experiment)
 
 void core_deletion_known(struct node_core *core, experiment_id experiment)
 {
+    MARK(deletion_known);
     core_coordinator_forget(core, experiment);
     core_owner_end_deleted(core);
     core_replicas_forget(core, experiment);
@@ -45,6 +46,7 @@ static bool is_buried(const struct node_core *core, experiment_id experiment)
 
 static void forget_record(struct node_core *core, record_ident ident)
 {
+    MARK(buried_record_swept);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_RECORD);
     effect->u.persist.key_bytes = sizeof ident.bytes;
     memcpy(effect->u.persist.key, ident.bytes, sizeof ident.bytes);
@@ -80,6 +82,7 @@ static bool sweep_fences(struct node_core *core)
         if (!core_has_room(core, 1024, 1u << 20)) {
             return false;
         }
+        MARK(buried_fence_swept);
         core_fence_forget(core, fence->experiment);
     }
     return true;

@@ -108,6 +108,9 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
             continue;
         }
         bool is_needed = lives && (!has_newest || (!has_durable && united.durable));
+        if (is_needed && has_newest) {
+            MARK(newest_durable_kept_beside_newest);
+        }
         if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
             keep(row);
         }

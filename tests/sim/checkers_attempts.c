@@ -5,7 +5,7 @@
 
 #include "tests/sim/checkers_inside.h"
 
-#define SIDE_MS 15000 /* a gang that was begun before has come together, or has been given up */
+#define SIDE_MS (CORE_GANG_RESERVE_MS + 1000) /* a gang that was begun before has come together, or has been given up */
 #define MINORITY_MS 6000 /* what was begun before may still be recorded */
 
 /* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
@@ -100,27 +100,36 @@ static struct choice_made choice_of(const struct sim *sim, int node, const attem
     return choice;
 }
 
+static bool is_beyond_cut(const struct sim *sim, const struct choice_made *ours, const struct choice_made *theirs)
+{
+    return (theirs->side & ours->side) == 0 && (theirs->side | ours->side) == (1u << sim->plan.node_count) - 1 &&
+           ours->is_settled && theirs->is_settled && ours->is_first && theirs->is_first;
+}
+
 /* DESIGN 7: both sides of a cut claim trials in the order of their ranks, so that they first do different work: none begins
  * what the other has begun while something is left that nobody has. */
 static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t index)
 {
-    const struct trial *trial = &sim->checkers->trials[experiment][index];
-    const struct choice_made *ours = &trial->choices[trial->attempt_count - 1];
-    bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
-    for (uint32_t i = 0; i + 1 < trial->attempt_count && !has_other_members; i++) {
-        const struct choice_made *theirs = &trial->choices[i];
-        bool is_cut = (theirs->side & ours->side) == 0 && (theirs->side | ours->side) == (1u << sim->plan.node_count) - 1;
-        if (!is_cut || !ours->is_settled || !theirs->is_settled || !ours->is_first || !theirs->is_first) {
-            continue;
-        }
-        checkers_met(sim, PREMISE_9_OTHER_SIDE);
-        uint32_t not_free = ours->promised | ours->unseen | theirs->promised | theirs->unseen;
-        for (uint32_t left = 0; left < sim->plan.experiments[experiment].trials; left++) {
-            if (sim->checkers->trials[experiment][left].attempt_count == 0 && (not_free >> left & 1) == 0) {
-                sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %u", node,
-                         index, left);
+    const struct trial *trials = sim->checkers->trials[experiment];
+    const struct choice_made *ours = &trials[index].choices[trials[index].attempt_count - 1];
+    uint32_t begun = 0, not_free = ours->promised | ours->unseen;
+    bool is_twice = false;
+    for (uint32_t t = 0; t < sim->plan.experiments[experiment].trials; t++) {
+        begun |= trials[t].attempt_count > 0 ? 1u << t : 0;
+        for (uint32_t i = 0; i < trials[t].attempt_count; i++) {
+            const struct choice_made *theirs = &trials[t].choices[i];
+            if (is_beyond_cut(sim, ours, theirs)) {
+                checkers_met(sim, PREMISE_9_OTHER_SIDE);
+                is_twice |= t == index;
+                not_free |= t == index ? theirs->promised | theirs->unseen : 0;
             }
         }
+    }
+    uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
+    bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
+    if (is_twice && left != 0 && !has_other_members) {
+        sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node, index,
+                 __builtin_ctz(left));
     }
 }
 

@@ -323,7 +323,8 @@ static void leave_out(struct plan *plan, uint64_t without)
 
 /* ---- what is kept, and for how long (version 7) --------------------------------------------------------------------- */
 
-static void draw_kept(struct plan_experiment *experiment, struct random *random)
+/* `times`: how often its few trials do what they do once else. */
+static void draw_kept(struct plan_experiment *experiment, struct random *random, uint32_t times)
 {
     uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
     struct config config;
@@ -335,6 +336,11 @@ static void draw_kept(struct plan_experiment *experiment, struct random *random)
     config.save_experiment_best = (uint32_t)random_below(random, 4);
     config.save_trial_best = (uint32_t)random_below(random, 4);
     config.save_trial_latest = (uint32_t)random_below(random, 4);
+    if (times > 1) {
+        experiment->trials = config.max_trials = experiment->trials < 2 ? 1 : 2;
+        experiment->steps *= times;
+        experiment->save_every *= 1 + times / 4;
+    }
     pack_writer_init(&writer, experiment->config, sizeof experiment->config);
     config_pack(&writer, &config);
     CHECK(!writer.failed);
@@ -378,8 +384,10 @@ static void draw_retention(struct plan *plan, uint64_t seed)
 {
     struct random random;
     random_init_stream(&random, seed, 990);
+    bool is_long = sim_chance(&random, 300);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
-        draw_kept(&plan->experiments[i], &random);
+        uint32_t times = (uint32_t)sim_log_between(&random, 1, 40);
+        draw_kept(&plan->experiments[i], &random, is_long ? times : 1);
         bool is_deleted = sim_chance(&random, 250);
         uint64_t delete_ms = plan->experiments[i].submit_ms + sim_log_between(&random, 100, plan->heal_ms);
         if (is_deleted && plan->experiments[i].delete_ms == 0) {
@@ -389,7 +397,7 @@ static void draw_retention(struct plan *plan, uint64_t seed)
     plan->idle_permille = (uint32_t)sim_between(&random, 250, 1000);
     plan->has[FAULT_ROT] = plan->fault_count > 0 && sim_chance(&random, 400);
     plan->mean_ms[FAULT_ROT] = sim_log_between(&random, 3000, 100000);
-    if (sim_chance(&random, 300)) {
+    if (is_long) {
         draw_long(plan, &random);
     }
 }
