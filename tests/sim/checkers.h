@@ -43,7 +43,7 @@ enum checkers_premise {
     PREMISE_9_LOST,
     PREMISE_9_ENDED,
     PREMISE_9_RENUMBERED,         /* a group's number was said again with another term */
-    PREMISE_9_OTHER_SIDE,         /* both sides of a cut had begun trials */
+    PREMISE_9_SIDE,               /* who reaches some only began a trial, in the order of its side */
     PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,

@@ -118,12 +118,14 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
         begun |= trials[t].attempt_count > 0 ? 1u << t : 0;
         for (uint32_t i = 0; i < trials[t].attempt_count; i++) {
             const struct choice_made *theirs = &trials[t].choices[i];
-            if (is_beyond_cut(sim, ours, theirs)) {
-                checkers_met(sim, PREMISE_9_OTHER_SIDE);
-                is_twice |= t == index;
-                not_free |= t == index ? theirs->promised | theirs->unseen : 0;
+            if (t == index && is_beyond_cut(sim, ours, theirs)) {
+                is_twice = true;
+                not_free |= theirs->promised | theirs->unseen;
             }
         }
+    }
+    if (ours->is_settled && ours->is_first && ours->side != (1u << sim->plan.node_count) - 1) {
+        checkers_met(sim, PREMISE_9_SIDE);
     }
     uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
     bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];

@@ -273,6 +273,7 @@ static void check_deleted(struct sim *sim, uint32_t e)
     }
     since_ms = since_ms > sim->unstable_until_ms + CALM_MS ? since_ms : sim->unstable_until_ms + CALM_MS;
     uint64_t idle_ms = (uint64_t)CORE_COLLECT_IDLE_S * sim->plan.idle_permille;
+    idle_ms = idle_ms > PLAN_IDLE_MIN_S * 1000 ? idle_ms : PLAN_IDLE_MIN_S * 1000;
     for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
         const struct worker_blob *blob = &sim->workers.blobs[i];
         for (int node = 0; copies_experiment(sim, blob) == (int)e && node < (int)sim->plan.node_count; node++) {

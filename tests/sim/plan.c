@@ -394,7 +394,7 @@ static void draw_retention(struct plan *plan, uint64_t seed)
             plan->experiments[i].delete_ms = delete_ms;
         }
     }
-    plan->idle_permille = (uint32_t)sim_between(&random, 250, 1000);
+    plan->idle_permille = (uint32_t)sim_log_between(&random, 80, 1000);
     plan->has[FAULT_ROT] = plan->fault_count > 0 && sim_chance(&random, 400);
     plan->mean_ms[FAULT_ROT] = sim_log_between(&random, 3000, 100000);
     if (is_long) {
