@@ -130,8 +130,8 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
     uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
     bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
     if (is_twice && left != 0 && !has_other_members) {
-        sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node, index,
-                 __builtin_ctz(left));
+        sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
+                 index, __builtin_ctz(left));
     }
 }
 

@@ -178,9 +178,9 @@ void checkers_on_rotten(struct sim *sim)
 /* ---- a checkpoint is let go ------------------------------------------------------------------------------------------- */
 
 /* Copies of it that are whole, or were when they could have been asked last. */
-static uint32_t count_confirmed(const struct sim *sim, const struct view_manifest *checkpoint)
+static uint32_t count_confirmed(struct sim *sim, const struct view_manifest *checkpoint)
 {
-    const struct worker_blob *blob = workers_blob((struct sim *)sim, checkpoint->blob);
+    const struct worker_blob *blob = workers_blob(sim, checkpoint->blob);
     uint32_t count = 0;
     for (uint32_t i = 0; blob != NULL && i < checkpoint->holder_count; i++) {
         int holder = sim_find_node(sim, checkpoint->holders[i]);
