@@ -1,5 +1,7 @@
 #include "node/core/retention.h"
 
+#include "base/probe.h"
+
 /* A checkpoint with a metric, and where it stands among all: by value, trial, then as the trial's list has it. */
 struct candidate {
     struct view_manifest *row; /* the first of its rows; NULL: none */
@@ -86,7 +88,7 @@ static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, blob)) {
-            return true;
+            return !BUG(beginning_collected, "what a running attempt began with is not collected");
         }
     }
     return false;
@@ -106,6 +108,9 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
             continue;
         }
         bool is_needed = lives && (!has_newest || (!has_durable && united.durable));
+        if (is_needed && has_newest) {
+            MARK(newest_durable_kept_beside_newest);
+        }
         if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
             keep(row);
         }
@@ -167,6 +172,9 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     const struct candidate candidate = candidate_of(trial, row, &united);
     if (row->is_kept) {
         return false;
+    }
+    if (BUG(let_go_unconfirmed, "a checkpoint goes once as many newer ones as are kept are confirmed")) {
+        return true;
     }
     uint32_t newer = 0, better = 0, ignored = 0, best_of_all = 0;
     count_safe(experiment, trial, &candidate, &newer, &better);
