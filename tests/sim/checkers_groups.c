@@ -12,6 +12,35 @@ static bool has_twin(const struct sim *sim, const struct elastic_group *group)
     return has_one;
 }
 
+/* One of those who bring the state to this group was in that one, too. */
+static bool has_member_of(const struct elastic_group *group, const struct elastic_group *other)
+{
+    for (uint32_t i = 0; i < group->size; i++) {
+        for (uint32_t j = 0; group->ranks[i].has_state && j < other->size; j++) {
+            if (other->ranks[j].is_in && group->ranks[i].node == other->ranks[j].node &&
+                group->ranks[i].slot == other->ranks[j].slot && group->ranks[i].serial == other->ranks[j].serial) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Somebody lives who has in memory what that group has made. */
+static bool is_left(const struct sim *sim, const struct elastic_group *group)
+{
+    for (int node = 0; node < (int)sim->machines; node++) {
+        for (uint32_t slot = 0; slot < PLAN_SLOTS_MAX; slot++) {
+            const struct worker_process *process = &sim->nodes[node].processes[slot];
+            if (process->is_alive && !process->is_killed && process->has_state &&
+                attempt_id_equal(&process->attempt, &group->attempt) && process->applied + 1 >= group->step) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* What may be said of a group when it begins, by what its members have in memory and what others of its attempt did. */
 void checkers_on_group(struct sim *sim, const struct elastic_group *group)
 {
@@ -52,8 +81,9 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
                      group->generation, group->attempt.trial);
         }
+        /* Two sides of a cut may each have had a group. What one of them made may die with its last member. */
         if (other->is_formed && has_state && other->generation < group->generation &&
-            other->step > group->start_step + 1 && !is_ambiguous) {
+            other->step > group->start_step + 1 && !is_ambiguous && (has_member_of(group, other) || is_left(sim, other))) {
             sim_fail(sim, 11, "generation %u of trial %u begins at step %llu though generation %u had made %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->start_step, other->generation,
                      (unsigned long long)other->step);
