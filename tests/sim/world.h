@@ -9,6 +9,7 @@
  *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
+ *     copies.h    what disks lose: garbage, rot
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -61,6 +62,9 @@ enum sim_event_kind {
     SIM_JOINS,    /* node: an evicted machine comes back with a new key; serial: how often it has tried */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
+    SIM_COLLECTS, /* payload: struct copies_collection; the daemon's thread with time comes to it */
+    SIM_SCRUB,    /* payload: struct copies_rotten; what has rotted there is read again */
+    SIM_MEND,     /* ... what lacks is fetched again */
     SIM_EVENT_KINDS
 };
 
@@ -74,7 +78,7 @@ struct sim_event {
 
 enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
                   STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_GROUPS,
-                  STREAM_COUNT };
+                  STREAM_COPIES, STREAM_COUNT };
 
 /* Till then what computes there takes this many times as long for a step. */
 struct sim_slow_slot {
