@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from mesh import wait_until
+from watch import workers
 
 ALIVE_S = 90      # until all nodes see each other again: links, syncing
 OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
@@ -56,7 +57,7 @@ class Judge:
         checked = time.monotonic()
         for identity in sorted(self.all_over - self.judged):
             self.check_checkpoints(identity)
-        self.watch.forbidden |= self.all_over
+        self.watch.forbid(self.all_over - self.judged)
         self.judged |= self.all_over
         if self.watch.problems:
             raise Broken("; ".join(self.watch.problems))
@@ -132,7 +133,7 @@ class Judge:
         return {"state": experiment["state"], "name": experiment["name"], "trials": trials}
 
     def not_free(self):
-        busy = [f"{environment['SHOAL_EXPERIMENT'][:8]} in process {pid}" for pid, environment in self.watch.workers()]
+        busy = [f"{environment['SHOAL_EXPERIMENT'][:8]} in process {pid}" for pid, environment in workers(self.mesh.base)]
         if busy:
             return f"workers run: {', '.join(busy)}"
         for node in self.mesh.nodes:
