@@ -41,6 +41,8 @@ class Judge:
         self.stream = stream
         self.judged = set()  # identities
         self.checkpoints = 0
+        self.elastic = 0  # completed trials of elastic programs
+        self.regrouped = 0  # those among them whose last attempt's group changed
 
     def judge(self):
         """Raises Broken."""
@@ -161,6 +163,9 @@ class Judge:
             raise Broken(f"its cancellation was acknowledged on {experiment.cancelled_on} nodes, but {told}")
         if document["state"] == "completed" and len(done) != experiment.trials:
             raise Broken(f"not all {experiment.trials} trials are completed: {told}")
+        if experiment.is_elastic:
+            self.elastic += len(done)
+            self.regrouped += sum(trial["generation"] > 1 for trial in done)
         steps = experiment.values["steps"]
         for trial in done:
             wanted = {"digest": experiment.digest(trial["index"], steps) >> 40}

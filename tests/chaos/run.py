@@ -112,11 +112,13 @@ class Chaos:
         return (f"seed {self.seed}: {self.storms} storms, {done} faults of {len(self.faults.done)} kinds, "
                 f"{len(self.workload.experiments)} experiments acknowledged, {cancelled} of them cancelled, "
                 f"{self.workload.refused} commands refused, {len(self.watch.seen)} workers, "
-                f"{self.judge.checkpoints} checkpoints read")
+                f"{self.judge.checkpoints} checkpoints read, {self.judge.elastic} elastic trials, "
+                f"{self.judge.regrouped} of them in groups that changed")
 
     def must_be_well(self):
         self.faults.look_for_deaths()
-        problems = self.faults.problems + self.workload.problems + self.watch.problems
+        wrong = self.workload.wrong.read_text().splitlines()[:3] if self.workload.wrong.exists() else []
+        problems = self.faults.problems + self.workload.problems + self.watch.problems + wrong
         if problems:
             raise Broken("; ".join(problems))
 
