@@ -120,10 +120,10 @@ class Wire:
             bridge, ends = f"long{index}", (f"near{index}", f"wide{index}")
             relay = subprocess.Popen(["ip", "netns", "exec", self.hub, self.relay, *ends, str(ms), str(jitter_ms), str(RELAY_S)],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            self.relays[index] = relay
             if relay.stdout.readline() != "ready\n":
-                self._end_relay(index)
+                relay.communicate(timeout=20)
                 raise RuntimeError(f"{self.relay} cannot delay the frames of node {index}: see its standard error")
+            self.relays[index] = relay
             self.inside(self.hub, "ip", "link", "add", bridge, "type", "bridge")
             for link, master in zip(ends, (bridge, "bridge0")):
                 self.inside(self.hub, "ip", "link", "set", link, "master", master, "up")
