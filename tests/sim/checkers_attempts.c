@@ -106,6 +106,17 @@ static bool is_beyond_cut(const struct sim *sim, const struct choice_made *ours,
            ours->is_settled && theirs->is_settled && ours->is_first && theirs->is_first;
 }
 
+/* Not all know of the same nodes: somebody has left, was thrown out, or runs twice. */
+static bool has_other_members(const struct sim *sim)
+{
+    bool has_one = false;
+    for (int node = 0; node < (int)sim->machines; node++) {
+        const struct sim_node *self = &sim->nodes[node];
+        has_one |= self->is_twin || self->is_evicted || self->leaves || !node_id_is_none(self->was);
+    }
+    return has_one;
+}
+
 /* DESIGN 7: both sides of a cut claim trials in the order of their ranks, so that they first do different work: none begins
  * what the other has begun while something is left that nobody has. */
 static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t index)
@@ -128,8 +139,7 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
         checkers_met(sim, PREMISE_9_SIDE);
     }
     uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
-    bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
-    if (is_twice && left != 0 && !has_other_members) {
+    if (is_twice && left != 0 && !has_other_members(sim)) {
         sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
                  index, __builtin_ctz(left));
     }
