@@ -323,6 +323,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         return;
     }
     peer->boot = message->boot;
+    peer->foreign_version = 0;
     switch (message->kind) {
     case MESSAGE_SWIM:
         core_clone_overhear(core, peer, message);
@@ -448,6 +449,9 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_MESSAGE:
         receive(core, event->u.message.from, event->u.message.message);
+        break;
+    case NODE_EVENT_FOREIGN:
+        core_members_foreign(core, event->u.foreign.from, event->u.foreign.version);
         break;
     case NODE_EVENT_JOIN:
         core_requests_join(core, event);
