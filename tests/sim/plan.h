@@ -67,6 +67,7 @@ enum plan_fault {
     FAULT_VERSION_7, /* from here on: in plans of version 7 */
     FAULT_OWNERS = FAULT_VERSION_7, /* somebody withholds slots, drains a node, or takes that back */
     FAULT_SLOW_SLOT, /* what computes there takes longer for each step */
+    FAULT_OTHER_VERSION, /* a daemon is restarted as a program that speaks another protocol version */
     FAULT_COUNT
 };
 

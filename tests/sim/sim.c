@@ -235,6 +235,11 @@ static int check_marks(const struct options *options, const struct shared *share
     return missing > 0;
 }
 
+static uint32_t plan_of(const struct options *options)
+{
+    return options->plan_version != 0 ? options->plan_version : PLAN_DEFAULT;
+}
+
 static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
 {
     int missing = 0;
@@ -247,7 +252,8 @@ static int check_premises(const struct options *options, const struct shared *sh
         /* Groups change in plans from version 4 on. */
         bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
         bool is_older = options->plan_version != 0 && options->plan_version < 4;
-        missing += count == 0 && !(is_later && is_older);
+        bool is_newest = i == PREMISE_6_LATER_KIND || i == PREMISE_6_REFUSED_VERSION; /* from version 7 on */
+        missing += count == 0 && !(is_later && is_older) && !(is_newest && plan_of(options) < 7);
     }
     if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
         printf("%d premises never occurred: their checkers have shown nothing\n", missing);

@@ -9,6 +9,7 @@
  *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
+ *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -23,6 +24,7 @@
 #include "tests/sim/plan.h"
 #include "tests/sim/twins.h"
 #include "tests/sim/groups.h"
+#include "tests/sim/versions.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
@@ -59,6 +61,8 @@ enum sim_event_kind {
     SIM_KEY,      /* node, serial: its life; the key that it asked for */
     SIM_BECOMES,  /* ... it becomes another node */
     SIM_JOINS,    /* node: an evicted machine comes back with a new key; serial: how often it has tried */
+    SIM_UPDATED,  /* node, serial: how often it was; it gets another program, arg: which */
+    SIM_WRITES,   /* ... its program writes a record of a kind of its own */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
     SIM_EVENT_KINDS
@@ -108,6 +112,9 @@ struct sim_node {
     bool is_suspended;        /* and with it the whole machine */
     uint64_t down_since_ms;
     uint64_t calm_from_ms; /* no fault of moments that concerns it lasts longer */
+    struct version_range speaks; /* versions of the protocol */
+    uint64_t speaks_since_ms;    /* 0: always */
+    uint32_t updates;
     uint32_t life; /* counts boots; events of an earlier life are void */
     uint64_t boot;
     uint64_t tick_ms;
@@ -140,6 +147,7 @@ struct sim {
     struct network network;
     struct workers workers;
     struct groups groups;
+    struct versions versions;
     struct users *users;
     struct checkers *checkers;
     void *scratch; /* SIM_SCRATCH_BYTES for one check */
@@ -204,6 +212,10 @@ void sim_hurry(struct sim *sim);
 
 /* One step of a node's core; its effects are performed. Not from within effects. */
 void sim_step(struct sim *sim, int node, struct node_event *event);
+
+/* The node writes a record of its own, which its program does not know of; *version: as which. False: it cannot. */
+bool sim_put(struct sim *sim, int node, uint16_t kind, const struct fact_key *key, const uint8_t *body, uint32_t count,
+             struct record_version *version);
 
 /* What the node's clock shows at this moment of ours; and when it will show `core_ms`. */
 uint64_t sim_clock(const struct sim *sim, int node, uint64_t at_ms);
