@@ -12,6 +12,7 @@
  * them in its own list. */
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/retention.h"
 #include "node/core/state.h"
 
@@ -51,7 +52,11 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
     row->held_ms = event->u.blob.ok ? core->now_ms : 0;
     row->refused_ms = event->u.blob.ok ? 0 : core->now_ms;
     row->is_missing = !event->u.blob.ok && event->u.blob.is_missing;
+    if (row->is_missing) {
+        MARK(copy_is_missing);
+    }
     if (event->u.blob.ok) {
+        MARK(copy_confirmed);
         core->retention_ms = core->now_ms; /* perhaps the last that was waited for */
     }
 }
@@ -143,7 +148,11 @@ static bool is_gone(const struct node_core *core, node_id node)
 static bool may_collect(const struct node_core *core)
 {
     for (uint32_t i = 0; i < core->peer_count && !core->disk_full; i++) {
+        if (BUG(collects_beside_the_away, "while a member is away nothing is collected")) {
+            break;
+        }
         if (core->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->peers[i]->id)) {
+            MARK(nothing_collected_beside_the_away);
             return false;
         }
     }
@@ -226,6 +235,7 @@ static void let_go_of_trial(struct node_core *core, const struct view_experiment
             retention_may_go(experiment, trial, row) && core_has_room(core, 256, 1u << 18)) {
             TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
                   experiment->config->name, trial->index, (unsigned long long)row->step);
+            MARK(checkpoint_let_go);
             let_go(core, row);
         }
     }
@@ -254,14 +264,19 @@ static void name_trial(const struct node_core *core, const struct view_experimen
                        const struct view_trial *trial, struct named *named)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
-        if (a->assigned && a->verdicts == NULL) {
+        if (a->assigned && a->verdicts == NULL &&
+            !BUG(beginning_collected, "what a running attempt began with is not collected")) {
             name_blob(named, a->checkpoint);
         }
     }
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         bool is_let_go = experiment->known && !row->is_kept && is_gone(core, row->writer) &&
                          retention_may_go(experiment, trial, row);
-        if (row->holder_count > 0 && !is_let_go) {
+        bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
+        if (is_let_go && row->holder_count > 0) {
+            MARK(row_of_the_gone_passed_over);
+        }
+        if (row->holder_count > 0 && !is_let_go && !is_missed) {
             name_blob(named, row->blob);
         }
     }
@@ -305,6 +320,10 @@ static void collect(struct node_core *core)
     core->out->used_bytes += counted * HASH_BYTES;
     name_all(core, &named);
     CHECK(named.count == counted);
+    if (core->disk_full) {
+        MARK(collects_on_full_disk);
+    }
+    MARK(collects);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_COLLECT);
     effect->u.collect.idle_s = core->disk_full ? CORE_COLLECT_FULL_IDLE_S : CORE_COLLECT_IDLE_S;
     effect->bytes = named.out;

@@ -106,6 +106,8 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     election_led(&coordination->election, claim);
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
+    coordination->pass++; /* of all watches: what it noticed when it led before is long ago */
+    attempts_forget(core, coordination);
     row->changed = true;
 }
 

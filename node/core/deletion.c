@@ -7,6 +7,7 @@
  * So their exchange goes on until the other has it, then it sweeps too, and both hold the same again. What the first is
  * offered meanwhile it does not take. */
 
+#include "base/probe.h"
 #include "node/core/state.h"
 
 bool core_is_deleted(const struct node_core *core, experiment_id experiment)
@@ -16,6 +17,7 @@ bool core_is_deleted(const struct node_core *core, experiment_id experiment)
 
 void core_deletion_known(struct node_core *core, experiment_id experiment)
 {
+    MARK(deletion_known);
     core_coordinator_forget(core, experiment);
     core_owner_end_deleted(core);
     core_replicas_forget(core, experiment);
@@ -44,6 +46,7 @@ static bool is_buried(const struct node_core *core, experiment_id experiment)
 
 static void forget_record(struct node_core *core, record_ident ident)
 {
+    MARK(buried_record_swept);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_RECORD);
     effect->u.persist.key_bytes = sizeof ident.bytes;
     memcpy(effect->u.persist.key, ident.bytes, sizeof ident.bytes);
@@ -56,7 +59,9 @@ static bool sweep_bucket(struct node_core *core, uint32_t bucket)
     for (struct records_entry *entry = core->records.buckets[bucket], *next; entry != NULL; entry = next) {
         next = entry->next_in_bucket;
         experiment_id about;
-        if (!fact_is_of_experiment(&entry->record, &about) || !is_buried(core, about)) {
+        bool is_buried_here = fact_is_of_experiment(&entry->record, &about) && is_buried(core, about);
+        if (!is_buried_here &&
+            !(entry->record.kind == FACT_TOMBSTONE && BUG(tombstone_dropped, "a tombstone is kept for ever"))) {
             continue;
         }
         if (!core_has_room(core, 1024, 1u << 20)) {
@@ -77,6 +82,7 @@ static bool sweep_fences(struct node_core *core)
         if (!core_has_room(core, 1024, 1u << 20)) {
             return false;
         }
+        MARK(buried_fence_swept);
         core_fence_forget(core, fence->experiment);
     }
     return true;

@@ -346,7 +346,8 @@ static uint32_t next_generation(const struct core_coordination *coordination, co
 {
     struct election_claim own = coordination->election.highest, first = {attempt->id.term, attempt->id.coordinator};
     uint64_t next = (uint64_t)attempt->generation + 1, place = 2;
-    if (election_claim_compare(own, first) != 0) {
+    if (election_claim_compare(own, first) != 0 &&
+        !BUG(generation_without_term, "each term has numbers of its own for the generations of a group")) {
         place = (own.term - first.term) * CORE_GENERATIONS + bytes_get_u64(own.node.bytes) % (CORE_GENERATIONS / 2);
     }
     bool is_ours = place > next && place < UINT32_MAX; /* else it has begun there already, or terms have made a jump */

@@ -161,6 +161,7 @@ static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, stru
             members[chosen++] = (struct fact_assignment){from->node, from->slots[s]};
         }
         if (most != NULL) {
+            MARK(gang_spans_hosts);
             most->free_count = 0;
         }
     }
@@ -317,7 +318,7 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
                          const struct view_experiment *experiment, const struct claim_order *after,
                          struct claim_order *out)
 {
-    bool by_index = is_whole(core), found = false;
+    bool by_index = is_whole(core) || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
     struct claim_order best = {0, 0};
     struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
     for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
@@ -325,6 +326,12 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
             continue;
         }
         struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        if (i >= unseen.from && i - unseen.from < unseen.count) {
+            MARK(perhaps_begun_beyond_a_cut);
+        }
+        if (order.rank != 0) {
+            MARK(claimed_by_rank);
+        }
         order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
         if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
             found = true;
@@ -366,6 +373,7 @@ static bool find_place(const struct node_core *core, const struct view_experimen
         }
     }
     if (at_best < wanted && at_best >= experiment->config->min_slots) {
+        MARK(gang_smaller_than_wanted);
         wanted = at_best;
     }
     out->member_count = wanted;
@@ -392,6 +400,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
         if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
             break;
         }
+        MARK(picky_trial_passed_over);
         after = order;
         found = next_pending(core, coordination, experiment, &after, &order);
     }

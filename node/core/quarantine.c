@@ -12,6 +12,7 @@
  * running for longer than a minute) they count as one, and as none once it has failed elsewhere. */
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 
 /* ---- trials: hosts that die ---------------------------------------------------------------------------------------------- */
@@ -163,6 +164,7 @@ void core_quarantine_judge(struct node_core *core, const struct view_experiment 
         }
         w->noted.is_judged = true;
         if (verdict->reason == FACT_LOST && attempt->deaths == NULL && died_alone(core, trial, attempt, w)) {
+            MARK(host_died_young);
             put_death(core, experiment, trial, attempt, w);
         }
     }
@@ -216,6 +218,7 @@ bool core_quarantine_reason(const struct node_core *core, const struct view_tria
     if (quarantine == VIEW_NO_QUARANTINE) {
         return false;
     }
+    MARK(trial_quarantined);
     size_t used = format_text(out, size, "quarantined: %s",
                               quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
                                                                      : "its host died within 60 s of its start, on");
@@ -312,6 +315,7 @@ static uint32_t count_blame(const struct node_core *core)
 
 static void begin_quarantine(struct node_core *core, uint32_t trials)
 {
+    MARK(node_quarantined);
     struct fact_quarantine *q = &core->quarantine;
     q->is_active = true;
     q->level += q->level < FACT_QUARANTINE_LEVEL_MAX;
@@ -355,6 +359,7 @@ void core_quarantine_exited(struct node_core *core, const struct core_worker *wo
 void core_quarantine_housekeep(struct node_core *core)
 {
     if (core->quarantine.is_active && core->now_ms >= core->quarantine_until_ms) {
+        MARK(quarantine_over);
         core->quarantine.is_active = false;
         put_quarantine(core);
     }

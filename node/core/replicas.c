@@ -1,5 +1,6 @@
 #include "base/rendezvous.h"
 #include "base/probe.h"
+#include "node/core/retention.h"
 #include "node/core/state.h"
 
 _Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
@@ -593,10 +594,12 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     }
 }
 
-/* The newest one that somebody alive holds, from which the trial would go on, and all that are kept. */
+/* The newest one that somebody alive holds, from which a trial that lives would go on, and all that are kept: what is let
+ * go is not copied again. */
 static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
 {
-    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    bool lives = retention_trial_lives(experiment, trial);
+    const struct view_manifest *newest = lives ? core_replicas_newest(core, trial) : NULL;
     if (newest != NULL) {
         repair_checkpoint(core, experiment, newest);
     }

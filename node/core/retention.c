@@ -1,5 +1,7 @@
 #include "node/core/retention.h"
 
+#include "base/probe.h"
+
 /* A checkpoint with a metric, and where it stands among all: by value, trial, then as the trial's list has it. */
 struct candidate {
     struct view_manifest *row; /* the first of its rows; NULL: none */
@@ -76,28 +78,28 @@ static void keep_best(struct view_experiment *experiment, struct view_trial *tri
     }
 }
 
-static bool trial_lives(const struct view_experiment *experiment, const struct view_trial *trial)
+bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     enum view_trial_state state = view_trial_state(experiment, trial->index);
-    return state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING;
+    return !view_experiment_over(experiment) && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING);
 }
 
 static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, blob)) {
-            return true;
+            return !BUG(beginning_collected, "what a running attempt began with is not collected");
         }
     }
     return false;
 }
 
-static void mark_trial(struct view_experiment *experiment, struct view_trial *trial, bool is_over)
+static void mark_trial(struct view_experiment *experiment, struct view_trial *trial)
 {
     for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         row->is_kept = false;
     }
-    bool lives = !is_over && trial_lives(experiment, trial), has_newest = false, has_durable = false;
+    bool lives = retention_trial_lives(experiment, trial), has_newest = false, has_durable = false;
     uint32_t count = 0;
     for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
         struct view_manifest united;
@@ -106,6 +108,9 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
             continue;
         }
         bool is_needed = lives && (!has_newest || (!has_durable && united.durable));
+        if (is_needed && has_newest) {
+            MARK(newest_durable_kept_beside_newest);
+        }
         if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
             keep(row);
         }
@@ -118,10 +123,9 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
 
 void retention_mark(struct view_experiment *experiment)
 {
-    bool is_over = view_experiment_over(experiment);
     for (uint32_t t = 0; t < experiment->trial_slots; t++) {
         if (experiment->trials[t] != NULL) {
-            mark_trial(experiment, experiment->trials[t], is_over);
+            mark_trial(experiment, experiment->trials[t]);
         }
     }
     keep_best(experiment, NULL, experiment->config->save_experiment_best);
@@ -168,6 +172,9 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     if (row->is_kept) {
         return false;
     }
+    if (BUG(let_go_unconfirmed, "a checkpoint goes once as many newer ones as are kept are confirmed")) {
+        return true;
+    }
     uint32_t newer = 0, better = 0, ignored = 0, best_of_all = 0;
     count_safe(experiment, trial, &candidate, &newer, &better);
     for (uint32_t t = 0; t < experiment->trial_slots && experiment->config->save_experiment_best > 0; t++) {
@@ -175,9 +182,8 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
             count_safe(experiment, experiment->trials[t], &candidate, &ignored, &best_of_all);
         }
     }
-    bool lives = !view_experiment_over(experiment) && trial_lives(experiment, trial);
     uint32_t latest = experiment->config->save_trial_latest;
-    latest = latest == 0 && lives ? 1 : latest;
+    latest = latest == 0 && retention_trial_lives(experiment, trial) ? 1 : latest;
     return newer >= latest && (!united.has_metric || (better >= experiment->config->save_trial_best &&
                                                       best_of_all >= experiment->config->save_experiment_best));
 }

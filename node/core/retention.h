@@ -12,6 +12,9 @@
 
 #include "node/core/view.h"
 
+/* It has still something to do, and so goes on from its newest checkpoint. */
+bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial);
+
 /* Sets is_kept in all manifest rows of a known experiment. */
 void retention_mark(struct view_experiment *experiment);
 

@@ -425,6 +425,33 @@ static void who_never_leaves_a_broken_group_is_left_behind(void **state)
 }
 
 /* The joiner is on its way for longer than a broken group waits for nobody. */
+/* When it led before, its group had been broken for long: that is over, and who computes now has its time to hear that the
+ * group is broken anew (sim --plan 7 --seed 3564: two groups of one attempt, each side of a cut with one). */
+static void who_leads_again_waits_for_those_who_compute(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    uint32_t first = (uint32_t)world_coordinator(world);
+    world->nodes[first].side = 1;
+    world_run(world, 60000);
+    heal(world);
+    world_run(world, 60000);
+    uint32_t second = (uint32_t)world_coordinator(world), slow = 3 - first - second;
+    assert_int_not_equal(first, second);
+    assert_int_equal(in_generation(world, 0), 3);
+    uint32_t generation = worker_on(world, slow)->generation;
+    world->nodes[slow].computes = true;
+    world_die(world, second);
+    world_run(world, 20000);
+    assert_int_equal(world_coordinator(world), (int)first);
+    assert_int_equal(worker_on(world, first)->group_size, 0);
+    world->nodes[slow].computes = false;
+    world_leave_group(world, slow, 0);
+    (void)assert_group_after(world, 30000, generation, 2);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 static void a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way(void **state)
 {
     (void)state;
@@ -472,6 +499,7 @@ int main(void)
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
+        cmocka_unit_test(who_leads_again_waits_for_those_who_compute),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,35 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
     world_free(world);
 }
 
+/* Whoever has the last copy makes no further ones of what nobody keeps, which it then would have to let go once more, for
+ * ever (sim --plan 7 --seed 429). */
+static void what_is_kept_no_longer_is_not_copied_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = 2;
+    config.save_trial_latest = config.save_trial_best = config.save_experiment_best = 0;
+    (void)story_begin_with(world, &config, 5000);
+    save(world, 10, -1);
+    uint32_t saver = 0;
+    while (!world->nodes[saver].workers[0].runs) {
+        saver++;
+    }
+    world_end_worker(world, saver, 0, 0);
+    world_run(world, 1000);
+    world_request(world, saver, NODE_REQUEST_LEAVE);
+    world_run(world, 2 * RETENTION_MS);
+    uint32_t written = world_count(world, "persist manifest"), copies = world_count(world, "> push");
+    assert_true(written > 0 && copies > 0);
+    world_run(world, 300000);
+    assert_int_equal(world_count(world, "persist manifest"), written);
+    assert_int_equal(world_count(world, "> push"), copies);
+    world_free(world);
+}
+
 /* A deleted experiment's blobs are named no more; nor is a checkpoint of one that is completed and keeps none. */
 static void what_is_deleted_is_not_named(void **state)
 {
@@ -253,6 +282,7 @@ int main(void)
         cmocka_unit_test(nothing_is_let_go_or_collected_while_a_member_is_away),
         cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),
         cmocka_unit_test(a_trial_that_saves_all_the_time_lets_go_too),
+        cmocka_unit_test(what_is_kept_no_longer_is_not_copied_again),
         cmocka_unit_test(what_is_deleted_is_not_named),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
     };

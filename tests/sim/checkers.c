@@ -43,6 +43,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_REPEATED] = "9: a further attempt, the earlier one's end on record",
     [PREMISE_9_LOST] = "9: an attempt that ran is called lost",
     [PREMISE_9_ENDED] = "9: a worker was ended after its attempt's verdict",
+    [PREMISE_9_RENUMBERED] = "9: a successor spoke of a group by its number",
+    [PREMISE_9_SIDE] = "9: one side of a cut began a trial",
     [PREMISE_9_REGROUPED] = "9: a group went on with other members",
     [PREMISE_9_GROUP_LOST] = "9: an attempt whose group can change is called lost in calm",
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
@@ -51,9 +53,16 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_10_PAUSED] = "10: a worker was asked to stop because of a pause",
     [PREMISE_10_DELETED] = "10: at the end a node knew that an experiment is deleted",
     [PREMISE_10_RAN] = "10: ... and had run some of it",
+    [PREMISE_10_COLLECTED] = "10: a disk was cleaned of what is deleted",
+    [PREMISE_10_CLEANED] = "10: at the end a disk was looked through for what is deleted",
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
+    [PREMISE_11_LET_GO] = "11: a checkpoint was let go",
+    [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
+    [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",
+    [PREMISE_11_ROTTEN] = "11: a copy was found rotten",
+    [PREMISE_11_KEPT] = "11: at the end a copy that is kept was looked for",
     [PREMISE_12_LED] = "12: a coordinator asked an owner",
     [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",
     [PREMISE_12_FENCE] = "12: a fence was read back after a restart",
@@ -80,14 +89,16 @@ const char *checkers_invariant_text(int number)
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [6] = "the fold is commutative, associative and idempotent, unknown kinds included; they reach all, byte for byte; no node "
               "takes a message of a protocol version that it does not speak",
-        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged (old and empty disks excepted)",
+        [7] = "a node's state only grows; after a restart it is no less than what it acknowledged (old and empty disks excepted), and "
+              "its boot is a new one",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
         [9] = "without faults no trial runs twice; with them duplicates stay within the policy's bound and each has a recorded cause",
         [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen; a "
                "pause that is known starts nothing and stops all until it is taken back",
         [11] = "the newest complete checkpoint of a live trial exists on every side that had it, on as many disks as asked if it is "
                "called durable; manifests never mix lineages: a trial goes on from its own newest one, which restores the step that "
-               "it says; lost progress is at most one checkpoint interval plus detection",
+               "it says; lost progress is at most one checkpoint interval plus detection; what is kept, and what an attempt begins with, is "
+               "not deleted",
         [12] =
             "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
             "hand-overs without faults are bounded",
@@ -158,6 +169,9 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
     case FACT_WORKER:
         checkers_on_worker(sim, node, record);
         break;
+    case FACT_GENERATION:
+        checkers_on_generation(sim, node, record);
+        break;
     default:
         break;
     }
@@ -167,6 +181,7 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
 {
     const struct message *message = &effect->u.send.message;
     sim->checkers->watch.sent[node]++;
+    sim->checkers->boots_heard[node] = sim->nodes[node].boot >> 32;
     switch (message->kind) {
     case MESSAGE_SWIM:
         checkers_rumours(sim, node, &message->u.swim);
@@ -231,6 +246,16 @@ void checkers_on_down(struct sim *sim, int node)
     memset(sim->checkers->watch.cancelled[node], 0, sizeof sim->checkers->watch.cancelled[node]);
 }
 
+/* DESIGN 2: a boot is on disk before anything of that life leaves the node. So its number never comes again. */
+void checkers_on_life(struct sim *sim, int node)
+{
+    uint64_t number = sim->nodes[node].boot >> 32;
+    if (number <= sim->checkers->boots_heard[node]) {
+        sim_fail(sim, 7, "n%d begins boot %llu, though others have heard of boot %llu", node, (unsigned long long)number,
+                 (unsigned long long)sim->checkers->boots_heard[node]);
+    }
+}
+
 void checkers_on_boot(struct sim *sim, int node)
 {
     if (sim->nodes[node].life > 1) {
@@ -259,6 +284,7 @@ void checkers_second(struct sim *sim)
     checkers_watch(sim);
     checkers_controls(sim);
     twins_watch(sim);
+    checkers_copies_second(sim);
     checkers_same_state(sim);
     checkers_one_coordinator(sim);
 }
@@ -291,4 +317,5 @@ void checkers_end(struct sim *sim)
             checkers_finished(sim, node, e);
         }
     }
+    checkers_copies_end(sim);
 }

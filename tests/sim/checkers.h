@@ -49,6 +49,8 @@ enum checkers_premise {
     PREMISE_9_REPEATED,           /* a later attempt with its cause on record */
     PREMISE_9_LOST,
     PREMISE_9_ENDED,
+    PREMISE_9_RENUMBERED,         /* a group's number was said again with another term */
+    PREMISE_9_SIDE,               /* who reaches some only began a trial, in the order of its side */
     PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,
@@ -57,9 +59,16 @@ enum checkers_premise {
     PREMISE_10_PAUSED,            /* a worker of a paused experiment was asked to stop, or ended */
     PREMISE_10_DELETED,           /* at the end a node knew that an experiment is deleted */
     PREMISE_10_RAN,               /* ... and had run some of it */
+    PREMISE_10_COLLECTED,
+    PREMISE_10_CLEANED,           /* ... and its disk must be clean of it by then */
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
+    PREMISE_11_LET_GO,            /* a writer took its name from a checkpoint */
+    PREMISE_11_COLLECTED,
+    PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */
+    PREMISE_11_ROTTEN,
+    PREMISE_11_KEPT,
     PREMISE_12_LED,
     PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */
     PREMISE_12_FENCE,
@@ -93,6 +102,7 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt);
 void checkers_on_gone(struct sim *sim, int node, const struct worker_process *process, int32_t code, bool is_killed);
 void checkers_on_down(struct sim *sim, int node);
+void checkers_on_life(struct sim *sim, int node);    /* its daemon has a boot, and nothing else */
 void checkers_on_adopted(struct sim *sim, int node); /* before START */
 void checkers_on_boot(struct sim *sim, int node);    /* after it */
 void checkers_on_other_disk(struct sim *sim, int node);
@@ -100,6 +110,10 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
                          enum fact_kind kind);
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
+
+/* A node's disk is about to be cleaned of these; a copy was found rotten. */
+void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full);
+void checkers_on_rotten(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */
 void checkers_tokens(struct sim *sim, int node);

@@ -5,6 +5,7 @@
 
 #include "tests/sim/checkers_inside.h"
 
+#define SIDE_MS (CORE_GANG_RESERVE_MS + 1000) /* a gang that was begun before has come together, or has been given up */
 #define MINORITY_MS 6000 /* what was begun before may still be recorded */
 
 /* Lost progress is at most one checkpoint: of those that somebody who lives holds, the newest is taken. */
@@ -27,6 +28,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
             int holder = sim_find_node(sim, saved->holders[i]);
             /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
             bool is_there = blob != NULL && holder >= 0 && !sim->nodes[holder].is_twin && (blob->holders >> holder & 1) != 0;
+            is_there = is_there && (blob->struck >> holder & 1) == 0; /* not everybody hears that it is whole again */
             if (is_reachable && is_there && saved->step > fact.start_step) {
                 sim_fail(sim, 11, "n%d starts attempt %u of trial %u at step %llu, though n%d lives and has step %llu",
                          node, attempt->number, attempt->trial, (unsigned long long)fact.start_step,
@@ -36,6 +38,100 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
     }
     if (fact.start_step > 0) {
         checkers_met(sim, PREMISE_11_RESUMED);
+    }
+}
+
+/* ---- two sides of a cut ------------------------------------------------------------------------------------------- */
+
+static uint32_t side_of(const struct sim *sim, int node)
+{
+    uint32_t side = 0;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        side |= core_node_trusted(sim->nodes[node].core, sim->nodes[other].id) ? 1u << other : 0;
+    }
+    return side;
+}
+
+void checkers_watch_side(struct sim *sim, int node)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    uint32_t side = side_of(sim, node);
+    watch->side_ms[node] = side == watch->side[node] ? watch->side_ms[node] : sim->now_ms;
+    watch->side[node] = side;
+}
+
+/* DESIGN 7: those that may be running on unreachable nodes come last: of those behind the last one that was begun over there as
+ * many as fit there. */
+static uint32_t unseen(const struct sim *sim, int node, const struct view_experiment *experiment)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t from = 0, bits = 0, slots = 0;
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            from = core_node_trusted(core, a->id.coordinator) ? from : i + 1;
+        }
+    }
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        slots += core_node_trusted(core, sim->nodes[other].id) ? 0 : sim->plan.slots[other];
+    }
+    for (uint32_t i = from; from > 0 && i < from + slots && i < PLAN_TRIALS_MAX; i++) {
+        bits |= 1u << i;
+    }
+    return bits;
+}
+
+static struct choice_made choice_of(const struct sim *sim, int node, const attempt_id *attempt)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    const struct checkers_watch *watch = &sim->checkers->watch;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    const struct view_trial *trial = view_find_trial(experiment, attempt->trial);
+    struct choice_made choice = {.is_first = true, .side = side_of(sim, node), .unseen = unseen(sim, node, experiment)};
+    choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
+                        core->election_member_count == sim->plan.node_count;
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        choice.is_first &= attempt_id_equal(&a->id, attempt);
+    }
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        choice.promised |= 1u << gang->attempt.trial;
+    }
+    return choice;
+}
+
+static bool is_beyond_cut(const struct sim *sim, const struct choice_made *ours, const struct choice_made *theirs)
+{
+    return (theirs->side & ours->side) == 0 && (theirs->side | ours->side) == (1u << sim->plan.node_count) - 1 &&
+           ours->is_settled && theirs->is_settled && ours->is_first && theirs->is_first;
+}
+
+/* DESIGN 7: both sides of a cut claim trials in the order of their ranks, so that they first do different work: none begins
+ * what the other has begun while something is left that nobody has. */
+static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t index)
+{
+    const struct trial *trials = sim->checkers->trials[experiment];
+    const struct choice_made *ours = &trials[index].choices[trials[index].attempt_count - 1];
+    uint32_t begun = 0, not_free = ours->promised | ours->unseen;
+    bool is_twice = false;
+    for (uint32_t t = 0; t < sim->plan.experiments[experiment].trials; t++) {
+        begun |= trials[t].attempt_count > 0 ? 1u << t : 0;
+        for (uint32_t i = 0; i < trials[t].attempt_count; i++) {
+            const struct choice_made *theirs = &trials[t].choices[i];
+            if (t == index && is_beyond_cut(sim, ours, theirs)) {
+                is_twice = true;
+                not_free |= theirs->promised | theirs->unseen;
+            }
+        }
+    }
+    if (ours->is_settled && ours->is_first && ours->side != (1u << sim->plan.node_count) - 1) {
+        checkers_met(sim, PREMISE_9_SIDE);
+    }
+    uint32_t left = ~(begun | not_free) & ((1u << sim->plan.experiments[experiment].trials) - 1);
+    bool has_other_members = sim->plan.has[FAULT_CLONE] || sim->plan.has[FAULT_EVICT] || sim->plan.has[FAULT_LEAVE];
+    if (is_twice && left != 0 && !has_other_members) {
+        sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
+                 index, __builtin_ctz(left));
     }
 }
 
@@ -68,7 +164,9 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
         }
     }
     if (trial->attempt_count < ATTEMPTS_MAX) {
+        trial->choices[trial->attempt_count] = choice_of(sim, node, &attempt);
         trial->attempts[trial->attempt_count++] = attempt;
+        check_sides(sim, node, (uint32_t)experiment, attempt.trial);
     }
     uint64_t minority_ms = sim->checkers->watch.minority_ms[node];
     if (sim->plan.experiments[experiment].pauses_minority && minority_ms != 0) {
@@ -194,6 +292,9 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
 void checkers_on_manifest(struct sim *sim, int node, const struct record *record)
 {
     struct fact_manifest fact;
+    if (fact_manifest_read(record, &fact) == 0 && fact.holder_count == 0) {
+        checkers_on_let_go(sim, node, record);
+    }
     if (fact_manifest_read(record, &fact) != 0 || !fact.durable) {
         return;
     }
@@ -210,6 +311,7 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
         bool is_ambiguous = holder >= 0 && sim->nodes[holder].is_twin; /* of two with one key, one has it */
         /* It was thrown out, and came back with an empty disk and another key, while this node slept on its answer. */
         is_ambiguous |= holder >= 0 && node_id_equal(sim->nodes[holder].was, fact.holders[i]);
+        is_ambiguous |= holder >= 0 && blob != NULL && (blob->struck >> holder & 1) != 0; /* rotten since it said so */
         if (!is_ambiguous && (blob == NULL || holder < 0 || (blob->holders >> holder & 1) == 0)) {
             sim_fail(sim, 11, "n%d calls a checkpoint durable on n%d, which does not have it", node, holder);
         }

@@ -130,6 +130,7 @@ void checkers_on_other_disk(struct sim *sim, int node)
 {
     checkers_met(sim, PREMISE_3_OTHER_DISK);
     sim->checkers->other_disk_ms = sim->now_ms;
+    sim->checkers->boots_heard[node] = 0;
     memset(sim->checkers->answered[node], 0, sizeof sim->checkers->answered[node]);
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         struct users_experiment *promised = &sim->users->experiments[e];

@@ -98,6 +98,38 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
     }
 }
 
+/* DESIGN 2: a generation is a count that rises whenever the group's membership changes. So within an attempt one number has
+ * one list of members, whoever coordinates; two coordinators of one term, beyond a cut, only seldom meet in one number. */
+void checkers_on_generation(struct sim *sim, int node, const struct record *record)
+{
+    struct checkers *checkers = sim->checkers;
+    struct fact_generation fact;
+    attempt_id attempt;
+    if (fact_generation_read(record, &fact) != 0 || fact_key_read_attempt(record, &attempt) != 0) {
+        return;
+    }
+    uint64_t members = fact.member_count;
+    for (uint32_t i = 0; i < fact.member_count; i++) {
+        const struct fact_place *place = &fact.members[i];
+        members = random_mix(members ^ bytes_get_u64(place->node.bytes));
+        members = random_mix(members ^ ((uint64_t)place->slot << 32 | place->number));
+    }
+    uint32_t kept = checkers->generation_count < GENERATIONS_MAX ? checkers->generation_count : GENERATIONS_MAX;
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct generation *other = &checkers->generations[i];
+        if (other->number != fact.generation || !attempt_id_equal(&other->attempt, &attempt) || other->term == fact.term) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_9_RENUMBERED);
+        if (other->members != members) {
+            sim_fail(sim, 9, "n%d calls another group of trial %u generation %u, with term %llu, than was called so with %llu",
+                     node, attempt.trial, fact.generation, (unsigned long long)fact.term, (unsigned long long)other->term);
+        }
+    }
+    checkers->generations[checkers->generation_count++ % GENERATIONS_MAX] =
+        (struct generation){attempt, fact.generation, fact.term, members};
+}
+
 void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)
 {
     for (uint32_t i = 0; i < GROUPS_MAX; i++) {

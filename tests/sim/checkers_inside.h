@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -10,6 +10,7 @@
 
 #define TOKENS_MAX 512   /* the latest of each node */
 #define ATTEMPTS_MAX 128 /* of one trial */
+#define GENERATIONS_MAX 512
 #define CALM_MS 20000    /* after the last fault: all have found each other again */
 
 /* A gang that asks for its slots, and until when on its coordinator's clock. */
@@ -32,6 +33,8 @@ struct checkers_watch {
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
     struct checkers_asking asking[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
+    uint32_t side[PLAN_NODES_MAX]; /* bits: whom it trusts, itself included, */
+    uint64_t side_ms[PLAN_NODES_MAX]; /* ... since when */
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
 };
 
@@ -42,7 +45,17 @@ struct token {
     bool is_revoked;
 };
 
+/* How things stood for the coordinator that made an attempt. */
+struct choice_made {
+    bool is_first; /* it knows of no other attempt of the trial */
+    bool is_settled; /* it has been on this side for a while, and knows the whole roster */
+    uint32_t side;
+    uint32_t promised; /* bits: trials whose gangs it forms */
+    uint32_t unseen;   /* ... that may be running beyond the cut, as far as it can tell */
+};
+
 struct trial {
+    struct choice_made choices[ATTEMPTS_MAX];
     uint32_t attempt_count, failure_count;
     attempt_id attempts[ATTEMPTS_MAX];
     bool has_run[ATTEMPTS_MAX]; /* a worker was started */
@@ -50,7 +63,16 @@ struct trial {
     uint32_t failed_on; /* bits: nodes where a process of it failed by itself */
 };
 
+struct generation {
+    attempt_id attempt;
+    uint32_t number;
+    uint64_t term, members; /* their hash */
+};
+
 struct checkers {
+    uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
+    struct generation generations[GENERATIONS_MAX];
+    uint64_t boots_heard[PLAN_NODES_MAX]; /* the last boot of which anything has left the node, without its random bits */
     uint64_t premises[PREMISE_COUNT];
     uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
     struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
@@ -65,6 +87,7 @@ struct checkers {
     bool was_live[PLAN_EXPERIMENTS_MAX]; /* at the heal */
     uint64_t last_own_ms;
     uint64_t other_disk_ms;    /* when some node came back on another disk */
+    uint64_t deleted_ms[PLAN_EXPERIMENTS_MAX]; /* since when all know that it is; 0: not all */
     uint64_t apart_ms;         /* after the heal: when two of the core did not see each other yet */
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
@@ -103,11 +126,18 @@ void checkers_finished(struct sim *sim, int node, uint32_t experiment);
 /* A node writes such a record of its own. */
 void checkers_on_attempt(struct sim *sim, int node, const struct record *record);
 void checkers_on_verdict(struct sim *sim, int node, const struct record *record);
+void checkers_on_generation(struct sim *sim, int node, const struct record *record);
 void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, const char *why);
 void checkers_on_manifest(struct sim *sim, int node, const struct record *record);
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
 void checkers_on_slot(struct sim *sim, int node, const struct record *record);
 void checkers_on_claim(struct sim *sim, int node, const struct record *record);
+
+/* ---- 10, 11: copies ---------------------------------------------------------------------------------------------- */
+
+void checkers_on_let_go(struct sim *sim, int node, const struct record *record);
+void checkers_copies_second(struct sim *sim);
+void checkers_copies_end(struct sim *sim);
 
 /* ---- 12 ---------------------------------------------------------------------------------------------------------- */
 
@@ -151,6 +181,9 @@ bool checkers_in_minority(const struct sim *sim, int node);
 
 /* 13: an owner sends a refusal to a coordinator. */
 void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
+
+/* 9: on which side of a cut the node believes to be. */
+void checkers_watch_side(struct sim *sim, int node);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);

@@ -353,6 +353,7 @@ void checkers_watch(struct sim *sim)
             memset(watch->knew_alive[node], 0, sizeof watch->knew_alive[node]);
             memset(watch->asking[node], 0, sizeof watch->asking[node]);
             watch->minority_ms[node] = 0;
+            watch->side[node] = 0;
             watch_death(sim, node);
             continue;
         }
@@ -361,6 +362,7 @@ void checkers_watch(struct sim *sim)
         watch_minority(sim, node);
         watch_gangs(sim, node);
         watch_queues(sim, node);
+        checkers_watch_side(sim, node);
         watch_beliefs(sim, node);
         for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
             watch_worker(sim, node, slot);

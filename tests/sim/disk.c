@@ -177,6 +177,7 @@ static void drop_writes(struct sim *sim, struct disk_write *write)
 static void store_all(struct sim *sim, int node, const struct disk_write *write)
 {
     struct disk *disk = &sim->nodes[node].disk;
+    disk->is_boot_synced = true;
     for (; write != NULL; write = write->next) {
         if (write->is_forget) {
             forget(sim, disk, write->ident);
@@ -230,6 +231,7 @@ void disk_crash(struct sim *sim, int node)
     if (disk->committing != NULL && (is_at_commit || sim_chance(&sim->random[STREAM_DISK], 500))) {
         store_all(sim, node, disk->committing); /* synced, but nobody was told */
     }
+    disk->boots -= !disk->is_boot_synced;
     drop_writes(sim, disk->committing);
     drop_writes(sim, disk->waiting_first);
     disk->committing = disk->waiting_first = disk->waiting_last = NULL;

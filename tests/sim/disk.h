@@ -41,6 +41,7 @@ struct disk {
     bool is_full;
     uint64_t full_since_ms;
     uint32_t boots; /* the daemon's counter, as this disk has it */
+    bool is_boot_synced;
 };
 
 /* NODE_EFFECT_PERSIST_RECORD and _FENCE, NODE_EFFECT_FORGET_RECORD and _FENCE. */

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/copies.h"
 #include "tests/sim/groups.h"
 #include "tests/sim/owners.h"
 #include "tests/sim/world.h"
@@ -396,6 +397,9 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         return;
     case FAULT_WALL_CLOCK:
         victim->wall_shift_s = (int64_t)random_below(&sim->random[STREAM_CLOCKS], 7200) - 3600;
+        return;
+    case FAULT_ROT:
+        copies_rot(sim, node, draws(sim));
         return;
     case FAULT_HUNG_WORKER:
         hang(sim, node, long_ms);

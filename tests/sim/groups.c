@@ -58,15 +58,20 @@ void groups_forget(struct sim *sim)
     sim->groups.forgotten = sim->groups.serial;
 }
 
+static bool is_deserted(struct sim *sim, struct elastic_group *group)
+{
+    bool is_empty = true;
+    for (uint32_t rank = 0; is_empty && rank < group->size; rank++) {
+        is_empty = groups_member(sim, group, rank) == NULL;
+    }
+    return is_empty;
+}
+
 static void forget_empty(struct sim *sim)
 {
     for (uint32_t i = 0; i < GROUPS_MAX; i++) {
         struct elastic_group *group = &sim->groups.all[i];
-        bool is_empty = group->is_used && group->serial <= sim->groups.forgotten;
-        for (uint32_t rank = 0; is_empty && rank < group->size; rank++) {
-            is_empty = groups_member(sim, group, rank) == NULL;
-        }
-        if (is_empty) {
+        if (group->is_used && group->serial <= sim->groups.forgotten && is_deserted(sim, group)) {
             group->is_used = false;
         }
     }
@@ -91,6 +96,9 @@ static struct elastic_group *take(struct sim *sim, const struct worker_process *
         }
         bool is_older = oldest == NULL || (oldest->is_used && (!group->is_used || group->serial < oldest->serial));
         oldest = (!group->is_used || group->entered == 0) && is_older ? group : oldest;
+    }
+    for (uint32_t i = 0; oldest == NULL && i < GROUPS_MAX; i++) { /* in long runs: their members ended without leaving them */
+        oldest = is_deserted(sim, &sim->groups.all[i]) ? &sim->groups.all[i] : NULL;
     }
     CHECK(oldest != NULL);
     memset(oldest, 0, sizeof *oldest);

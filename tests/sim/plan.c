@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "node/core/config.h"
+#include "node/core/state.h"
 #include "tests/sim/world.h"
 
 /* From version 7 on, of 100 seeds. */
@@ -18,7 +19,7 @@ static const char *const fault_names[FAULT_COUNT] = {
     "pause",     "suspend",   "full disk",  "lost keep",  "slow disk",   "worker crash",  "zombies",      "bad entrypoint",
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
-    "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots",
+    "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots", "rot",
     "another version",
 };
 
@@ -26,7 +27,8 @@ bool plan_fault_is_timed(enum plan_fault fault)
 {
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
            fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK ||
-           fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_OTHER_VERSION;
+           fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_ROT ||
+           fault == FAULT_OTHER_VERSION;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -410,6 +412,86 @@ static void leave_out(struct plan *plan, uint64_t without)
                        (plan->has[FAULT_DELAY] && plan->delay_ms * most > 20) || plan->has[FAULT_CAPACITY];
 }
 
+/* ---- what is kept, and for how long (version 7) --------------------------------------------------------------------- */
+
+/* `times`: how often its few trials do what they do once else. */
+static void draw_kept(struct plan_experiment *experiment, struct random *random, uint32_t times)
+{
+    uint8_t bytes[PLAN_CONFIG_BYTES_MAX];
+    struct config config;
+    struct pack_reader reader;
+    struct pack_writer writer;
+    memcpy(bytes, experiment->config, experiment->config_bytes);
+    pack_reader_init(&reader, bytes, experiment->config_bytes);
+    CHECK(config_unpack(&reader, &config) == 0);
+    config.save_experiment_best = (uint32_t)random_below(random, 4);
+    config.save_trial_best = (uint32_t)random_below(random, 4);
+    config.save_trial_latest = (uint32_t)random_below(random, 4);
+    if (times > 1) {
+        experiment->trials = config.max_trials = experiment->trials < 2 ? 1 : 2;
+        experiment->steps *= times;
+        experiment->save_every *= 1 + times / 4;
+    }
+    pack_writer_init(&writer, experiment->config, sizeof experiment->config);
+    config_pack(&writer, &config);
+    CHECK(!writer.failed);
+    experiment->config_bytes = (uint32_t)writer.used_bytes;
+}
+
+/* Its people come later, all by the same. */
+static void put_off(struct plan_experiment *experiment, uint64_t by_ms)
+{
+    experiment->submit_ms += by_ms;
+    experiment->cancel_ms += experiment->cancel_ms != 0 ? by_ms : 0;
+    experiment->pause_ms += experiment->pause_ms != 0 ? by_ms : 0;
+    experiment->resume_ms += experiment->resume_ms != 0 ? by_ms : 0;
+    experiment->delete_ms += experiment->delete_ms != 0 ? by_ms : 0;
+}
+
+/* A daemon cleans its disk every ten minutes, of what was left alone for an hour: so some seeds take hours. In half of them
+ * nobody is lost for ever, for while somebody is away nothing goes (DESIGN 10). */
+static void draw_long(struct plan *plan, struct random *random)
+{
+    uint64_t whole_ms = sim_between(random, 40, 110) * 60000;
+    uint64_t heal_ms = whole_ms * 6 / 10;
+    uint64_t rarer = (heal_ms / plan->heal_ms + 1) * sim_log_between(random, 1, 4); /* no more strikes than else */
+    plan->is_long = true;
+    plan->heal_ms = heal_ms;
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        plan->mean_ms[i] *= rarer;
+    }
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        put_off(&plan->experiments[i], random_below(random, plan->heal_ms * 7 / 10));
+    }
+    if (sim_chance(random, 500)) {
+        plan->core = (1u << plan->node_count) - 1;
+        plan->core_refuses = 0;
+        plan->needs_patience = false;
+    }
+    uint64_t cleaned_ms = plan->heal_ms + CORE_COLLECT_IDLE_S * plan->idle_permille + 3 * (uint64_t)CORE_COLLECT_MS;
+    allow_time(plan, cleaned_ms > whole_ms ? cleaned_ms : whole_ms);
+}
+
+static void draw_retention(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init_stream(&random, seed, 990);
+    bool is_long = sim_chance(&random, 120);
+    for (uint32_t i = 0; i < plan->experiment_count; i++) {
+        uint32_t times = (uint32_t)sim_log_between(&random, 1, 40);
+        draw_kept(&plan->experiments[i], &random, is_long ? times : 1);
+        bool is_deleted = sim_chance(&random, 250);
+        uint64_t delete_ms = plan->experiments[i].submit_ms + sim_log_between(&random, 100, plan->heal_ms);
+        if (is_deleted && plan->experiments[i].delete_ms == 0) {
+            plan->experiments[i].delete_ms = delete_ms;
+        }
+    }
+    plan->idle_permille = (uint32_t)sim_log_between(&random, 80, 1000);
+    if (is_long) {
+        draw_long(plan, &random);
+    }
+}
+
 void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *run)
 {
     struct random *random = &streams[STREAM_PLAN];
@@ -453,5 +535,8 @@ void plan_draw(struct plan *plan, struct random *streams, const struct sim_run *
         if (sim_chance(random, 150)) {
             experiment->delete_ms = experiment->submit_ms + sim_log_between(random, 100, plan->heal_ms);
         }
+    }
+    if (plan->version > 6) {
+        draw_retention(plan, run->seed);
     }
 }

@@ -67,6 +67,7 @@ enum plan_fault {
     FAULT_VERSION_7, /* from here on: in plans of version 7 */
     FAULT_OWNERS = FAULT_VERSION_7, /* somebody withholds slots, drains a node, or takes that back */
     FAULT_SLOW_SLOT, /* what computes there takes longer for each step */
+    FAULT_ROT, /* a copy of a blob cannot be read any more, and nobody notices before it is read */
     FAULT_OTHER_VERSION, /* a daemon is restarted as a program that speaks another protocol version */
     FAULT_COUNT
 };
@@ -114,12 +115,16 @@ struct plan {
     uint32_t core;         /* nodes that live after the heal, bits */
     uint32_t core_refuses; /* of the others: machines that refuse connections; the rest are silent */
     bool needs_patience;   /* too many silent ones: what ran there is waited for */
+    bool is_long;          /* so long that disks are cleaned again and again */
+    uint32_t idle_permille; /* what a disk has to be left alone for before it is cleaned, of what the core says */
     uint32_t experiment_count;
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
 };
 
 #define PLAN_VERSION 7 /* the newest */
 #define PLAN_DEFAULT 6 /* of who does not ask for one */
+
+#define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 
 /* `streams`: all of the simulator's. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);

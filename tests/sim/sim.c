@@ -235,9 +235,16 @@ static int check_marks(const struct options *options, const struct shared *share
     return missing > 0;
 }
 
-static uint32_t plan_of(const struct options *options)
+/* Disks are cleaned in plans from version 7 on. */
+static bool is_of_copies(int premise)
 {
-    return options->plan_version != 0 ? options->plan_version : PLAN_DEFAULT;
+    return premise == PREMISE_10_COLLECTED || premise == PREMISE_10_CLEANED || premise == PREMISE_11_COLLECTED ||
+           premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_KEPT;
+}
+
+static bool is_of_versions(int premise)
+{
+    return premise == PREMISE_6_LATER_KIND || premise == PREMISE_6_REFUSED_VERSION;
 }
 
 static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
@@ -250,10 +257,10 @@ static int check_premises(const struct options *options, const struct shared *sh
         }
         printf("%12llu  %s\n", (unsigned long long)count, checkers_premise_names[i]);
         /* Groups change in plans from version 4 on. */
-        bool is_later = i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
-        bool is_older = options->plan_version != 0 && options->plan_version < 4;
-        bool is_newest = i == PREMISE_6_LATER_KIND || i == PREMISE_6_REFUSED_VERSION; /* from version 7 on */
-        missing += count == 0 && !(is_later && is_older) && !(is_newest && plan_of(options) < 7);
+        bool is_later = i == PREMISE_9_RENUMBERED || i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
+        uint32_t version = options->plan_version == 0 ? PLAN_DEFAULT : options->plan_version;
+        bool is_older = (is_later && version < 4) || ((is_of_copies(i) || is_of_versions(i)) && version < 7);
+        missing += count == 0 && !is_older;
     }
     if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
         printf("%d premises never occurred: their checkers have shown nothing\n", missing);
@@ -403,6 +410,17 @@ struct hunt {
     char failure[SIM_TEXT_BYTES];
 };
 
+/* Disks are cleaned, and daemons of another version run, in plans from version 7 on. */
+static uint32_t plan_for(const struct options *options, uint32_t bug)
+{
+    static const char *const newer[] = {"beginning_collected", "collected_too_early", "collects_beside_the_away", "version_ignored"};
+    bool needs_newer = false;
+    for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+        needs_newer |= strcmp(probes_bug(bug).name, newer[i]) == 0;
+    }
+    return options->plan_version == 0 && needs_newer ? 7 : options->plan_version;
+}
+
 /* In a process of its own: a broken rule may also end in a CHECK of the core, which counts as found. */
 static void hunt(const struct options *options, uint32_t bug, uint32_t range, struct hunt *out)
 {
@@ -414,7 +432,9 @@ static void hunt(const struct options *options, uint32_t bug, uint32_t range, st
         _exit(1);
     }
     for (uint64_t i = 0; i < options->seeds && !out->found; i++) {
-        struct sim_run run = {.seed = options->first + range * RANGE_SEEDS + i, .plan_version = options->plan_version, .minutes = options->minutes};
+        struct sim_run run = {.seed = options->first + range * RANGE_SEEDS + i,
+                              .plan_version = plan_for(options, bug),
+                              .minutes = options->minutes};
         struct sim_result result;
         out->tried = i + 1;
         if (!run_seed(memory, run, &result)) {

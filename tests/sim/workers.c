@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/copies.h"
 #include "tests/sim/world.h"
 
 #define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
@@ -38,6 +39,7 @@ void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uin
         blob->step = step;
     }
     blob->holders |= 1u << node;
+    blob->touched_ms[node] = sim->now_ms;
 }
 
 /* A checkpoint's name follows from what is in it: here, whose it is. */
@@ -53,20 +55,25 @@ static hash256 blob_of(const attempt_id *attempt, uint64_t step)
     return hash;
 }
 
+/* Reads the copy there, if there is one: what cannot be read is no copy from then on. */
 static bool holds(struct sim *sim, hash256 hash, int node)
 {
     const struct worker_blob *blob = workers_blob(sim, hash);
+    if (blob != NULL && (blob->rotten >> node & 1) != 0) {
+        copies_found_rotten(sim, hash, node);
+    }
     return blob != NULL && (blob->holders >> node & 1) != 0;
 }
 
 /* Here already, or copied from any machine that can be reached and has it. */
-static bool fetch(struct sim *sim, hash256 hash, int node)
+bool workers_fetch(struct sim *sim, hash256 hash, int node, uint32_t from)
 {
     struct worker_blob *blob = workers_blob(sim, hash);
     for (int other = 0; blob != NULL && other < (int)sim->machines; other++) {
         bool is_there = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
-        if ((blob->holders >> other & 1) != 0 && is_there) {
+        if ((from >> other & 1) != 0 && is_there && holds(sim, hash, other)) {
             blob->holders |= 1u << node;
+            blob->touched_ms[node] = sim->now_ms;
             return true;
         }
     }
@@ -95,8 +102,8 @@ static void prepared(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != prepare->life) {
         return;
     }
-    bool is_here = fetch(sim, prepare->code, node) &&
-                   (hash256_is_none(prepare->checkpoint) || fetch(sim, prepare->checkpoint, node));
+    bool is_here = workers_fetch(sim, prepare->code, node, UINT32_MAX) &&
+                   (hash256_is_none(prepare->checkpoint) || workers_fetch(sim, prepare->checkpoint, node, UINT32_MAX));
     if (!is_here && sim->now_ms < prepare->until_ms) {
         sim_again(sim, event, sim->now_ms + 1000);
         return;
@@ -506,6 +513,19 @@ static void stopped(struct sim *sim, struct sim_event *event)
     process_gone(sim, event->node, event->slot, 0, false, true);
 }
 
+static uint32_t pack_metric(uint8_t *out, size_t size, double value)
+{
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, size);
+    pack_map(&writer, 1);
+    pack_text(&writer, "validation");
+    pack_map(&writer, 1);
+    pack_text(&writer, "accuracy");
+    pack_double(&writer, value);
+    CHECK(!writer.failed);
+    return (uint32_t)writer.used_bytes;
+}
+
 void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
 {
     const struct worker_process *process = &sim->nodes[node].processes[slot];
@@ -513,15 +533,8 @@ void workers_report(struct sim *sim, int node, uint32_t slot, uint64_t step)
         return;
     }
     uint8_t metrics[128];
-    struct pack_writer writer;
-    pack_writer_init(&writer, metrics, sizeof metrics);
-    pack_map(&writer, 1);
-    pack_text(&writer, "validation");
-    pack_map(&writer, 1);
-    pack_text(&writer, "accuracy");
-    pack_double(&writer, 1.0 - 1.0 / (double)(step + 1 + process->attempt.trial));
-    CHECK(!writer.failed);
-    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS, .bytes = metrics, .byte_count = (uint32_t)writer.used_bytes};
+    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS, .bytes = metrics};
+    event.byte_count = pack_metric(metrics, sizeof metrics, 1.0 - 1.0 / (double)(step + 1 + process->attempt.trial));
     event.u.worker.slot = slot;
     event.u.worker.attempt = process->attempt;
     event.u.worker.step = step;
@@ -595,6 +608,11 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
     core_event.u.blob.bytes = 1000;
     core_event.u.blob.node = sim->nodes[node].id;
     core_event.u.blob.ok = true;
+    uint8_t metrics[128];
+    if (sim->plan.version > 6) {
+        core_event.bytes = metrics;
+        core_event.byte_count = pack_metric(metrics, sizeof metrics, (double)(random_mix(save->step) % 1000) / 1000);
+    }
     sim_step(sim, node, &core_event);
 }
 
@@ -625,7 +643,7 @@ static void pushed(struct sim *sim, struct sim_event *event)
     }
     bool is_there = to == node || (sim_runs(sim, to) && network_both_ways(sim, node, to) &&
                                    twins_admits(sim, to, node, sim->nodes[node].id));
-    bool is_refused = push->is_question ? !holds(sim, push->blob, to)
+    bool is_refused = push->is_question ? is_there && !holds(sim, push->blob, to)
                                         : !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
     if (!is_there && !push->is_failed) {
         push->is_failed = true; /* told after the connection's patience */
@@ -634,7 +652,8 @@ static void pushed(struct sim *sim, struct sim_event *event)
     }
     bool ok = is_there && !is_refused && !push->is_failed;
     if (ok && !push->is_question) {
-        workers_blob(sim, push->blob)->holders |= 1u << to;
+        workers_blob(sim, push->blob)->holders |= 1u << to; /* a rotten copy counts: it is there by its name */
+        workers_blob(sim, push->blob)->touched_ms[to] = sim->now_ms;
     }
     struct node_event core_event = {.kind = push->is_question ? NODE_EVENT_CONFIRMED : NODE_EVENT_PUSHED};
     core_event.u.blob.attempt = push->attempt;
@@ -671,12 +690,16 @@ void workers_host_down(struct sim *sim, int node)
 void workers_wipe(struct sim *sim, int node)
 {
     for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        sim->workers.blobs[i].holders &= ~(1u << node);
+        struct worker_blob *blob = &sim->workers.blobs[i];
+        if ((blob->holders >> node & 1) != 0) {
+            copies_lost(sim, blob, node);
+        }
     }
 }
 
 void workers_adopt(struct sim *sim, int node)
 {
+    sim->workers.opened_ms[node] = sim->now_ms;
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
         const struct worker_process *process = &sim->nodes[node].processes[slot];
         const struct worker_report *note = &sim->nodes[node].reports[slot];

@@ -70,6 +70,10 @@ struct worker_group {
 struct worker_blob {
     hash256 hash;
     uint32_t holders; /* bits: machines with it on disk */
+    uint32_t rotten;  /* ... of which these cannot read it any more, and do not know yet */
+    uint32_t struck;  /* machines whose copy was lost by a fault, ever */
+    uint64_t touched_ms[PLAN_NODES_MAX]; /* stored there, or said to be there */
+    uint64_t struck_ms[PLAN_NODES_MAX];
     bool is_code;
     uint64_t step;
     attempt_id attempt; /* of a checkpoint: who saved it */
@@ -80,6 +84,7 @@ struct workers {
     struct worker_blob *blobs; /* open hash table */
     uint32_t blob_count;
     uint32_t serial;
+    uint64_t opened_ms[PLAN_NODES_MAX]; /* the disk of blobs, by the daemon that is up */
     uint64_t spawned, adopted, completed_groups;
 };
 
@@ -144,5 +149,6 @@ void workers_daemon_up(struct sim *sim, int node);
 /* Blobs. */
 struct worker_blob *workers_blob(struct sim *sim, hash256 hash); /* NULL: nobody ever made it */
 void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step);
+bool workers_fetch(struct sim *sim, hash256 hash, int node, uint32_t from); /* from: bits of machines, all: UINT32_MAX */
 
 #endif

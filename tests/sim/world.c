@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
+#include "tests/sim/copies.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/owners.h"
 #include "tests/sim/users.h"
@@ -433,7 +435,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         workers_leave(sim, node, effect);
         return false;
     case NODE_EFFECT_COLLECT:
-        return false; /* disks are large enough here */
+        copies_collect(sim, node, effect);
+        return false;
     case NODE_EFFECT_CONFIRM:
     case NODE_EFFECT_PUSH:
         workers_push(sim, node, effect);
@@ -578,6 +581,7 @@ void sim_boot(struct sim *sim, int node)
     CHECK(self->core == NULL && self->host_up);
     self->life++;
     self->boot = (uint64_t)(++self->disk.boots + 1) << 32 | (random_u64(&sim->random[STREAM_NODES]) & UINT32_MAX);
+    self->disk.is_boot_synced = !BUG(boot_not_synced, "the number of a boot is on the disk before that life begins");
     memset(self->peer, 0, sizeof self->peer);
     memset(self->admit, 0, sizeof self->admit);
     self->link_count = 0;
@@ -599,6 +603,7 @@ void sim_boot(struct sim *sim, int node)
     SIM_TRACE(sim, node, "BOOT, life %u", self->life);
     self->core = node_core_init(&options);
     CHECK(self->core != NULL);
+    checkers_on_life(sim, node);
     load_disk(sim, node);
     workers_adopt(sim, node);
     checkers_on_adopted(sim, node);
@@ -841,6 +846,11 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         checkers_on_heal(sim);
         faults_heal(sim);
         users_heal(sim);
+        break;
+    case SIM_COLLECTS:
+    case SIM_SCRUB:
+    case SIM_MEND:
+        copies_event(sim, event);
         break;
     case SIM_SECOND:
         checkers_second(sim);

@@ -9,6 +9,7 @@
  *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
+ *     copies.h    what disks lose: garbage, rot
  *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
@@ -61,10 +62,13 @@ enum sim_event_kind {
     SIM_KEY,      /* node, serial: its life; the key that it asked for */
     SIM_BECOMES,  /* ... it becomes another node */
     SIM_JOINS,    /* node: an evicted machine comes back with a new key; serial: how often it has tried */
-    SIM_UPDATED,  /* node, serial: how often it was; it gets another program, arg: which */
-    SIM_WRITES,   /* ... its program writes a record of a kind of its own */
     SIM_HEAL,
     SIM_SECOND, /* the checks of every virtual second */
+    SIM_COLLECTS, /* payload: struct copies_collection; the daemon's thread with time comes to it */
+    SIM_SCRUB,    /* payload: struct copies_rotten; what has rotted there is read again */
+    SIM_MEND,     /* ... what lacks is fetched again */
+    SIM_UPDATED,  /* node, serial: how often it was; it gets another program, arg: which */
+    SIM_WRITES,   /* ... its program writes a record of a kind of its own */
     SIM_EVENT_KINDS
 };
 
@@ -78,7 +82,7 @@ struct sim_event {
 
 enum sim_stream { STREAM_PLAN, STREAM_NETWORK, STREAM_DISK, STREAM_WORKERS, STREAM_USERS, STREAM_FAULTS, STREAM_NODES,
                   STREAM_CHECKS, STREAM_OWNERS, STREAM_PLAN_TOO, STREAM_CLOCKS, STREAM_SLOWNESS, STREAM_GROUPS,
-                  STREAM_COUNT };
+                  STREAM_COPIES, STREAM_COUNT };
 
 /* Till then what computes there takes this many times as long for a step. */
 struct sim_slow_slot {

@@ -1,0 +1,317 @@
+/* Invariants 10 and 11, of what disks keep (tests/sim/copies.h): nobody deletes what is kept, or what a worker begins
+ * with; what is kept is there; and of what is deleted nothing stays. */
+
+#include <string.h>
+
+#include "base/check.h"
+#include "node/core/retention.h"
+#include "tests/sim/checkers_inside.h"
+#include "tests/sim/copies.h"
+
+#define AWAY_MS 90000 /* until all know that it is away, and what was begun before is over */
+#define COLLECT_SLACK_MS 120000 /* until a collection that is due is over, and the next one is counted from */
+
+/* ---- what all who live know ------------------------------------------------------------------------------------------ */
+
+struct united {
+    struct arena arena;
+    struct records records;
+    struct view view;
+};
+
+static bool unite_record(void *context, const struct records_entry *entry)
+{
+    struct united *united = context;
+    struct records_entry *taken;
+    if (records_put(&united->records, entry->envelope, entry->envelope_bytes, true, &taken) == 0) {
+        (void)view_apply(&united->view, taken);
+    }
+    return true;
+}
+
+/* The records of these machines as one fold, and what is to be kept of each experiment by it. Lives until the next one. */
+static const struct view *unite(struct sim *sim, uint32_t machines)
+{
+    static struct united united;
+    arena_init(&united.arena, sim->scratch, SIM_SCRATCH_BYTES);
+    CHECK(records_init(&united.records, &united.arena) == 0);
+    view_init(&united.view, &united.arena, &united.records, sim->mesh);
+    for (int node = 0; node < (int)sim->machines; node++) {
+        if ((machines >> node & 1) != 0 && sim->nodes[node].core != NULL) {
+            records_each(&sim->nodes[node].core->records, unite_record, &united);
+        }
+    }
+    for (uint32_t i = 0; i < united.view.experiment_count; i++) {
+        if (united.view.experiments[i]->known) {
+            retention_mark(united.view.experiments[i]);
+        }
+    }
+    return &united.view;
+}
+
+/* A machine has had two keys, or a key two machines: who holds what is not to be told by names. */
+static bool has_ambiguous_names(const struct sim *sim)
+{
+    return sim->plan.has[FAULT_CLONE];
+}
+
+static int find_holder(const struct sim *sim, node_id id)
+{
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        if (node_id_equal(sim->nodes[node].id, id)) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+/* ---- a disk is cleaned ------------------------------------------------------------------------------------------------ */
+
+static bool is_named(const struct view_manifest *checkpoint, node_id node)
+{
+    for (uint32_t i = 0; i < checkpoint->holder_count; i++) {
+        if (node_id_equal(checkpoint->holders[i], node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_gone(const struct sim *sim, node_id id)
+{
+    int node = find_holder(sim, id);
+    return node < 0 || sim->nodes[node].is_gone || sim->nodes[node].is_evicted || sim->nodes[node].leaves;
+}
+
+/* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when no record that anybody knows
+ * says any more that it is there (but for those of writers that are gone for good); while the disk is full, of those who
+ * can be reached. */
+static void check_kept(struct sim *sim, int node, const struct worker_blob *blob, const struct view_trial *trial)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if ((row->is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
+            is_named(row, sim->nodes[node].id)) {
+            sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, which %s there", node,
+                     (unsigned long long)blob->step, blob->attempt.trial, row->is_kept ? "is kept" : "a record says to be");
+        }
+    }
+}
+
+/* DESIGN 10: while a roster member is unreachable nothing is collected unless space is short. */
+static void check_all_there(struct sim *sim, int node)
+{
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        const struct sim_node *away = &sim->nodes[other];
+        bool is_known = !is_gone(sim, away->id) || (away->is_gone && sim->now_ms < CORE_COLLECT_AWAY_MS);
+        is_known &= !away->is_evicted && !away->leaves && node_id_is_none(away->was);
+        if (away->core == NULL && is_known && away->down_since_ms != 0 && sim->now_ms >= away->down_since_ms + AWAY_MS) {
+            sim_fail(sim, 11, "n%d cleans its disk, which is not full, though n%d has been away for %llu s", node, other,
+                     (unsigned long long)(sim->now_ms - away->down_since_ms) / 1000);
+        }
+    }
+}
+
+/* What an attempt begins with, until it has its verdict. */
+static void check_beginning(struct sim *sim, int node, const struct worker_blob *blob, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (!a->assigned || a->verdicts != NULL) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_11_COLLECTED_BESIDE);
+        bool runs_here = false;
+        for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
+            const struct worker_process *process = &sim->nodes[node].processes[slot];
+            runs_here |= process->is_alive && attempt_id_equal(&process->attempt, &a->id);
+        }
+        bool is_last = (copies_good(blob) & sim->plan.core & ~(1u << node)) == 0;
+        if (hash256_equal(a->checkpoint, blob->hash) && (runs_here || is_last)) {
+            sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, with which attempt %u begins%s", node,
+                     (unsigned long long)blob->step, blob->attempt.trial, a->id.number, runs_here ? " there" : "");
+        }
+    }
+}
+
+void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    uint32_t machines = 0;
+    for (int other = 0; other < (int)sim->machines; other++) {
+        bool is_reached = other == node || (sim_runs(sim, other) && network_talks(sim, node, other));
+        machines |= (is_full ? is_reached : sim_daemon_up(sim, other)) ? 1u << other : 0;
+    }
+    if (!is_full) {
+        check_all_there(sim, node);
+    }
+    const struct view *view = unite(sim, machines);
+    for (uint32_t i = 0; i < count && !sim->failed; i++) {
+        int index = copies_experiment(sim, blobs[i]);
+        CHECK(index >= 0);
+        experiment_id id = sim->plan.experiments[index].id;
+        const struct view_experiment *own = view_find_experiment(&core->view, id);
+        const struct view_experiment *experiment = view_find_experiment(view, id);
+        if (core_is_deleted(core, id)) {
+            checkers_met(sim, PREMISE_10_COLLECTED);
+            continue;
+        }
+        if (blobs[i]->is_code) {
+            if (own != NULL && own->known) {
+                sim_fail(sim, 11, "n%d deletes the code of experiment %d, which it knows", node, index);
+            }
+            continue;
+        }
+        checkers_met(sim, PREMISE_11_COLLECTED);
+        const struct view_trial *trial =
+            experiment != NULL && experiment->known ? view_find_trial(experiment, blobs[i]->attempt.trial) : NULL;
+        if (trial != NULL && view_find_tombstone(view, id) == NULL && !has_ambiguous_names(sim)) {
+            check_kept(sim, node, blobs[i], trial);
+            check_beginning(sim, node, blobs[i], trial);
+        }
+    }
+}
+
+void checkers_on_rotten(struct sim *sim)
+{
+    checkers_met(sim, PREMISE_11_ROTTEN);
+}
+
+/* ---- a checkpoint is let go ------------------------------------------------------------------------------------------- */
+
+/* Copies of it that are whole, or were when they could have been asked last. */
+static uint32_t count_confirmed(struct sim *sim, const struct view_manifest *checkpoint)
+{
+    const struct worker_blob *blob = workers_blob(sim, checkpoint->blob);
+    uint32_t count = 0;
+    for (uint32_t i = 0; blob != NULL && i < checkpoint->holder_count; i++) {
+        int holder = sim_find_node(sim, checkpoint->holders[i]);
+        bool was_there = holder >= 0 && (blob->struck >> holder & 1) != 0 &&
+                         sim->now_ms - blob->struck_ms[holder] <= COPIES_FRESH_MS;
+        count += holder >= 0 && ((copies_good(blob) >> holder & 1) != 0 || was_there);
+    }
+    return count;
+}
+
+/* Its writer says that nobody needs to hold it any more. Then as many newer ones as are kept are on as many disks as they
+ * should: who is away does not count, for nobody is, unless the disk is full. */
+void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
+{
+    const struct node_core *core = sim->nodes[node].core;
+    attempt_id attempt;
+    uint64_t step;
+    if (fact_key_read_attempt(record, &attempt) != 0 || fact_key_read_step(record, &step) != 0 || has_ambiguous_names(sim)) {
+        return;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt.experiment);
+    const struct view_trial *trial =
+        experiment != NULL && experiment->known ? view_find_trial(experiment, attempt.trial) : NULL;
+    if (trial == NULL) {
+        return;
+    }
+    uint32_t nodes = 1, newer = 0, latest = experiment->config->save_trial_latest;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        nodes += core->peers[i]->state == SWIM_ALIVE;
+    }
+    enum view_trial_state state = view_trial_state(experiment, attempt.trial);
+    bool lives = !view_experiment_over(experiment) && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING);
+    uint32_t wanted = experiment->config->checkpoint_replicas < nodes ? experiment->config->checkpoint_replicas : nodes;
+    for (const struct view_manifest *row = trial->manifests; row != NULL;) {
+        struct view_manifest united;
+        row = view_manifest_unite(row, &united);
+        bool is_it = united.step == step && attempt_id_equal(&united.attempt, &attempt);
+        if (united.step < step || is_it) {
+            break;
+        }
+        newer += united.holder_count > 0 && count_confirmed(sim, &united) >= wanted;
+    }
+    checkers_met(sim, PREMISE_11_LET_GO);
+    if (newer < (latest == 0 && lives ? 1 : latest)) {
+        sim_fail(sim, 11, "n%d lets step %llu of trial %u go, and of the newer ones %u are on %u disks", node,
+                 (unsigned long long)step, attempt.trial, newer, wanted);
+    }
+}
+
+/* ---- at the end ------------------------------------------------------------------------------------------------------- */
+
+/* Whoever is named as its holder has it, unless a fault has taken it there: then it may not have been mended yet. */
+static void check_holders(struct sim *sim, const struct view_manifest *checkpoint)
+{
+    const struct worker_blob *blob = workers_blob(sim, checkpoint->blob);
+    for (uint32_t i = 0; i < checkpoint->holder_count; i++) {
+        int holder = find_holder(sim, checkpoint->holders[i]);
+        if (holder < 0 || !checkers_in_core(sim, holder) || (blob->struck >> holder & 1) != 0) {
+            continue;
+        }
+        checkers_met(sim, PREMISE_11_KEPT);
+        if ((copies_good(blob) >> holder & 1) == 0) {
+            sim_fail(sim, 11, "n%d does not have step %llu of trial %u, which is kept there", holder,
+                     (unsigned long long)checkpoint->step, checkpoint->attempt.trial);
+        }
+    }
+}
+
+/* Since when all who live have known that it is deleted. */
+void checkers_copies_second(struct sim *sim)
+{
+    for (uint32_t e = 0; sim->plan.version > 6 && e < sim->plan.experiment_count; e++) {
+        bool is_known = true;
+        for (int node = 0; node < (int)sim->plan.node_count; node++) {
+            const struct node_core *core = sim->nodes[node].core;
+            is_known &= core != NULL && !core->syncing && core_is_deleted(core, sim->plan.experiments[e].id);
+        }
+        uint64_t *since_ms = &sim->checkers->deleted_ms[e];
+        *since_ms = !is_known ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+    }
+}
+
+/* DESIGN 10: nothing is collected while a member is away. So all must be there, for as long as it takes; what a copied
+ * disk became is a member, too, and its machine is lost. */
+static void check_deleted(struct sim *sim, uint32_t e)
+{
+    uint64_t since_ms = sim->checkers->deleted_ms[e];
+    if (since_ms == 0 || sim->plan.has[FAULT_CLONE]) {
+        return;
+    }
+    since_ms = since_ms > sim->unstable_until_ms + CALM_MS ? since_ms : sim->unstable_until_ms + CALM_MS;
+    uint64_t idle_ms = (uint64_t)CORE_COLLECT_IDLE_S * sim->plan.idle_permille;
+    idle_ms = idle_ms > PLAN_IDLE_MIN_S * 1000 ? idle_ms : PLAN_IDLE_MIN_S * 1000;
+    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
+        const struct worker_blob *blob = &sim->workers.blobs[i];
+        for (int node = 0; copies_experiment(sim, blob) == (int)e && node < (int)sim->plan.node_count; node++) {
+            uint64_t from_ms = since_ms > blob->touched_ms[node] ? since_ms : blob->touched_ms[node];
+            from_ms = from_ms > sim->workers.opened_ms[node] ? from_ms : sim->workers.opened_ms[node];
+            if (sim->now_ms < from_ms + idle_ms + CORE_COLLECT_MS + COLLECT_SLACK_MS) {
+                continue;
+            }
+            checkers_met(sim, PREMISE_10_CLEANED);
+            if ((blob->holders >> node & 1) != 0) {
+                sim_fail(sim, 10, "n%d still has %s of experiment %u, step %llu, deleted %llu s ago", node,
+                         blob->is_code ? "the code" : "a checkpoint", e, (unsigned long long)blob->step,
+                         (unsigned long long)(sim->now_ms - sim->checkers->deleted_ms[e]) / 1000);
+            }
+        }
+    }
+}
+
+void checkers_copies_end(struct sim *sim)
+{
+    if (sim->plan.version < 7) {
+        return;
+    }
+    const struct view *view = unite(sim, sim->plan.core);
+    for (uint32_t e = 0; e < view->experiment_count && !has_ambiguous_names(sim); e++) {
+        const struct view_experiment *experiment = view->experiments[e];
+        for (uint32_t t = 0; experiment->known && t < experiment->trial_slots; t++) {
+            const struct view_trial *trial = experiment->trials[t];
+            for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL, *next; row != NULL; row = next) {
+                struct view_manifest united;
+                next = view_manifest_unite(row, &united);
+                if (row->is_kept && united.durable) {
+                    check_holders(sim, &united);
+                }
+            }
+        }
+    }
+    for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
+        check_deleted(sim, e);
+    }
+}
