@@ -105,7 +105,6 @@ void versions_updated(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* In half of all storms that end so the last of the old programs are gone from one machine at least. */
 void versions_heal(struct sim *sim)
 {
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
