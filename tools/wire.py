@@ -1,11 +1,13 @@
 """Nodes in network namespaces on one bridge, which stands in a namespace of its own: the machine's own network is left
 alone. Needs root. What a node sends can be counted and captured there as on real cables, and cables can be pulled, be lossy
-(nftables) or slow (a token bucket)."""
+(nftables), slow (a token bucket) or long (a relay in user space, since many kernels are built without netem)."""
 
 import itertools
 import json
 import os
 import subprocess
+
+RELAY_S = 3600  # a relay that nobody has ended ends then
 
 _serial = itertools.count()
 
@@ -22,9 +24,10 @@ def _run(*arguments, text=None):
 
 
 class Wire:
-    """Places the nodes of a mesh that has not started yet: node i has the address 10.77.42.(i + 1)."""
+    """Places the nodes of a mesh that has not started yet: node i has the address 10.77.42.(i + 1). `relay`: the program that
+    delays frames, chaos_relay; only who calls `delay` needs it."""
 
-    def __init__(self, nodes):
+    def __init__(self, nodes, relay=None):
         if os.geteuid() != 0:
             raise NoNamespaces("network namespaces need root")
         self.tag = f"shw{os.getpid() % 100000}-{next(_serial)}"
@@ -32,6 +35,9 @@ class Wire:
         self.names = []
         self.count = len(nodes)
         self.loss = {}  # (from, to) -> percent of the packets that are lost on this way
+        self.pulled = set()  # indices
+        self.relay = relay
+        self.relays = {}  # index -> its process
         probe = subprocess.run(["ip", "netns", "add", self.hub], capture_output=True, text=True)
         if probe.returncode == 0:
             self.names.append(self.hub)
@@ -72,11 +78,17 @@ class Wire:
 
     def cut(self, index):
         """Pulls the node's cable at the bridge's end: its own link stays up, and nobody sends a reset."""
-        self.inside(self.hub, "ip", "link", "set", f"far{index}", "nomaster")
+        self.pulled.add(index)
+        self._plug(index)
 
     def join(self, index):
         """Plugs it in again."""
-        self.inside(self.hub, "ip", "link", "set", f"far{index}", "master", "bridge0")
+        self.pulled.discard(index)
+        self._plug(index)
+
+    def _plug(self, index):
+        where = ["nomaster"] if index in self.pulled else ["master", f"long{index}" if index in self.relays else "bridge0"]
+        self.inside(self.hub, "ip", "link", "set", f"far{index}", *where)
 
     def lose(self, source, target, percent):
         """From now on so many of 100 packets from one node to another are lost; 100: all, silently; 0: none."""
@@ -99,12 +111,45 @@ class Wire:
                 self.inside(name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", f"{kbit_s}kbit",
                             "burst", "16kb", "latency", "400ms")
 
+    def delay(self, index, ms, jitter_ms=0):
+        """From now on what is sent to the node and what it sends comes `ms` later, and up to `jitter_ms` more, in order; None:
+        at once. What is on its way when this changes is lost. Returns how many frames the relay until now has forwarded and
+        dropped (its queue was full), and how many were still waiting; None where there was none."""
+        became = self._end_relay(index)
+        if ms is not None:
+            bridge, ends = f"long{index}", (f"near{index}", f"wide{index}")
+            relay = subprocess.Popen(["ip", "netns", "exec", self.hub, self.relay, *ends, str(ms), str(jitter_ms), str(RELAY_S)],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            if relay.stdout.readline() != "ready\n":
+                relay.communicate(timeout=20)
+                raise RuntimeError(f"{self.relay} cannot delay the frames of node {index}: see its standard error")
+            self.relays[index] = relay
+            self.inside(self.hub, "ip", "link", "add", bridge, "type", "bridge")
+            for link, master in zip(ends, (bridge, "bridge0")):
+                self.inside(self.hub, "ip", "link", "set", link, "master", master, "up")
+            self.inside(self.hub, "ip", "link", "set", bridge, "up")
+        self._plug(index)
+        return became
+
+    def _end_relay(self, index):
+        """Its devices go with it, and so bridge0 forgets that the node was behind them."""
+        relay = self.relays.pop(index, None)
+        if relay is None:
+            return None
+        ended = relay.poll()
+        told, _ = relay.communicate(timeout=20)  # it ends when its standard input does
+        subprocess.run(["ip", "-n", self.hub, "link", "delete", f"long{index}"], capture_output=True)
+        if ended is not None or relay.returncode != 0:
+            raise RuntimeError(f"the relay of node {index} ended by itself with {relay.returncode}")
+        return json.loads(told)
+
     def clear(self):
-        """All cables are plugged in, lossless and fast."""
+        """All cables are plugged in, lossless, fast and short."""
         for source, target in [pair for pair, share in self.loss.items() if share > 0]:
             self.lose(source, target, 0)
         for index in range(self.count):
             self.slow(index, None)
+            self.delay(index, None)
             self.join(index)
 
     def sent_bytes(self, index):
@@ -113,6 +158,9 @@ class Wire:
         return sent["bytes"] - 14 * sent["packets"]
 
     def end(self):
+        for relay in self.relays.values():
+            relay.communicate(timeout=20)
+        self.relays = {}
         for name in reversed(self.names):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
         self.names = []

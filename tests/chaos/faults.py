@@ -234,3 +234,11 @@ class Faults:
         self.calm.wait(fault.for_s)
         with self.link_lock:
             self.wire.slow(fault.nodes[0], None)
+
+    def delayed(self, fault):
+        index = fault.nodes[0]
+        with self.link_lock:
+            self.wire.delay(index, fault.details["delay_ms"], fault.details["jitter_ms"])
+        self.calm.wait(fault.for_s)
+        with self.link_lock:
+            self.wire.delay(index, None)

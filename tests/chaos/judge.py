@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from mesh import wait_until
+from watch import workers
 
 ALIVE_S = 90      # until all nodes see each other again: links, syncing
 OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
@@ -40,6 +41,8 @@ class Judge:
         self.stream = stream
         self.judged = set()  # identities
         self.checkpoints = 0
+        self.elastic = 0  # completed trials of elastic programs
+        self.regrouped = 0  # those among them whose last attempt's group changed
 
     def judge(self):
         """Raises Broken."""
@@ -56,7 +59,7 @@ class Judge:
         checked = time.monotonic()
         for identity in sorted(self.all_over - self.judged):
             self.check_checkpoints(identity)
-        self.watch.forbidden |= self.all_over
+        self.watch.forbid(self.all_over - self.judged)
         self.judged |= self.all_over
         if self.watch.problems:
             raise Broken("; ".join(self.watch.problems))
@@ -132,7 +135,7 @@ class Judge:
         return {"state": experiment["state"], "name": experiment["name"], "trials": trials}
 
     def not_free(self):
-        busy = [f"{environment['SHOAL_EXPERIMENT'][:8]} in process {pid}" for pid, environment in self.watch.workers()]
+        busy = [f"{environment['SHOAL_EXPERIMENT'][:8]} in process {pid}" for pid, environment in workers(self.mesh.base)]
         if busy:
             return f"workers run: {', '.join(busy)}"
         for node in self.mesh.nodes:
@@ -160,6 +163,9 @@ class Judge:
             raise Broken(f"its cancellation was acknowledged on {experiment.cancelled_on} nodes, but {told}")
         if document["state"] == "completed" and len(done) != experiment.trials:
             raise Broken(f"not all {experiment.trials} trials are completed: {told}")
+        if experiment.is_elastic:
+            self.elastic += len(done)
+            self.regrouped += sum(trial["generation"] > 1 for trial in done)
         steps = experiment.values["steps"]
         for trial in done:
             wanted = {"digest": experiment.digest(trial["index"], steps) >> 40}

@@ -4,7 +4,7 @@ same seed gives the same storms and a new kind of fault does not change what the
 import random
 
 NODE_FAULTS = ("kill_daemon", "kill_machine", "kill_in_commit", "stop", "old_disk", "clone")
-LINK_FAULTS = ("cut", "partition", "one_way", "lossy", "slow")
+LINK_FAULTS = ("cut", "partition", "one_way", "lossy", "slow", "delayed")
 DISK_FAULTS = ("full_disk",)
 FAULTS = NODE_FAULTS + LINK_FAULTS + DISK_FAULTS
 STOP_S = 60  # at most
@@ -58,6 +58,9 @@ def link_fault(kind, at_s, for_s, count, stream):
         return Fault(kind, at_s, for_s, [first], percent=stream.choice([2, 5, 10, 20, 40]))
     if kind == "slow":
         return Fault(kind, at_s, for_s, [first], kbit_s=stream.choice([64, 256, 1000]))
+    if kind == "delayed":
+        delay_ms = stream.choice([20, 80, 250])
+        return Fault(kind, at_s, for_s, [first], delay_ms=delay_ms, jitter_ms=stream.randrange(delay_ms))
     return Fault(kind, at_s, for_s, [first])
 
 

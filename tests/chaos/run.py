@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Storms over a mesh of real daemons, each in a network namespace of its own: daemons and machines are killed, stopped, cut
-off, given lossy or slow links, old or full disks, while experiments run; after each storm everything is healed, and what users
+off, given lossy, slow or long links, old or full disks, while experiments run; after each storm everything is healed, and what users
 see is checked from outside. All is drawn from one seed. Needs root; where namespaces are not allowed it is skipped, with a
 line that says so. Prints each fault, and at the end one line: ok|FAILED|skipped chaos (SECONDS) REASON."""
 
@@ -73,7 +73,7 @@ class Chaos:
         self.mesh = self.lab.mesh(list(NAMES[:self.arguments.nodes]), start=False)
         spare = Node(self.mesh.base, "spare", build=self.lab.build) if "clone" in kinds else None
         try:
-            wire = Wire([*self.mesh.nodes, *([spare] if spare else [])])
+            wire = Wire([*self.mesh.nodes, *([spare] if spare else [])], relay=f"{self.lab.build}/chaos_relay")
         except NoNamespaces as error:
             raise Skip(str(error)) from None
         self.lab.at_end.append(wire.end)
@@ -112,11 +112,13 @@ class Chaos:
         return (f"seed {self.seed}: {self.storms} storms, {done} faults of {len(self.faults.done)} kinds, "
                 f"{len(self.workload.experiments)} experiments acknowledged, {cancelled} of them cancelled, "
                 f"{self.workload.refused} commands refused, {len(self.watch.seen)} workers, "
-                f"{self.judge.checkpoints} checkpoints read")
+                f"{self.judge.checkpoints} checkpoints read, {self.judge.elastic} elastic trials, "
+                f"{self.judge.regrouped} of them in groups that changed")
 
     def must_be_well(self):
         self.faults.look_for_deaths()
-        problems = self.faults.problems + self.workload.problems + self.watch.problems
+        wrong = self.workload.wrong.read_text().splitlines()[:3] if self.workload.wrong.exists() else []
+        problems = self.faults.problems + self.workload.problems + self.watch.problems + wrong
         if problems:
             raise Broken("; ".join(problems))
 
@@ -161,7 +163,7 @@ def main():
     unknown = set(kinds) - set(FAULTS)
     if unknown or not kinds or not 2 <= arguments.nodes <= len(NAMES):
         parser.error(f"there is no fault {', '.join(sorted(unknown))}" if unknown else f"--nodes is 2 to {len(NAMES)}, --faults at least one")
-    missing = [p for p in ("shoald", "shoal", "shoal-keep", "chaos_worker") if not (build / p).exists()]
+    missing = [p for p in ("shoald", "shoal", "shoal-keep", "chaos_worker", "chaos_relay") if not (build / p).exists()]
     if missing:
         print(f"run.py: {build} has no {', '.join(missing)}; build it or give --build.", file=sys.stderr)
         return 2

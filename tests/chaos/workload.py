@@ -14,6 +14,7 @@ from mesh import Refused
 
 MASK = (1 << 64) - 1
 COMMAND_S = 20  # how long a user waits for an answer during a storm
+ELASTIC_SHARE = 0.35  # of the experiments
 
 
 def mix(x):
@@ -30,6 +31,7 @@ class Experiment:
         self.name = config["name"]
         self.trials = config["searcher"].get("max_trials", 1)
         self.values = config["hyperparameters"]
+        self.is_elastic = "min_slots" in config["resources"]
         self.stored_on = stored_on  # so many nodes, as it was acknowledged
         self.node = node            # the index of the one that acknowledged it
         self.cancelled_on = 0       # so many nodes, as the cancellation was acknowledged; 0: it was not
@@ -94,8 +96,10 @@ class Workload:
     def __init__(self, mesh, streams, wanted, worker, say):
         self.mesh = mesh
         self.stream = streams["users"]
+        self.elastic = streams["elastic"]
         self.wanted = wanted
-        self.worker = worker
+        self.wrong = mesh.base / "wrong"  # what workers found wrong themselves
+        self.worker = f"CHAOS_WRONG={self.wrong} exec {worker}"
         self.say = say
         self.experiments = {}  # identity -> Experiment, all that were acknowledged
         self.live = set()      # identities
@@ -145,9 +149,9 @@ class Workload:
         stream = stream or self.stream
         self.serial += 1
         trials = stream.choice([1, 1, 2, 3])
-        return {
+        config = {
             "name": f"chaos-{self.serial}",
-            "entrypoint": f"exec {self.worker}",
+            "entrypoint": self.worker,
             "hyperparameters": {"nonce": stream.randrange(1 << 40), "steps": stream.randrange(60, 300), "step_ms": 40,
                                 "checkpoint_every": stream.choice([10, 25, 60]),
                                 "checkpoint_words": stream.choice([512, 4096, 16384])},
@@ -156,6 +160,14 @@ class Workload:
             "resources": {"slots_per_trial": stream.choice([1, 1, 2, 3])},
             "seed": self.serial,
         }
+        return config | (self.elasticity() if self.elastic.random() < ELASTIC_SHARE else {})
+
+    def elasticity(self):
+        """Of a group of 2 or 3 that may lose members, and in half of all cases win one."""
+        slots = self.elastic.choice([2, 3])
+        return {"entrypoint": f"{self.worker} elastic",
+                "resources": {"slots_per_trial": slots, "min_slots": self.elastic.randrange(1, slots),
+                              "max_slots": slots + self.elastic.randrange(2)}}
 
     def submit(self, index):
         wants_cancel = self.stream.random() < 0.25

@@ -70,6 +70,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_13_RESERVED] = "13: a slot was reserved",
     [PREMISE_13_LEASED] = "13: a lease was looked at",
     [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
+    [PREMISE_14_SUSPECTED] = "14: a node was called dead, once suspected",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
     [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",

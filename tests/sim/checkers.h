@@ -76,6 +76,7 @@ enum checkers_premise {
     PREMISE_13_RESERVED,
     PREMISE_13_LEASED,
     PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
+    PREMISE_14_SUSPECTED,
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
     PREMISE_15_MESSAGES,

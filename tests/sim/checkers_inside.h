@@ -20,7 +20,14 @@ struct checkers_asking {
 };
 
 /* Since when something has been so, on the simulator's clock; 0: it is not. */
+/* That of the highest incarnation of a node, wherever. */
+struct suspicion {
+    uint64_t next_incarnation; /* the one behind it; 0: there was none */
+    uint64_t since_ms;
+};
+
 struct checkers_watch {
+    struct suspicion suspicion[PLAN_NODES_MAX];
     uint64_t unwanted_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* a process runs though its node knows that it should not */
     uint64_t reserved_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
     uint64_t orphaned_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* reserved for a gang that is no more */

@@ -1,6 +1,7 @@
 /* What is looked at once a virtual second: workers that should be gone (9, 10), reservations and leases (13), who is
  * believed to be dead (14), and how much is said, waits and is kept (15). */
 
+#include "gossip/swim_parts.h"
 #include "tests/sim/checkers_inside.h"
 
 #include "base/check.h"
@@ -231,6 +232,18 @@ void checkers_on_refused(struct sim *sim, int node, const struct node_effect *ef
     }
 }
 
+static void note_suspects(struct sim *sim, int node)
+{
+    const struct swim *swim = &sim->nodes[node].core->swim;
+    for (int other = 0; swim->counts[SWIM_SUSPECT] > 0 && other < (int)sim->plan.node_count; other++) {
+        struct suspicion *known = &sim->checkers->watch.suspicion[other];
+        uint64_t incarnation = swim_incarnation_of(swim, sim->nodes[other].id);
+        if (swim_state_of(swim, sim->nodes[other].id) == SWIM_SUSPECT && incarnation >= known->next_incarnation) {
+            *known = (struct suspicion){incarnation + 1, sim->now_ms};
+        }
+    }
+}
+
 /* ---- 15: what waits, and what is kept ---------------------------------------------------------------------------- */
 
 void checkers_on_step(struct sim *sim, int node)
@@ -241,6 +254,7 @@ void checkers_on_step(struct sim *sim, int node)
     if (sim->nodes[node].core->outbox_bytes > 0) {
         sim_fail(sim, 15, "n%d leaves %u bytes in its outbox at the end of a step", node, sim->nodes[node].core->outbox_bytes);
     }
+    note_suspects(sim, node);
 }
 
 static void watch_queues(struct sim *sim, int node)
@@ -288,9 +302,30 @@ static void watch_beliefs(struct sim *sim, int node)
     }
 }
 
+/* DESIGN 5: death comes after a suspicion that lasts. Not the first word of it is looked at, but each one. */
+static void check_suspected(struct sim *sim, int node, int about, const struct swim_rumour *rumour)
+{
+    const struct suspicion *known = &sim->checkers->watch.suspicion[about];
+    uint64_t least_ms = swim_suspect_min_ms(&sim->nodes[node].core->swim) * 3 / 4; /* clocks drift */
+    if (sim->nodes[about].is_twin || rumour->incarnation + 1 < known->next_incarnation) {
+        return; /* an old word */
+    }
+    checkers_met(sim, PREMISE_14_SUSPECTED);
+    if (rumour->incarnation >= known->next_incarnation || sim->now_ms - known->since_ms < least_ms) {
+        sim_fail(sim, 14, "n%d says that n%d is dead, which has not been suspected for %llu ms", node, about,
+                 (unsigned long long)least_ms);
+    }
+}
+
 /* At up to 5 % loss nobody says of a node that runs and can be reached that it is dead. */
 void checkers_rumours(struct sim *sim, int node, const struct swim_message *message)
 {
+    for (uint32_t i = 0; i < message->rumour_count; i++) {
+        int about = message->rumours[i].state == SWIM_DEAD ? sim_find_node(sim, message->rumours[i].node) : -1;
+        if (about >= 0) {
+            check_suspected(sim, node, about, &message->rumours[i]);
+        }
+    }
     if (sim->plan.blurs_time || sim->now_ms < sim->shaken_until_ms + CALM_MS) {
         return;
     }
