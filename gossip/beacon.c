@@ -41,7 +41,7 @@ static void mesh_hash(mesh_id mesh, uint8_t out[16])
 void beacon_encode(mesh_id mesh, node_id self, uint16_t control_port, uint8_t out[BEACON_BYTES])
 {
     memcpy(out, MAGIC, MAGIC_BYTES);
-    out[4] = MESSAGE_PROTOCOL_VERSION;
+    out[4] = VERSION_OLDEST; /* for all who may be able to talk with us */
     bytes_put_u16(out + 5, control_port);
     mesh_hash(mesh, out + 7);
     memcpy(out + 23, self.bytes, NODE_ID_BYTES);
@@ -52,7 +52,7 @@ int beacon_decode(const uint8_t *bytes, size_t count, mesh_id mesh, node_id *nod
     if (count < MAGIC_BYTES + 1 || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
         return ERR_MALFORMED;
     }
-    if (bytes[4] != MESSAGE_PROTOCOL_VERSION) {
+    if (!version_is_spoken(version_ours(), bytes[4])) {
         return ERR_VERSION;
     }
     if (count != BEACON_BYTES || bytes_get_u16(bytes + 5) == 0) {

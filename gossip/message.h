@@ -10,8 +10,8 @@
 #include "gossip/election.h"
 #include "gossip/records.h"
 #include "gossip/swim.h"
+#include "gossip/version.h"
 
-#define MESSAGE_PROTOCOL_VERSION 1
 #define MESSAGE_BYTES_MAX (64u * 1024)
 #define MESSAGE_KEY_BYTES 32
 
@@ -76,8 +76,15 @@ struct message {
 };
 
 /* gossip/message_wire.c (shell side). Encode returns the length, 0 if it does not fit. Decode borrows from `bytes`;
- * ERR_MALFORMED, ERR_VERSION. */
+ * ERR_MALFORMED; ERR_VERSION: of a version that this program does not speak (message_version), or of a kind that it does not
+ * know. */
 size_t message_encode(const struct message *message, uint8_t *out, size_t capacity);
 int message_decode(const uint8_t *bytes, size_t count, struct message *out);
+
+/* As a program decodes that speaks other versions, of which none has another format so far. For the simulator. */
+int message_decode_as(struct version_range speaks, const uint8_t *bytes, size_t count, struct message *out);
+
+/* The version of a message that may be of any; 0: it is none. */
+uint32_t message_version(const uint8_t *bytes, size_t count);
 
 #endif

@@ -8,6 +8,9 @@
 #include "gossip/message.h"
 
 #define HEAD_BYTES 2
+
+/* With a second version this has to choose for each peer: version_common. */
+_Static_assert(VERSION_OLDEST == VERSION_NEWEST, "message_encode says everything in the one version there is");
 #define CODE_LOWEST (-255) /* errors of base/err.h, with room for those of later versions */
 
 static bool kind_has_lease(enum message_kind kind)
@@ -213,7 +216,7 @@ size_t message_encode(const struct message *message, uint8_t *out, size_t capaci
     if (capacity < HEAD_BYTES) {
         return 0;
     }
-    out[0] = MESSAGE_PROTOCOL_VERSION;
+    out[0] = VERSION_NEWEST;
     out[1] = (uint8_t)message->kind;
     size_t room = (capacity < MESSAGE_BYTES_MAX ? capacity : MESSAGE_BYTES_MAX) - HEAD_BYTES;
     struct pack_writer writer;
@@ -239,12 +242,28 @@ size_t message_encode(const struct message *message, uint8_t *out, size_t capaci
     return writer.failed ? 0 : HEAD_BYTES + writer.used_bytes;
 }
 
+uint32_t message_version(const uint8_t *bytes, size_t count)
+{
+    return count > 0 ? bytes[0] : 0;
+}
+
 int message_decode(const uint8_t *bytes, size_t count, struct message *out)
 {
-    if (count < HEAD_BYTES || count > MESSAGE_BYTES_MAX) {
+    return message_decode_as(version_ours(), bytes, count, out);
+}
+
+int message_decode_as(struct version_range speaks, const uint8_t *bytes, size_t count, struct message *out)
+{
+    if (count == 0 || count > MESSAGE_BYTES_MAX) {
         return ERR_MALFORMED;
     }
-    if (bytes[0] != MESSAGE_PROTOCOL_VERSION || bytes[1] < MESSAGE_SWIM || bytes[1] >= MESSAGE_KINDS) {
+    if (!version_is_spoken(speaks, message_version(bytes, count))) {
+        return ERR_VERSION; /* whatever the rest is */
+    }
+    if (count < HEAD_BYTES) {
+        return ERR_MALFORMED;
+    }
+    if (bytes[1] < MESSAGE_SWIM || bytes[1] >= MESSAGE_KINDS) {
         return ERR_VERSION;
     }
     struct message message;

@@ -238,7 +238,7 @@ size_t join_request_encode(const struct keys *keys, mesh_id mesh, const uint8_t 
     join_signed_fill(&part, mesh, invite_key, &request);
     uint8_t signature[crypto_sign_BYTES];
     CHECK(crypto_sign_detached(signature, NULL, part.bytes, sizeof part.bytes, keys->sign_secret) == 0);
-    out[0] = MESSAGE_PROTOCOL_VERSION;
+    out[0] = VERSION_NEWEST;
     out[1] = JOIN_KIND_REQUEST;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, JOIN_REQUEST_BYTES_MAX - JOIN_HEAD_BYTES);
@@ -254,7 +254,7 @@ static int check_head(const uint8_t *bytes, size_t count, uint8_t kind)
     if (count < JOIN_HEAD_BYTES) {
         return ERR_MALFORMED;
     }
-    return bytes[0] == MESSAGE_PROTOCOL_VERSION && bytes[1] == kind ? 0 : ERR_VERSION;
+    return version_is_spoken(version_ours(), bytes[0]) && bytes[1] == kind ? 0 : ERR_VERSION;
 }
 
 int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const uint8_t invite_key[32],
@@ -294,7 +294,7 @@ size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t
     if (room < JOIN_HEAD_BYTES) {
         return 0;
     }
-    out[0] = MESSAGE_PROTOCOL_VERSION;
+    out[0] = VERSION_NEWEST;
     out[1] = JOIN_KIND_ANSWER;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, room - JOIN_HEAD_BYTES);

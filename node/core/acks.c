@@ -43,7 +43,7 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     bool has_suspect = false;                     /* who is soon known to live, or dead */
     for (uint32_t i = 0; i < core->peer_count; i++) {
         node_id peer = core->peers[i]->id;
-        if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer)) {
+        if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer) && core_node_speaks(core, peer)) {
             candidates[count++] = peer;
         }
         has_suspect |= core->peers[i]->state == SWIM_SUSPECT;

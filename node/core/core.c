@@ -192,6 +192,10 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
     struct pack_writer kept;
     uint8_t kept_bytes[FACT_METRICS_BYTES_MAX + 256];
     pack_writer_init(&kept, kept_bytes, sizeof kept_bytes);
+    if (BUG(unknown_kind_dropped, "records of kinds that a node does not know are taken, kept and relayed") && !from_disk &&
+        record_decode(envelope, count, &given) == 0 && given.kind > FACT_GENERATION) {
+        return ERR_REFUSED;
+    }
     bool is_undone = undoes_result(core, envelope, count, &key, &kept) &&
                      !BUG(result_undone, "a result that is known never un-happens");
     uint8_t altered[RECORD_ENVELOPE_BYTES_MAX];
@@ -323,6 +327,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         return;
     }
     peer->boot = message->boot;
+    peer->foreign_version = 0;
     switch (message->kind) {
     case MESSAGE_SWIM:
         core_clone_overhear(core, peer, message);
@@ -448,6 +453,9 @@ static void step(struct node_core *core, const struct node_event *event)
         break;
     case NODE_EVENT_MESSAGE:
         receive(core, event->u.message.from, event->u.message.message);
+        break;
+    case NODE_EVENT_FOREIGN:
+        core_members_foreign(core, event->u.foreign.from, event->u.foreign.version);
         break;
     case NODE_EVENT_JOIN:
         core_requests_join(core, event);

@@ -62,7 +62,8 @@ enum node_event_kind {
     NODE_EVENT_CONFIRMED,      /* u.blob: the answer to NODE_EFFECT_CONFIRM */
     NODE_EVENT_DISK,           /* u.disk: full or not */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
-    NODE_EVENT_SLOT_BUSY       /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
+    NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
+    NODE_EVENT_FOREIGN         /* u.foreign: a message was refused, since this program does not speak its version */
 };
 
 enum node_request_kind {
@@ -98,6 +99,10 @@ struct node_event {
             node_id from;
             const struct message *message;
         } message;
+        struct {
+            node_id from;
+            uint32_t version;
+        } foreign;
         struct {
             uint64_t client; /* for NODE_EFFECT_WELCOME */
             uint8_t invite_key[PUBLIC_KEY_BYTES];

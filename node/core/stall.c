@@ -20,7 +20,7 @@ static void move(uint64_t *when_ms, uint64_t gap_ms)
     }
 }
 
-/* Stay: check_ms, digest_ms, twin_told_ms, last done; equivocated_ms, told in minutes. */
+/* Stay: check_ms, digest_ms, twin_told_ms, last done; equivocated_ms, foreign_told_ms, told in minutes. */
 static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
 {
     move(&peer->up_since_ms, gap_ms);

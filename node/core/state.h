@@ -62,6 +62,7 @@
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
+#define CORE_FOREIGN_MS 600000      /* between two lines about a node of another version */
 #define CORE_REPAIR_MS 2000         /* between two looks for checkpoints and code with too few living copies */
 #define CORE_RETENTION_MS 10000     /* between two looks for checkpoints that are kept no longer, */
 #define CORE_COLLECT_MS 600000      /* ... and between two collections, */
@@ -115,6 +116,8 @@ struct core_peer {
     bool takes_copies;          /* it took the last one that it was sent */
     uint64_t twin_told_ms;      /* when it was last told that its key is in use twice; 0: never */
     uint64_t equivocated_ms;    /* when two records of its, of one version, were last seen to differ; 0: never */
+    uint32_t foreign_version;   /* of its last message, which was refused: this program does not speak it; 0: it was taken */
+    uint64_t foreign_told_ms;   /* when that was last said aloud; 0: never */
     uint64_t code_refused_ms;   /* when it last did not take some code; 0: it took the last that it was sent */
     char address[FACT_ADDRESS_BYTES];
 };
@@ -541,7 +544,15 @@ bool core_node_in_step(const struct node_core *core, node_id node); /* all that 
 bool core_node_alive(const struct node_core *core, node_id node);   /* alive or suspect; self always */
 bool core_node_trusted(const struct node_core *core, node_id node); /* alive, not suspect */
 bool core_node_drained(const struct node_core *core, node_id node);
-bool core_node_accepts(const struct node_core *core, node_id node); /* trusted and not drained: may get new work */
+bool core_node_accepts(const struct node_core *core, node_id node); /* trusted, speaks as we do, not drained: may get new work */
+
+/* False: no version of the protocol is spoken here and there, by what the node announces and by what comes from it. Others that
+ * speak both may tell us all the same that it lives, and bring its records. */
+bool core_node_speaks(const struct node_core *core, node_id node);
+
+/* What the node speaks as far as it is known here; newest 0: nothing is. */
+struct version_range core_node_versions(const struct node_core *core, node_id node);
+void core_members_foreign(struct node_core *core, node_id from, uint32_t version);
 
 /* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
 bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);

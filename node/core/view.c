@@ -109,6 +109,7 @@ static int apply_node(struct view *view, const struct record *record)
     member->has_node = true;
     member->node_boot = record->version.boot;
     member->left = fact.left;
+    member->protocol = (struct version_range){fact.protocol_min, fact.protocol_max};
     bytes_copy_text(member->name, sizeof member->name, fact.name);
     member->address_count = fact.address_count;
     memcpy(member->addresses, fact.addresses, sizeof member->addresses);

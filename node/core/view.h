@@ -11,6 +11,7 @@
 #include "gossip/election.h"
 #include "gossip/lamport.h"
 #include "gossip/records.h"
+#include "gossip/version.h"
 #include "node/core/config.h"
 #include "node/core/facts.h"
 
@@ -44,6 +45,7 @@ struct view_member {
     bool has_node; /* its own record is here */
     uint64_t node_boot;
     bool left;
+    struct version_range protocol; /* that it announces; newest 0: nothing is known */
     uint32_t address_count;
     char addresses[FACT_ADDRESSES_MAX][FACT_ADDRESS_BYTES];
     uint32_t bulk_port;

@@ -359,7 +359,13 @@ static void take_control(struct daemon *daemon)
             continue;
         }
         struct message message;
-        if (message_decode(incoming.bytes, incoming.count, &message) != 0) {
+        uint32_t version = message_version(incoming.bytes, incoming.count);
+        if (!version_is_spoken(version_ours(), version) && version != 0) {
+            struct node_event event = {.kind = NODE_EVENT_FOREIGN};
+            event.u.foreign.from = incoming.from.node;
+            event.u.foreign.version = version;
+            daemon_event(daemon, &event);
+        } else if (message_decode(incoming.bytes, incoming.count, &message) != 0) {
             daemon->core->counters.malformed++;
         } else if (message.kind == MESSAGE_RECORDS) {
             (void)edge_verify(daemon->edge, incoming.from.node, &message);
@@ -378,6 +384,20 @@ static void take_control(struct daemon *daemon)
         event.u.link.refused = link == CONTROL_LINK_REFUSED;
         event.u.link.open = link == CONTROL_LINK_OPEN;
         daemon_event(daemon, &event);
+    }
+}
+
+/* Who speaks another version than this node understands nothing of the answer but its first byte, and needs no more. */
+static void refuse_join(struct daemon *daemon, const struct edge_result *result)
+{
+    static const char text[] = "this request to join is of another version of shoal; use the version that the member runs";
+    uint8_t bytes[256];
+    struct join_answer answer = {.code = ERR_VERSION};
+    _Static_assert(sizeof text <= sizeof answer.text, "the sentence fits");
+    memcpy(answer.text, text, sizeof text);
+    size_t count = result->code == ERR_VERSION ? join_answer_encode(&answer, bytes, sizeof bytes) : 0;
+    if (count > 0) {
+        (void)control_reply(daemon->control, result->client, bytes, count);
     }
 }
 
@@ -401,6 +421,7 @@ static void take_edge(struct daemon *daemon)
             daemon_event(daemon, &event);
         } else {
             daemon->core->counters.malformed++;
+            refuse_join(daemon, &result);
         }
     }
 }

@@ -99,12 +99,32 @@ static const char *node_address(const struct node_core *core, const struct view_
     return member->address_count > 0 ? member->addresses[0] : "";
 }
 
+static void put_versions(const struct node_core *core, node_id node, struct pack_writer *writer)
+{
+    struct version_range theirs = core_node_versions(core, node);
+    pack_text(writer, "protocol");
+    if (theirs.newest == 0) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 3);
+    render_put_u64(writer, "min", theirs.oldest);
+    render_put_u64(writer, "max", theirs.newest);
+    uint32_t common = version_common(core_node_versions(core, core->options.self), theirs);
+    if (core_node_speaks(core, node)) {
+        render_put_u64(writer, "common", common);
+    } else {
+        pack_text(writer, "common");
+        pack_nil(writer);
+    }
+}
+
 static void put_node(const struct node_core *core, const struct view_member *member, struct pack_writer *writer)
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    pack_map(writer, 10 + (member->evicted ? 1 : 0));
+    pack_map(writer, 11 + (member->evicted ? 1 : 0));
     pack_text(writer, "id");
     render_put_node_id(writer, member->id);
     render_put_text(writer, "name", render_node_name(core, member->id));
@@ -114,6 +134,7 @@ static void put_node(const struct node_core *core, const struct view_member *mem
     render_put_u64(writer, "slots", has_fact ? fact.slot_count : 0);
     pack_text(writer, "version");
     render_put_text_or_nil(writer, has_fact ? fact.version : "");
+    put_versions(core, member->id, writer);
     pack_text(writer, "drained");
     pack_bool(writer, drain.drained);
     pack_text(writer, "emptied");

@@ -205,7 +205,8 @@ static int open_core(struct daemon *daemon, char error[256])
     struct fact_node *node = &options->node;
     bytes_copy_text(node->name, sizeof node->name, daemon->name);
     bytes_copy_text(node->version, sizeof node->version, SHOAL_VERSION);
-    node->protocol_min = node->protocol_max = MESSAGE_PROTOCOL_VERSION;
+    node->protocol_min = VERSION_OLDEST;
+    node->protocol_max = VERSION_NEWEST;
     node->address_count = 1;
     (void)snprintf(node->addresses[0], sizeof node->addresses[0], strchr(daemon->host, ':') != NULL ? "[%.50s]:%u" : "%.50s:%u",
                    daemon->host, (unsigned)control_port(daemon->control));

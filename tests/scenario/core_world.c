@@ -390,6 +390,10 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
                                    .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
+    if (node->speaks.newest != 0) {
+        options.node.protocol_min = node->speaks.oldest;
+        options.node.protocol_max = node->speaks.newest;
+    }
     node->link_count = 0;
     memcpy(options.public_key, node->person.public_key, sizeof options.public_key);
     options.secret[0] = (uint8_t)(1 + number);

@@ -49,6 +49,7 @@ struct world_node {
     uint32_t side;      /* of a partition: nodes of different sides do not hear each other */
     uint64_t asleep_until_ms;
     uint64_t wall_shift_s; /* its calendar is ahead by it */
+    struct version_range speaks; /* versions of the protocol, from its next start on; newest 0: what this program does */
     bool fails_programs; /* every program fails at once here */
     bool computes;       /* an elastic program here is in a step: it does not hear yet that it shall leave its group */
     bool disk_refuses;

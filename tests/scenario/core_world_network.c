@@ -68,6 +68,19 @@ void world_connect_peer(struct world *world, uint32_t number, const struct node_
     bytes_copy_text(node->links[at].address, sizeof node->links[at].address, effect->u.peer.address);
 }
 
+static struct version_range speaks(const struct world *world, uint32_t number)
+{
+    const struct fact_node *said = &world->nodes[number].core->options.node;
+    return (struct version_range){said->protocol_min, said->protocol_max};
+}
+
+/* Of a message: the highest that both speak, else the sender's own. */
+static uint32_t version_between(const struct world *world, uint32_t from, uint32_t to)
+{
+    uint32_t common = version_common(speaks(world, from), speaks(world, to));
+    return common != 0 ? common : speaks(world, from).oldest;
+}
+
 void world_send_message(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     static const char *const names[MESSAGE_KINDS] = {
@@ -90,6 +103,14 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
     }
     bool is_lost = world->loses_keys && message->kind == MESSAGE_GROUP;
     if (!world->nodes[to].is_up || world_is_apart(world, number, to) || is_lost) {
+        return;
+    }
+    uint32_t version = version_between(world, number, to);
+    if (!version_is_spoken(speaks(world, to), version)) {
+        struct node_event refused = {.kind = NODE_EVENT_FOREIGN};
+        refused.u.foreign.from = world->nodes[number].person.id;
+        refused.u.foreign.version = version;
+        world_post(world, world->now_ms, to, world->nodes[to].boots, &refused);
         return;
     }
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};

@@ -33,6 +33,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_5_SAME_STATE] = "5: heal and quiet on two or more nodes",
     [PREMISE_6_REFOLDED] = "6: a node's records were folded in another order",
     [PREMISE_6_UNKNOWN_KIND] = "6: a node got a record of a kind that it does not know",
+    [PREMISE_6_LATER_KIND] = "6: at the end a node had a record that a program of a later version wrote",
+    [PREMISE_6_REFUSED_VERSION] = "6: a message of a version that its receiver does not speak was refused",
     [PREMISE_7_RESTART] = "7: a disk was read back",
     [PREMISE_7_STORED] = "7: a node said that it stored a record",
     [PREMISE_8_FINISHED] = "8: an experiment was live at the heal",
@@ -86,7 +88,8 @@ const char *checkers_invariant_text(int number)
         [4] =
             "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
-        [6] = "the fold is commutative, associative and idempotent, unknown kinds included",
+        [6] = "the fold is commutative, associative and idempotent, unknown kinds included; they reach all, byte for byte; no node "
+              "takes a message of a protocol version that it does not speak",
         [7] = "a node's state only grows; after a restart it is no less than what it acknowledged (old and empty disks excepted), and "
               "its boot is a new one",
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
@@ -305,6 +308,7 @@ void checkers_end(struct sim *sim)
             checkers_fold(sim, node);
         }
         checkers_results_hold(sim, node, results, "another node has its result");
+        versions_kept(sim, node);
         for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].submitted, FACT_EXPERIMENT);
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].cancelled, FACT_CONTROL);

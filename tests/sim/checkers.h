@@ -39,6 +39,8 @@ enum checkers_premise {
     PREMISE_5_SAME_STATE,         /* quiet after the heal, two or more nodes */
     PREMISE_6_REFOLDED,
     PREMISE_6_UNKNOWN_KIND,
+    PREMISE_6_LATER_KIND,         /* a record of a later program was looked at on another node */
+    PREMISE_6_REFUSED_VERSION,    /* a message came of a version that its receiver does not speak */
     PREMISE_7_RESTART,            /* a disk with records was read back */
     PREMISE_7_STORED,             /* a node said that it had stored a record */
     PREMISE_8_FINISHED,           /* an experiment that was live at the heal */

@@ -137,7 +137,7 @@ void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const 
     const struct node_core *core = sim->nodes[node].core;
     uint32_t machines = 0;
     for (int other = 0; other < (int)sim->machines; other++) {
-        bool is_reached = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
+        bool is_reached = other == node || (sim_runs(sim, other) && network_talks(sim, node, other));
         machines |= (is_full ? is_reached : sim_daemon_up(sim, other)) ? 1u << other : 0;
     }
     if (!is_full) {

@@ -47,6 +47,7 @@ static uint64_t hash_members(const struct view *view)
         const struct view_member *member = view->members[i];
         mix(&hash, member->id.bytes, sizeof member->id.bytes);
         mix(&hash, member->voucher.bytes, sizeof member->voucher.bytes);
+        mix_word(&hash, (uint64_t)member->protocol.oldest << 32 | member->protocol.newest);
         mix_word(&hash,
                  (uint64_t)(member->vouched | member->admitted << 1 | member->has_node << 2 | member->left << 3));
         for (uint32_t slot = 0; member->slots != NULL && slot < member->slot_count; slot++) {

@@ -167,7 +167,7 @@ static const struct worker_process *survivor(const struct sim *sim, int node, co
     bool is_well = !process->is_stopping && !process->is_killed && !process->is_lost && process->hung_until_ms == 0;
     bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self) ||
                           view_member_is_out(view_find_member(&sim->nodes[node].core->view, place->node));
-    return is_it && is_well && !is_wanted_back && (host == node || network_both_ways(sim, node, host)) ? process : NULL;
+    return is_it && is_well && !is_wanted_back && (host == node || network_talks(sim, node, host)) ? process : NULL;
 }
 
 /* Who is not there may have come into a later group than it has said, or be in one of which the others have not heard: then

@@ -437,6 +437,9 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     case FAULT_CRASH_COMMIT:
         victim->dies_at_commit = true;
         break;
+    case FAULT_OTHER_VERSION:
+        versions_strike(sim, node, short_ms, long_ms);
+        break;
     case FAULT_LEAVE:
         leave(sim, node);
         break;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/err.h"
 #include "tests/sim/world.h"
 
 /* From a quarter of it on. */
@@ -39,9 +40,14 @@ bool network_both_ways(const struct sim *sim, int a, int b)
     return a == b || (!network_is_cut(sim, a, b) && !network_is_cut(sim, b, a));
 }
 
+bool network_talks(const struct sim *sim, int a, int b)
+{
+    return network_both_ways(sim, a, b) && versions_agree(sim, a, b, 0);
+}
+
 bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms)
 {
-    return network_both_ways(sim, a, b) && sim->network.links[a][b].cut_until_ms + for_ms <= sim->now_ms &&
+    return network_both_ways(sim, a, b) && versions_agree(sim, a, b, for_ms) && sim->network.links[a][b].cut_until_ms + for_ms <= sim->now_ms &&
            sim->network.links[b][a].cut_until_ms + for_ms <= sim->now_ms;
 }
 
@@ -102,6 +108,7 @@ static void push_packet(struct sim *sim, int from, int to, node_id to_id, const 
         packet->is_encoded = true;
         packet->byte_count = (uint32_t)count;
         memcpy(packet->bytes, encoded, count);
+        packet->bytes[0] = (uint8_t)versions_between(sim, from, to);
         return;
     }
     struct network_packet *packet = sim_payload(sim, event, (uint32_t)sizeof *packet + message->byte_count);
@@ -109,6 +116,7 @@ static void push_packet(struct sim *sim, int from, int to, node_id to_id, const 
     packet->from_id = sim->nodes[from].id;
     packet->to_id = to_id;
     packet->life = sim->nodes[to].life;
+    packet->version = versions_between(sim, from, to);
     packet->message = *message;
     packet->byte_count = message->byte_count;
     if (message->byte_count > 0) {
@@ -151,6 +159,26 @@ void network_hurry(struct sim *sim, struct sim_event *event)
     event->at_ms = event->at_ms < soonest_ms ? event->at_ms : soonest_ms; /* those of one link stay in order */
 }
 
+/* The daemon reads the version off the bytes, or asks the same rule. */
+static bool is_understood(struct sim *sim, int to, struct network_packet *packet)
+{
+    struct version_range speaks = sim->nodes[to].speaks;
+    bool is_taken;
+    if (packet->is_encoded) {
+        packet->version = message_version(packet->bytes, packet->byte_count);
+        int code = message_decode_as(speaks, packet->bytes, packet->byte_count, &packet->message);
+        CHECK(code == 0 || code == ERR_VERSION);
+        is_taken = code == 0;
+    } else {
+        is_taken = version_is_spoken(speaks, packet->version);
+    }
+    if (is_taken && (packet->version < speaks.oldest || packet->version > speaks.newest)) {
+        sim_fail(sim, 6, "n%d takes a message of version %u and speaks %u to %u", to, packet->version, speaks.oldest,
+                 speaks.newest);
+    }
+    return is_taken;
+}
+
 void network_deliver(struct sim *sim, struct sim_event *event)
 {
     struct network_packet *packet = event->payload;
@@ -174,8 +202,10 @@ void network_deliver(struct sim *sim, struct sim_event *event)
         }
         return;
     }
-    if (packet->is_encoded) {
-        CHECK(message_decode(packet->bytes, packet->byte_count, &packet->message) == 0);
+    if (!is_understood(sim, to, packet)) {
+        sim->network.lost++;
+        versions_refused(sim, to, packet->from_id, packet->version);
+        return;
     }
     sim->network.delivered++;
     struct node_event core_event = {.kind = NODE_EVENT_MESSAGE};

@@ -37,6 +37,7 @@ struct network_packet {
     uint8_t from;
     node_id from_id, to_id;
     bool is_encoded, is_held;
+    uint32_t version;       /* that it is said in; of bytes: the first one */
     struct message message; /* bytes point behind this struct */
     uint32_t life; /* of the receiver, on streams: what was under way to an earlier one is lost */
     uint32_t byte_count;
@@ -52,7 +53,8 @@ struct network_probe {
 void network_init(struct sim *sim);
 bool network_is_cut(const struct sim *sim, int from, int to); /* either machine off counts as cut */
 bool network_both_ways(const struct sim *sim, int a, int b);
-bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms); /* both ways, for that long already */
+bool network_talks(const struct sim *sim, int a, int b); /* ... and their daemons understand each other */
+bool network_is_steady(const struct sim *sim, int a, int b, uint64_t for_ms); /* they do, for that long already */
 void network_send(struct sim *sim, int from, int to, node_id to_id, const struct message *message);
 void network_hurry(struct sim *sim, struct sim_event *event); /* a message on its way when the faults end */
 void network_deliver(struct sim *sim, struct sim_event *event);

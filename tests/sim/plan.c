@@ -20,13 +20,15 @@ static const char *const fault_names[FAULT_COUNT] = {
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
     "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots", "rot",
+    "another version",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
 {
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
            fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK ||
-           fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_ROT;
+           fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_ROT ||
+           fault == FAULT_OTHER_VERSION;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -48,7 +50,7 @@ bool plan_isolates(const struct plan *plan)
 {
     static const enum plan_fault crashes[] = {FAULT_CRASH_HOST, FAULT_CRASH_DAEMON, FAULT_LOSE_KEEP,
                                               FAULT_OLD_DISK,   FAULT_NO_DISK,      FAULT_CRASH_COMMIT, FAULT_POISON,
-                                              FAULT_GROUP_STRUCK};
+                                              FAULT_GROUP_STRUCK, FAULT_OTHER_VERSION};
     return plan_hides_ends(plan) || has_any(plan, crashes, sizeof crashes / sizeof crashes[0]);
 }
 
@@ -57,7 +59,7 @@ bool plan_hides_ends(const struct plan *plan)
     static const enum plan_fault hiding[] = {FAULT_LOSS,    FAULT_DELAY, FAULT_REORDER, FAULT_PARTITION,
                                              FAULT_ONE_WAY, FAULT_PAUSE, FAULT_SUSPEND, FAULT_ALONE, FAULT_TRIANGLE,
                                              FAULT_CLOG, FAULT_SLOW_NODE, FAULT_CAPACITY, FAULT_OLD_DISK, FAULT_NO_DISK,
-                                             FAULT_EVICT, FAULT_CLONE, FAULT_GROUP_CUT};
+                                             FAULT_EVICT, FAULT_CLONE, FAULT_GROUP_CUT, FAULT_OTHER_VERSION};
     return has_any(plan, hiding, sizeof hiding / sizeof hiding[0]);
 }
 

@@ -68,6 +68,7 @@ enum plan_fault {
     FAULT_OWNERS = FAULT_VERSION_7, /* somebody withholds slots, drains a node, or takes that back */
     FAULT_SLOW_SLOT, /* what computes there takes longer for each step */
     FAULT_ROT, /* a copy of a blob cannot be read any more, and nobody notices before it is read */
+    FAULT_OTHER_VERSION, /* a daemon is restarted as a program that speaks another protocol version */
     FAULT_COUNT
 };
 

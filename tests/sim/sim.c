@@ -242,6 +242,11 @@ static bool is_of_copies(int premise)
            premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_KEPT;
 }
 
+static bool is_of_versions(int premise)
+{
+    return premise == PREMISE_6_LATER_KIND || premise == PREMISE_6_REFUSED_VERSION;
+}
+
 static int check_premises(const struct options *options, const struct shared *shared, uint64_t done)
 {
     int missing = 0;
@@ -254,7 +259,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         /* Groups change in plans from version 4 on. */
         bool is_later = i == PREMISE_9_RENUMBERED || i == PREMISE_9_REGROUPED || i == PREMISE_9_GROUP_LOST || i == PREMISE_11_HANDED_ON;
         uint32_t version = options->plan_version == 0 ? PLAN_DEFAULT : options->plan_version;
-        bool is_older = (is_later && version < 4) || (is_of_copies(i) && version < 7);
+        bool is_older = (is_later && version < 4) || ((is_of_copies(i) || is_of_versions(i)) && version < 7);
         missing += count == 0 && !is_older;
     }
     if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
@@ -405,13 +410,13 @@ struct hunt {
     char failure[SIM_TEXT_BYTES];
 };
 
-/* Disks are cleaned in plans from version 7 on. */
+/* Disks are cleaned, and daemons of another version run, in plans from version 7 on. */
 static uint32_t plan_for(const struct options *options, uint32_t bug)
 {
-    static const char *const of_copies[] = {"beginning_collected", "collected_too_early", "collects_beside_the_away"};
+    static const char *const newer[] = {"beginning_collected", "collected_too_early", "collects_beside_the_away", "version_ignored"};
     bool needs_newer = false;
-    for (size_t i = 0; i < sizeof of_copies / sizeof of_copies[0]; i++) {
-        needs_newer |= strcmp(probes_bug(bug).name, of_copies[i]) == 0;
+    for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+        needs_newer |= strcmp(probes_bug(bug).name, newer[i]) == 0;
     }
     return options->plan_version == 0 && needs_newer ? 7 : options->plan_version;
 }

@@ -316,7 +316,7 @@ static bool have_witness(const struct sim *sim, int a, int b)
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
         const struct sim_node *self = &sim->nodes[node];
         if (node != a && sim_runs(sim, node) && !self->is_evicted && !self->leaves && !self->core->is_out &&
-            self->calm_from_ms <= sim->now_ms && network_both_ways(sim, node, a) && network_both_ways(sim, node, b) &&
+            self->calm_from_ms <= sim->now_ms && network_talks(sim, node, a) && network_talks(sim, node, b) &&
             core_find_peer(self->core, sim->nodes[a].id) != NULL) {
             return true;
         }
@@ -365,7 +365,7 @@ void twins_watch(struct sim *sim)
             continue;
         }
         checkers_met(sim, PREMISE_2_TWINS);
-        bool is_calm = sim_runs(sim, node) && network_both_ways(sim, node, copy) && have_witness(sim, node, copy) &&
+        bool is_calm = sim_runs(sim, node) && network_talks(sim, node, copy) && have_witness(sim, node, copy) &&
                        sim->now_ms >= self->slow_until_ms && !sim->plan.blurs_time && !sim->plan.has[FAULT_LOSS] &&
                        !self->is_evicted && !self->leaves && !self->disk.is_full;
         bool yields = is_calm && self->core->twin.is_yielding;

@@ -484,6 +484,19 @@ uint64_t sim_clock_reaches(const struct sim *sim, int node, uint64_t core_ms)
     return (uint64_t)((int64_t)shown_ms * 1000000 / (1000000 + self->drift_ppm)) + 1;
 }
 
+/* What has come of a step, or of what was done to the core behind one. */
+static void perform_all(struct sim *sim, int node, bool has_tokens)
+{
+    for (uint32_t i = 0; i < sim->effects.count; i++) {
+        const struct node_effect *effect = &sim->effects.items[i];
+        digest_effect(sim, effect, i > 0 ? effect - 1 : NULL);
+        has_tokens |= perform(sim, node, effect);
+    }
+    if (has_tokens) {
+        checkers_tokens(sim, node);
+    }
+}
+
 void sim_step(struct sim *sim, int node, struct node_event *event)
 {
     struct sim_node *self = &sim->nodes[node];
@@ -495,15 +508,7 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     sim->effects.used_bytes = 0;
     digest_event(sim, event);
     node_core_step(self->core, event, &sim->effects);
-    bool has_tokens = event->kind == NODE_EVENT_WORKER_EXITED;
-    for (uint32_t i = 0; i < sim->effects.count; i++) {
-        const struct node_effect *effect = &sim->effects.items[i];
-        digest_effect(sim, effect, i > 0 ? effect - 1 : NULL);
-        has_tokens |= perform(sim, node, effect);
-    }
-    if (has_tokens) {
-        checkers_tokens(sim, node);
-    }
+    perform_all(sim, node, event->kind == NODE_EVENT_WORKER_EXITED);
     checkers_on_step(sim, node);
     checkers_incumbents(sim, node);
     uint64_t next_ms = sim_clock_reaches(sim, node, node_core_next_ms(self->core));
@@ -513,9 +518,34 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     }
 }
 
-static struct fact_node node_fact(const struct sim *sim, int node)
+bool sim_put(struct sim *sim, int node, uint16_t kind, const struct fact_key *key, const uint8_t *body, uint32_t count,
+             struct record_version *version)
 {
-    struct fact_node fact = {.protocol_min = 1, .protocol_max = 1, .address_count = 1, .bulk_port = 4001};
+    struct node_core *core = sim->nodes[node].core;
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    CHECK(count <= sizeof bytes);
+    memcpy(bytes, body, count);
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    writer.used_bytes = count;
+    sim->effects.count = 0;
+    sim->effects.used_bytes = 0;
+    core->out = &sim->effects;
+    bool is_put = core_put(core, (enum fact_kind)kind, *key, &writer) != NULL;
+    core->out = NULL;
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, kind, key->bytes, key->count));
+    if (is_put) {
+        *version = entry->record.version;
+        SIM_TRACE(sim, node, "WRITES a record of kind %u", (unsigned)kind);
+    }
+    perform_all(sim, node, false);
+    return is_put;
+}
+
+static struct fact_node node_fact(const struct sim *sim, int node, struct version_range speaks)
+{
+    struct fact_node fact = {.protocol_min = speaks.oldest, .protocol_max = speaks.newest, .address_count = 1, .bulk_port = 4001};
     format_text(fact.name, sizeof fact.name, "n%d", node);
     bytes_copy_text(fact.version, sizeof fact.version, "0.1.0");
     format_text(fact.addresses[0], sizeof fact.addresses[0], "10.0.0.%d:4000", node + 1);
@@ -562,7 +592,7 @@ void sim_boot(struct sim *sim, int node)
         .seed = random_u64(&sim->random[STREAM_NODES]),
         .now_ms = sim_clock(sim, node, sim->now_ms),
         .wall_s = 1700000000u + sim->now_ms / 1000,
-        .node = node_fact(sim, node),
+        .node = node_fact(sim, node, self->speaks),
         .memory = self->memory,
         .memory_bytes = CORE_MEMORY_BYTES,
     };
@@ -644,7 +674,7 @@ void sim_preload(struct sim *sim, int only)
         fact_member_pack(&writer, &fact);
         uint32_t member_bytes =
             encode(sim, 0, FACT_MEMBER, fact_key_node_id(node_id_of_key(fact.public_key)), (uint64_t)node + 1, &writer, member);
-        struct fact_node itself = node_fact(sim, node);
+        struct fact_node itself = node_fact(sim, node, version_ours()); /* as it was then */
         pack_writer_init(&writer, body, sizeof body);
         fact_node_pack(&writer, &itself);
         uint32_t about_bytes = encode(sim, node, FACT_NODE, fact_key_empty(), 100, &writer, about);
@@ -724,6 +754,7 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     plan_draw(&sim->plan, sim->random, run);
     sim->skipped = run->skipped;
     create_nodes(sim);
+    versions_init(sim);
     twins_init(sim);
     network_init(sim);
     sim_preload(sim, -1);
@@ -803,8 +834,15 @@ static void dispatch(struct sim *sim, struct sim_event *event)
     case SIM_JOINS:
         twins_join(sim, event);
         break;
+    case SIM_UPDATED:
+        versions_updated(sim, event);
+        break;
+    case SIM_WRITES:
+        versions_write(sim, event);
+        break;
     case SIM_HEAL:
         SIM_TRACE(sim, 0, "HEAL: core %x", sim->plan.core);
+        versions_heal(sim);
         checkers_on_heal(sim);
         faults_heal(sim);
         users_heal(sim);

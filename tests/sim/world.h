@@ -10,6 +10,7 @@
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *     copies.h    what disks lose: garbage, rot
+ *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
@@ -24,6 +25,7 @@
 #include "tests/sim/plan.h"
 #include "tests/sim/twins.h"
 #include "tests/sim/groups.h"
+#include "tests/sim/versions.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
@@ -65,6 +67,8 @@ enum sim_event_kind {
     SIM_COLLECTS, /* payload: struct copies_collection; the daemon's thread with time comes to it */
     SIM_SCRUB,    /* payload: struct copies_rotten; what has rotted there is read again */
     SIM_MEND,     /* ... what lacks is fetched again */
+    SIM_UPDATED,  /* node, serial: how often it was; it gets another program, arg: which */
+    SIM_WRITES,   /* ... its program writes a record of a kind of its own */
     SIM_EVENT_KINDS
 };
 
@@ -112,6 +116,9 @@ struct sim_node {
     bool is_suspended;        /* and with it the whole machine */
     uint64_t down_since_ms;
     uint64_t calm_from_ms; /* no fault of moments that concerns it lasts longer */
+    struct version_range speaks; /* versions of the protocol */
+    uint64_t speaks_since_ms;    /* 0: always */
+    uint32_t updates;
     uint32_t life; /* counts boots; events of an earlier life are void */
     uint64_t boot;
     uint64_t tick_ms;
@@ -144,6 +151,7 @@ struct sim {
     struct network network;
     struct workers workers;
     struct groups groups;
+    struct versions versions;
     struct users *users;
     struct checkers *checkers;
     void *scratch; /* SIM_SCRATCH_BYTES for one check */
@@ -208,6 +216,10 @@ void sim_hurry(struct sim *sim);
 
 /* One step of a node's core; its effects are performed. Not from within effects. */
 void sim_step(struct sim *sim, int node, struct node_event *event);
+
+/* The node writes a record of its own, which its program does not know of; *version: as which. False: it cannot. */
+bool sim_put(struct sim *sim, int node, uint16_t kind, const struct fact_key *key, const uint8_t *body, uint32_t count,
+             struct record_version *version);
 
 /* What the node's clock shows at this moment of ours; and when it will show `core_ms`. */
 uint64_t sim_clock(const struct sim *sim, int node, uint64_t at_ms);

@@ -24,7 +24,11 @@ static void lists_come_as_tables_or_json(void **state)
         {"nodes",
          {"\"ok\":true,\"end\":true,\"nodes\":[{\"id\":\"00\",\"name\":\"evil\\u001b[2J\",\"address\":\"10.0.0.1:"
           "7410\",\"state\":\"alive\","
-          "\"slots\":2,\"version\":\"0.1.0\",\"quarantined\":{\"minutes\":4,\"reason\":\"so\"},\"new\":[1]}]"},
+          "\"slots\":2,\"version\":\"0.1.0\",\"quarantined\":{\"minutes\":4,\"reason\":\"so\"},\"new\":[1]},"
+          "{\"id\":\"01\",\"name\":\"birch\",\"address\":null,\"state\":\"dead\",\"slots\":1,\"version\":\"0.9.0\","
+          "\"protocol\":{\"min\":2,\"max\":3,\"common\":null}},"
+          "{\"id\":\"02\",\"name\":\"cedar\",\"address\":null,\"state\":\"alive\",\"slots\":1,\"version\":\"0.2.0\","
+          "\"protocol\":{\"min\":1,\"max\":2,\"common\":1}}]"},
          NULL},
         {"slots",
          {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"00\",\"node_name\":\"alpha\",\"index\":1,\"uuid\":\"u\","
@@ -54,6 +58,8 @@ static void lists_come_as_tables_or_json(void **state)
     assert_int_equal(RUN("nodes"), CLI_DONE);
     assert_has(out_text, "evil?[2J");
     assert_has(out_text, "alive, quarantined");
+    assert_has(out_text, "birch     dead, speaks protocol 2 to 3  ");
+    assert_has(out_text, "cedar     alive  ");
     assert_lacks(out_text, "\033");
     assert_int_equal(RUN("slots"), CLI_DONE);
     assert_has(out_text, "alpha     1  cpu   Xeon   1.0 GiB  free   -               -        -\n");

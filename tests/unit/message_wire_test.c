@@ -256,13 +256,48 @@ static void other_versions_and_kinds_are_told_apart(void **state)
     (void)state;
     struct message message = {.kind = MESSAGE_INCUMBENT_ASK, .u.incumbent = {.about = {{1}}}}, decoded;
     size_t count = message_encode(&message, wire, sizeof wire);
-    wire[0] = MESSAGE_PROTOCOL_VERSION + 1;
+    wire[0] = VERSION_NEWEST + 1;
     assert_int_equal(message_decode(wire, count, &decoded), ERR_VERSION);
-    wire[0] = MESSAGE_PROTOCOL_VERSION;
+    wire[0] = VERSION_NEWEST;
     wire[1] = MESSAGE_KINDS;
     assert_int_equal(message_decode(wire, count, &decoded), ERR_VERSION);
     wire[1] = 0;
     assert_int_equal(message_decode(wire, count, &decoded), ERR_VERSION);
+}
+
+static void two_programs_use_the_highest_version_that_both_speak(void **state)
+{
+    (void)state;
+    static const struct {
+        struct version_range one, other;
+        uint32_t common;
+    } rows[] = {{{1, 1}, {1, 1}, 1}, {{1, 1}, {1, 2}, 1}, {{1, 2}, {1, 2}, 2}, {{1, 2}, {2, 3}, 2}, {{1, 3}, {2, 2}, 2},
+                {{1, 1}, {2, 2}, 0}, {{1, 2}, {3, 4}, 0}, {{1, 1}, {0, 0}, 0}, {{1, 1}, {UINT32_MAX, 0}, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(version_common(rows[i].one, rows[i].other), rows[i].common);
+        assert_int_equal(version_common(rows[i].other, rows[i].one), rows[i].common);
+    }
+}
+
+/* The first byte of a later version's message is all that is understood of it. */
+static void a_version_that_is_not_spoken_is_refused_whatever_follows(void **state)
+{
+    (void)state;
+    struct message message = {.kind = MESSAGE_INCUMBENT_ASK, .u.incumbent = {.about = {{1}}}}, decoded;
+    const struct version_range both = {1, 2}, later = {2, 2};
+    size_t count = message_encode(&message, wire, sizeof wire);
+    assert_int_equal(message_version(wire, count), VERSION_NEWEST);
+    assert_int_equal(message_decode_as(both, wire, count, &decoded), 0);
+    assert_int_equal(message_decode_as(later, wire, count, &decoded), ERR_VERSION);
+    wire[0] = 2;
+    assert_int_equal(message_decode_as(both, wire, count, &decoded), 0);
+    assert_int_equal(message_decode_as(later, wire, count, &decoded), 0);
+    for (size_t cut = 1; cut <= count; cut++) {
+        assert_int_equal(message_decode(wire, cut, &decoded), ERR_VERSION);
+        assert_int_equal(message_version(wire, cut), 2);
+    }
+    assert_int_equal(message_decode(wire, 0, &decoded), ERR_MALFORMED);
+    assert_int_equal(message_version(wire, 0), 0);
 }
 
 static void a_bare_ping_is_small(void **state)
@@ -293,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_changed_message_is_refused_or_within_bounds),
         cmocka_unit_test(single_fields_out_of_range_are_malformed),
         cmocka_unit_test(other_versions_and_kinds_are_told_apart),
+        cmocka_unit_test(two_programs_use_the_highest_version_that_both_speak),
+        cmocka_unit_test(a_version_that_is_not_spoken_is_refused_whatever_follows),
         cmocka_unit_test(a_bare_ping_is_small),
         cmocka_unit_test(what_does_not_fit_is_not_encoded),
     };

@@ -189,9 +189,9 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_false(render_nodes(f->core, &from, &writer));
     const char *text = json_of(&writer);
     assert_has(text, "\"name\":\"a\",\"address\":\"a.host:7400\",\"state\":\"alive\",\"slots\":2,\"version\":\"9.9.9\","
-                     "\"drained\":false,\"emptied\":false,\"quarantined\":null,\"voucher\":");
+                     "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,\"emptied\":false,\"quarantined\":null,\"voucher\":");
     assert_has(text, "\"name\":\"b\",\"address\":\"b.host:7400\",\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\"");
-    assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null");
+    assert_has(text, "\"name\":\"c\",\"address\":null,\"state\":\"dead\",\"slots\":0,\"version\":null,\"protocol\":null");
     assert_int_equal(render_nodes_alive(f->core), 1);
 
     struct fact_drain drain = {.lamport = 1, .drained = true, .is_idle = true};
@@ -199,7 +199,8 @@ static void nodes_are_listed_with_their_states(void **state)
     from = 0;
     open_map(&writer, RENDER_NODES_PAIRS);
     assert_false(render_nodes(f->core, &from, &writer));
-    assert_has(json_of(&writer), "\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":true,\"emptied\":true,");
+    assert_has(json_of(&writer), "\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\","
+                                 "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":true,\"emptied\":true,");
 
     struct fact_quarantine apart = {.is_active = true, .level = 2, .minutes = 2, .why = "3 trials failed here"};
     load(f, &f->b, FACT_QUARANTINE, fact_key_empty(), &apart);
@@ -218,6 +219,21 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_lacks(json_of(&writer), "\"node_name\":\"b\"");
 }
 
+static void who_speaks_no_version_of_ours_is_shown_so(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    struct fact_node later = make_node(&f->b, 1);
+    later.protocol_min = 2;
+    later.protocol_max = 3;
+    load(f, &f->b, FACT_NODE, fact_key_empty(), &later);
+    struct pack_writer writer;
+    uint32_t from = 0;
+    open_map(&writer, RENDER_NODES_PAIRS);
+    assert_false(render_nodes(f->core, &from, &writer));
+    assert_has(json_of(&writer), "\"protocol\":{\"min\":2,\"max\":3,\"common\":null}");
+}
+
 static void the_evicted_are_listed_but_count_nowhere(void **state)
 {
     struct fixture *f = *state;
@@ -228,10 +244,11 @@ static void the_evicted_are_listed_but_count_nowhere(void **state)
     uint32_t from = 0;
     open_map(&writer, RENDER_NODES_PAIRS);
     assert_false(render_nodes(f->core, &from, &writer));
-    char row[256], evictor[33], voucher[33];
+    char row[320], evictor[33], voucher[33];
     bytes_to_hex(evictor, f->c.id.bytes, NODE_ID_BYTES);
     bytes_to_hex(voucher, f->a.id.bytes, NODE_ID_BYTES);
-    (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\",\"drained\":false,"
+    (void)snprintf(row, sizeof row, "\"state\":\"evicted\",\"slots\":1,\"version\":\"9.9.9\","
+                                    "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":false,"
                                     "\"emptied\":false,\"quarantined\":null,\"voucher\":\"%s\",\"evictor\":\"%s\"",
                    voucher, evictor);
     assert_has(json_of(&writer), row);
@@ -601,6 +618,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nodes_are_listed_with_their_states, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_speaks_no_version_of_ours_is_shown_so, setup, teardown),
         cmocka_unit_test_setup_teardown(the_evicted_are_listed_but_count_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(invites_are_listed_with_their_states, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),

@@ -97,6 +97,21 @@ int command_status(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "status", render_status);
 }
 
+/* ", speaks protocol 2 to 3": of a node that the one here shares no version with; else empty. */
+static void format_foreign(const struct pack_reader *node, char *out, size_t size)
+{
+    struct pack_reader protocol = pack_find(node, "protocol");
+    out[0] = '\0';
+    if (pack_peek(&protocol) != PACK_MAP || document_has(&protocol, "common")) {
+        return;
+    }
+    unsigned long long min = document_number(&protocol, "min"), max = document_number(&protocol, "max");
+    int used = snprintf(out, size, ", speaks protocol %llu", min);
+    if (max != min) {
+        (void)snprintf(out + used, size - (size_t)used, " to %llu", max);
+    }
+}
+
 static void render_nodes(struct cli *cli, const struct pack_reader *document)
 {
     struct table table = {0};
@@ -115,7 +130,10 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
         document_text(&item, "state", text, sizeof text);
         struct pack_reader quarantine = pack_find(&item, "quarantined");
         bool is_apart = pack_peek(&quarantine) == PACK_MAP;
-        table_cell(&table, render_state_colour(is_apart ? "suspect" : text), "%s%s", text, is_apart ? ", quarantined" : "");
+        char foreign[64];
+        format_foreign(&item, foreign, sizeof foreign);
+        table_cell(&table, render_state_colour(is_apart || foreign[0] != '\0' ? "suspect" : text), "%s%s%s", text,
+                   is_apart ? ", quarantined" : "", foreign);
         const char *drained = document_true(&item, "emptied")   ? "yes"
                               : document_true(&item, "drained") ? "draining"
                                                                 : "-";
