@@ -117,8 +117,9 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
                          election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
                        BUG(key_of_another, "a worker enters a group under the key of that very generation");
         bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !worker->waits);
-        /* Its coordinator has not heard of all that this one has made, in a group that another one named. */
-        bool is_ahead = worker->waits && worker->has_state && worker->applied_step > attempt->group_step;
+        /* Its coordinator has not heard of all that this one has made, in a group that another one named. (That is what it has
+         * still, since it was told of no group that it has not left.) */
+        bool is_ahead = worker->has_state && worker->applied_step > attempt->group_step;
         bool is_over =
             worker->is_elastic && (is_ahead || attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
         if (is_due && is_over) {

@@ -476,7 +476,7 @@ static void draw_retention(struct plan *plan, uint64_t seed)
 {
     struct random random;
     random_init_stream(&random, seed, 990);
-    bool is_long = sim_chance(&random, 120);
+    bool is_long = sim_chance(&random, 60);
     for (uint32_t i = 0; i < plan->experiment_count; i++) {
         uint32_t times = (uint32_t)sim_log_between(&random, 1, 40);
         draw_kept(&plan->experiments[i], &random, is_long ? times : 1);

@@ -122,7 +122,7 @@ struct plan {
 };
 
 #define PLAN_VERSION 7 /* the newest */
-#define PLAN_DEFAULT 6 /* of who does not ask for one */
+#define PLAN_DEFAULT 7 /* of who does not ask for one */
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 
