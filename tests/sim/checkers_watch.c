@@ -307,8 +307,9 @@ static void check_suspected(struct sim *sim, int node, int about, const struct s
 {
     const struct suspicion *known = &sim->checkers->watch.suspicion[about];
     uint64_t least_ms = swim_suspect_min_ms(&sim->nodes[node].core->swim) * 3 / 4; /* clocks drift */
-    if (sim->nodes[about].is_twin || rumour->incarnation + 1 < known->next_incarnation) {
-        return; /* an old word */
+    bool is_former = !node_id_equal(rumour->node, sim->nodes[about].id); /* thrown out, and back with a new key */
+    if (is_former || sim->nodes[about].is_twin || rumour->incarnation + 1 < known->next_incarnation) {
+        return; /* else it is an old word */
     }
     checkers_met(sim, PREMISE_14_SUSPECTED);
     if (rumour->incarnation >= known->next_incarnation || sim->now_ms - known->since_ms < least_ms) {
