@@ -14,6 +14,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_1_ADOPTED] = "1: a daemon came back and found a worker",
     [PREMISE_1_ZOMBIE] = "1: a slot was taken back while its process still lived",
     [PREMISE_2_REVOKED] = "2: a revoked token was tried",
+    [PREMISE_2_ELSEWHERE] = "2: a token was tried at a node that has not given it out",
+    [PREMISE_2_REVOKED_ELSEWHERE] = "2: a revoked token was tried at a node that had not given it out",
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
     [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
     [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
@@ -261,6 +263,7 @@ void checkers_on_boot(struct sim *sim, int node)
     checkers_state(sim, node, true);
     checkers_fences(sim, node);
     checkers_tokens(sim, node);
+    checkers_tokens_of_others(sim, node);
 }
 
 /* ---- now and then ------------------------------------------------------------------------------------------------ */
@@ -278,6 +281,7 @@ void checkers_second(struct sim *sim)
             checkers_results_hold(sim, node, sim->checkers->results[node], "it knew it before");
         }
     }
+    checkers_tokens_everywhere(sim);
     checkers_watch(sim);
     checkers_controls(sim);
     twins_watch(sim);

@@ -20,6 +20,8 @@ enum checkers_premise {
     PREMISE_1_ADOPTED,            /* ... by a daemon that had adopted it */
     PREMISE_1_ZOMBIE,             /* a slot was taken back while its process still lived */
     PREMISE_2_REVOKED,            /* a revoked token was tried */
+    PREMISE_2_ELSEWHERE,          /* a token that is not revoked was tried at a node that has not given it out, */
+    PREMISE_2_REVOKED_ELSEWHERE,  /* ... one that is */
     PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
     PREMISE_2_OUT,                /* a node that knows that it is out was looked at */
     PREMISE_2_SHUT_OUT,

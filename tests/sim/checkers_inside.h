@@ -76,6 +76,7 @@ struct checkers {
     uint64_t premises[PREMISE_COUNT];
     uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
     struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
+    uint32_t tried_elsewhere[PLAN_NODES_MAX]; /* the token_count then */
     struct election_claim answered[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];
     struct election_claim leased[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* in this life */
     attempt_id slot_attempt[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
@@ -115,6 +116,10 @@ static inline bool checkers_in_core(const struct sim *sim, int node)
 }
 
 /* ---- tokens, results, attempts ----------------------------------------------------------------------------------- */
+
+/* 2: once a virtual second; when a node has begun a life. */
+void checkers_tokens_everywhere(struct sim *sim);
+void checkers_tokens_of_others(struct sim *sim, int node);
 
 /* 4: the node has got this verdict; it believes in the results that are wanted of it, bits by experiment. */
 void checkers_learn_result(struct sim *sim, int node, const struct record *record);
