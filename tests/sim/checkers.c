@@ -48,6 +48,11 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_REGROUPED] = "9: a group went on with other members",
     [PREMISE_9_GROUP_LOST] = "9: an attempt whose group can change is called lost in calm",
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
+    [PREMISE_9_TWICE] = "9: two attempts of a trial lived at once",
+    [PREMISE_9_TWICE_TOGETHER] = "9: ... on machines that reached each other",
+    [PREMISE_9_GIVEN_UP] = "9: a trial that is given up was looked at by its coordinator",
+    [PREMISE_9_QUARANTINED] = "9: a node put itself in quarantine",
+    [PREMISE_9_BESIDE_QUARANTINE] = "9: an attempt was made while a node was in quarantine",
     [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
     [PREMISE_10_PAUSED] = "10: a worker was asked to stop because of a pause",
@@ -70,6 +75,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_13_RESERVED] = "13: a slot was reserved",
     [PREMISE_13_LEASED] = "13: a lease was looked at",
     [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
+    [PREMISE_13_FITS] = "13: a trial waited while enough slots were free",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
     [PREMISE_15_MESSAGES] = "15: messages of a node in one second were counted",
@@ -168,6 +174,9 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
     case FACT_WORKER:
         checkers_on_worker(sim, node, record);
         break;
+    case FACT_QUARANTINE:
+        checkers_on_quarantine(sim, node, record);
+        break;
     case FACT_GENERATION:
         checkers_on_generation(sim, node, record);
         break;
@@ -264,6 +273,7 @@ void checkers_on_boot(struct sim *sim, int node)
     checkers_fences(sim, node);
     checkers_tokens(sim, node);
     checkers_tokens_of_others(sim, node);
+    checkers_policy_began(sim, node);
 }
 
 /* ---- now and then ------------------------------------------------------------------------------------------------ */
@@ -283,6 +293,7 @@ void checkers_second(struct sim *sim)
     }
     checkers_tokens_everywhere(sim);
     checkers_watch(sim);
+    checkers_policy(sim);
     checkers_controls(sim);
     twins_watch(sim);
     checkers_copies_second(sim);

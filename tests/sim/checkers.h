@@ -54,6 +54,11 @@ enum checkers_premise {
     PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,
+    PREMISE_9_TWICE,              /* two attempts of a trial were alive at once */
+    PREMISE_9_TWICE_TOGETHER,     /* ... on machines that reached each other already, or still */
+    PREMISE_9_GIVEN_UP,           /* a coordinator knew that a trial failed too often, or is in quarantine */
+    PREMISE_9_QUARANTINED,        /* a node put itself in quarantine */
+    PREMISE_9_BESIDE_QUARANTINE,  /* an attempt was made while a node was */
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,
     PREMISE_10_PAUSED,            /* a worker of a paused experiment was asked to stop, or ended */
@@ -76,6 +81,7 @@ enum checkers_premise {
     PREMISE_13_RESERVED,
     PREMISE_13_LEASED,
     PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
+    PREMISE_13_FITS,              /* a trial waited while enough slots were free */
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
     PREMISE_15_MESSAGES,

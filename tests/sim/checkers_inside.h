@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -69,6 +69,16 @@ struct generation {
     uint64_t term, members; /* their hash */
 };
 
+/* What policies bound, on the simulator's clock; 0: it is not so. */
+struct policy {
+    uint64_t hindered_ms[PLAN_NODES_MAX]; /* when it last was down, learned what the others know, or could not write */
+    uint64_t given_up_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* since when its coordinator knows */
+    uint64_t waits_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* ... it has not begun it, though it fits */
+    uint64_t quarantine_ms[PLAN_NODES_MAX]; /* when it began, or its daemon did */
+    uint64_t known_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the node knows that the other is in quarantine */
+    uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
+};
+
 struct checkers {
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
@@ -93,6 +103,7 @@ struct checkers {
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
     struct checkers_watch watch;
+    struct policy policy;
 };
 
 static inline void checkers_met(struct sim *sim, enum checkers_premise premise)
@@ -137,6 +148,14 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
 void checkers_on_slot(struct sim *sim, int node, const struct record *record);
 void checkers_on_claim(struct sim *sim, int node, const struct record *record);
+
+/* 9, 13: what policies bound. A node of which the daemon has begun; that writes an attempt, and where; its own quarantine; once
+ * a virtual second. */
+void checkers_policy_began(struct sim *sim, int node);
+void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt);
+void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id);
+void checkers_on_quarantine(struct sim *sim, int node, const struct record *record);
+void checkers_policy(struct sim *sim);
 
 /* ---- 10, 11: copies ---------------------------------------------------------------------------------------------- */
 
