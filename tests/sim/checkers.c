@@ -63,6 +63,10 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
+    [PREMISE_11_SAVED] = "11: a checkpoint that nothing hindered was looked for",
+    [PREMISE_11_IN_REACH] = "11: a further attempt was made where what was saved could be reached",
+    [PREMISE_11_MISSED] = "11: a worker was no more, and its attempt not over yet",
+    [PREMISE_11_NEWEST] = "11: the newest checkpoint of a live trial was looked for at who should hold it",
     [PREMISE_11_LET_GO] = "11: a checkpoint was let go",
     [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
     [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",
@@ -288,12 +292,14 @@ void checkers_second(struct sim *sim)
         checkers_tokens(sim, node);
         if (is_tenth) {
             checkers_state(sim, node, false);
+            checkers_newest(sim, node);
             checkers_results_hold(sim, node, sim->checkers->results[node], "it knew it before");
         }
     }
     checkers_tokens_everywhere(sim);
     checkers_watch(sim);
     checkers_policy(sim);
+    checkers_saves(sim);
     checkers_controls(sim);
     twins_watch(sim);
     checkers_copies_second(sim);

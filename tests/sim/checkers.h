@@ -69,6 +69,10 @@ enum checkers_premise {
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
+    PREMISE_11_SAVED,             /* a checkpoint that nothing hindered was looked for */
+    PREMISE_11_IN_REACH,          /* a further attempt was made where what was saved can be reached */
+    PREMISE_11_MISSED,            /* a worker was no more, and its coordinator had to find out */
+    PREMISE_11_NEWEST,            /* a node should hold the newest of a live trial */
     PREMISE_11_LET_GO,            /* a writer took its name from a checkpoint */
     PREMISE_11_COLLECTED,
     PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */
@@ -116,6 +120,9 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
                          enum fact_kind kind);
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
+
+/* A worker has handed a checkpoint over. */
+void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);
 
 /* A node's disk is about to be cleaned of these; a copy was found rotten. */
 void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full);

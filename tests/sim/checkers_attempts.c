@@ -36,6 +36,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
             }
         }
     }
+    checkers_on_restart(sim, node, attempt, fact.start_step);
     if (fact.start_step > 0) {
         checkers_met(sim, PREMISE_11_RESUMED);
     }

@@ -5,7 +5,7 @@
 
 #include "tests/sim/checkers_inside.h"
 
-#define SIDE_SETTLES_MS 60000 /* who was dead is found again within 30 s; then a side has one coordinator, which has judged */
+#define SIDE_SETTLES_MS 30000 /* who was dead is found again within that time, and a side has a coordinator that judges */
 #define FITS_MS 60000
 #define FITS_AFTER_LOSSES_MS (CORE_NEVER_RAN_WAIT_MS + FITS_MS)
 #define GIVEN_UP_LATE_MS 3000
@@ -27,7 +27,7 @@ static uint64_t undisturbed_ms(const struct sim *sim, int node)
 
 /* Since when the two have reached each other both ways, undisturbed: they are on one side of whatever cuts the mesh. Later
  * than now: they are not. */
-static uint64_t together_ms(const struct sim *sim, int a, int b)
+uint64_t checkers_together_ms(const struct sim *sim, int a, int b)
 {
     const struct network_link *there = &sim->network.links[a][b], *back = &sim->network.links[b][a];
     uint64_t links_ms = later(later(there->cut_until_ms, back->cut_until_ms), later(there->clogged_until_ms, back->clogged_until_ms));
@@ -38,7 +38,7 @@ static uint64_t together_ms(const struct sim *sim, int a, int b)
 }
 
 /* Of two machines with one key the mesh believes one; who is out or goes is on no side. */
-static bool is_itself(const struct sim *sim, int node)
+bool checkers_is_itself(const struct sim *sim, int node)
 {
     const struct sim_node *self = &sim->nodes[node];
     return node < (int)sim->plan.node_count && !self->is_twin && !self->is_evicted && !self->leaves &&
@@ -67,8 +67,8 @@ struct living {
 static void check_one_of_side(struct sim *sim, const struct living *a, const struct living *b)
 {
     const attempt_id *one = &a->process->attempt, *two = &b->process->attempt;
-    if (!experiment_id_equal(one->experiment, two->experiment) || one->trial != two->trial || !is_itself(sim, a->node) ||
-        !is_itself(sim, b->node)) {
+    if (!experiment_id_equal(one->experiment, two->experiment) || one->trial != two->trial || !checkers_is_itself(sim, a->node) ||
+        !checkers_is_itself(sim, b->node)) {
         return;
     }
     if (attempt_id_equal(one, two)) {
@@ -79,7 +79,7 @@ static void check_one_of_side(struct sim *sim, const struct living *a, const str
         return;
     }
     checkers_met(sim, PREMISE_9_TWICE);
-    uint64_t since_ms = together_ms(sim, a->node, b->node);
+    uint64_t since_ms = checkers_together_ms(sim, a->node, b->node);
     if (since_ms < sim->now_ms) {
         checkers_met(sim, PREMISE_9_TWICE_TOGETHER);
     }
@@ -257,7 +257,9 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         any |= member->quarantine.is_active;
-        bool is_other = member->has_node && member->slots != NULL && !member->quarantine.is_active &&
+        int host = member->quarantine.is_active ? -1 : sim_find_node(sim, member->id);
+        uint64_t since_ms = host >= 0 ? checkers_together_ms(sim, node, host) : UINT64_MAX;
+        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node && member->slots != NULL &&
                         core_node_accepts(core, member->id) && !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
             others += !core_quarantine_avoids(trial, member->id) && is_usable(core, member, slot);
@@ -266,8 +268,7 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
     if (any) {
         checkers_met(sim, PREMISE_9_BESIDE_QUARANTINE);
     }
-    bool is_settled = sim->checkers->watch.side_ms[node] + QUARANTINE_KNOWN_MS <= sim->now_ms;
-    if (in_quarantine >= 0 && is_settled && others >= experiment->config->slots_per_trial) {
+    if (in_quarantine >= 0 && others >= experiment->config->slots_per_trial) {
         sim_fail(sim, 9, "n%d begins attempt %u of trial %u on n%d, which is in quarantine, though %u slots elsewhere could hold it",
                  node, id->number, id->trial, in_quarantine, others);
     }
@@ -283,8 +284,8 @@ static uint32_t count_free(const struct sim *sim, int node, const struct view_tr
     uint32_t count = 0;
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
         const struct node_core *owner = sim->nodes[other].core;
-        uint64_t since_ms = together_ms(sim, node, other);
-        if (since_ms >= sim->now_ms || sim->now_ms - since_ms < CALM_MS || !is_itself(sim, other)) {
+        uint64_t since_ms = checkers_together_ms(sim, node, other);
+        if (since_ms >= sim->now_ms || sim->now_ms - since_ms < CALM_MS || !checkers_is_itself(sim, other)) {
             continue;
         }
         const struct view_member *member = view_find_member(&core->view, sim->nodes[other].id);
@@ -330,7 +331,7 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     bool is_stopped = view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
                       core_node_drained(core, core->options.self) || plan->pauses_minority;
-    uint64_t since_ms = together_ms(sim, node, node);
+    uint64_t since_ms = checkers_together_ms(sim, node, node);
     is_stopped |= since_ms >= sim->now_ms || sim->now_ms - since_ms < CALM_MS;
     for (uint32_t t = 0; t < plan->trials; t++) {
         attempt_id about = {.experiment = plan->id, .trial = t};
@@ -367,7 +368,7 @@ void checkers_policy(struct sim *sim)
     watch_duplicates(sim);
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
         watch_hindered(sim, node);
-        if (!sim_runs(sim, node) || !is_itself(sim, node)) {
+        if (!sim_runs(sim, node) || !checkers_is_itself(sim, node)) {
             continue;
         }
         watch_quarantine(sim, node);
@@ -379,6 +380,7 @@ void checkers_policy(struct sim *sim)
             if (experiment != NULL && experiment->known && view_experiment_live(experiment)) {
                 watch_given_up(sim, node, e, row, experiment);
                 watch_waiting(sim, node, e, experiment);
+                checkers_missed(sim, node, e, experiment);
             } else {
                 memset(sim->checkers->policy.waits_ms[node][e], 0, sizeof sim->checkers->policy.waits_ms[node][e]);
             }
