@@ -67,6 +67,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_11_IN_REACH] = "11: a further attempt was made where what was saved could be reached",
     [PREMISE_11_MISSED] = "11: a worker was no more, and its attempt not over yet",
     [PREMISE_11_NEWEST] = "11: the newest checkpoint of a live trial was looked for at who should hold it",
+    [PREMISE_11_ON_SIDE] = "11: a disk was cleaned on a side that has the newest of a live trial",
     [PREMISE_11_LET_GO] = "11: a checkpoint was let go",
     [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
     [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",

@@ -73,6 +73,7 @@ enum checkers_premise {
     PREMISE_11_IN_REACH,          /* a further attempt was made where what was saved can be reached */
     PREMISE_11_MISSED,            /* a worker was no more, and its coordinator had to find out */
     PREMISE_11_NEWEST,            /* a node should hold the newest of a live trial */
+    PREMISE_11_ON_SIDE,           /* a disk was cleaned on a side that has the newest of a live trial */
     PREMISE_11_LET_GO,            /* a writer took its name from a checkpoint */
     PREMISE_11_COLLECTED,
     PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */

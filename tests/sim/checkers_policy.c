@@ -361,6 +361,7 @@ void checkers_policy_began(struct sim *sim, int node)
     memset(policy->known_ms[node], 0, sizeof policy->known_ms[node]);
     memset(policy->waits_ms[node], 0, sizeof policy->waits_ms[node]);
     memset(policy->given_up_ms[node], 0, sizeof policy->given_up_ms[node]);
+    memset(sim->checkers->progress.missed[node], 0, sizeof sim->checkers->progress.missed[node]);
 }
 
 void checkers_policy(struct sim *sim)
@@ -383,6 +384,7 @@ void checkers_policy(struct sim *sim)
                 checkers_missed(sim, node, e, experiment);
             } else {
                 memset(sim->checkers->policy.waits_ms[node][e], 0, sizeof sim->checkers->policy.waits_ms[node][e]);
+                memset(sim->checkers->progress.missed[node][e], 0, sizeof sim->checkers->progress.missed[node][e]);
             }
         }
     }
