@@ -102,8 +102,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
             continue;
         }
-        bool is_quarantined = (member->quarantine.is_active || core_quarantine_is_false(core, member->id)) &&
-                              !BUG(quarantine_ignored, "a node in quarantine gets no trial that others could hold");
+        bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
         if ((care == CARE_FOR_ALL && is_quarantined) ||
             (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
             continue;
