@@ -1,11 +1,12 @@
-/* Invariants 9 and 13, of what policies bound: how often a trial runs at once, who starts nothing on the smaller side of a
- * cut, which nodes and trials are in quarantine, and that what fits is begun. */
+/* Invariants 9 and 13, of what policies bound: how often a trial runs at once, who starts nothing on the smaller side
+ * of a cut, which nodes and trials are in quarantine, and that what fits is begun. */
 
 #include <string.h>
 
 #include "tests/sim/checkers_inside.h"
 
-#define SIDE_SETTLES_MS 30000 /* who was dead is found again within that time, and a side has a coordinator that judges */
+#define SIDE_SETTLES_MS \
+    30000 /* who was dead is found again within that time, and a side has a coordinator that judges */
 #define FITS_MS 60000
 #define FITS_AFTER_LOSSES_MS (CORE_NEVER_RAN_WAIT_MS + FITS_MS)
 #define QUARANTINE_LATE_MS 3000
@@ -24,12 +25,13 @@ static uint64_t undisturbed_ms(const struct sim *sim, int node)
     return later(later(self->slow_until_ms, self->paused_until_ms), sim->checkers->policy.hindered_ms[node]);
 }
 
-/* Since when the two have reached each other both ways, undisturbed: they are on one side of whatever cuts the mesh. Later
- * than now: they are not. */
+/* Since when the two have reached each other both ways, undisturbed: they are on one side of whatever cuts the mesh.
+ * Later than now: they are not. */
 uint64_t checkers_together_ms(const struct sim *sim, int a, int b)
 {
     const struct network_link *there = &sim->network.links[a][b], *back = &sim->network.links[b][a];
-    uint64_t links_ms = later(later(there->cut_until_ms, back->cut_until_ms), later(there->clogged_until_ms, back->clogged_until_ms));
+    uint64_t links_ms =
+        later(later(there->cut_until_ms, back->cut_until_ms), later(there->clogged_until_ms, back->clogged_until_ms));
     links_ms = later(links_ms, sim->healed_ms);
     bool is_blurred = !sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS]);
     bool is_one = sim_runs(sim, a) && sim_runs(sim, b) && !is_blurred;
@@ -52,26 +54,29 @@ static void watch_hindered(struct sim *sim, int node)
     }
 }
 
-/* ---- 9: how often a trial runs at once ---------------------------------------------------------------------------- */
+/* ---- 9: how often a trial runs at once ----------------------------------------------------------------------------
+ */
 
 struct living {
     const struct worker_process *process;
     int node;
 };
 
-/* DESIGN 7: each connected part of the mesh has one coordinator for an experiment, and may run what runs in another part, too;
- * DESIGN 5: of a trial's attempts the highest counts. So parts that are connected again soon have one attempt of it left: no
- * more attempts of a trial live at once than there are sides now, or were until so short a time ago that they have not
- * settled, and what is being killed. Whoever lives on, beyond a cut, is a duplicate that the policy allows. */
+/* DESIGN 7: each connected part of the mesh has one coordinator for an experiment, and may run what runs in another
+ * part, too; DESIGN 5: of a trial's attempts the highest counts. So parts that are connected again soon have one
+ * attempt of it left: no more attempts of a trial live at once than there are sides now, or were until so short a time
+ * ago that they have not settled, and what is being killed. Whoever lives on, beyond a cut, is a duplicate that the
+ * policy allows. */
 static void check_one_of_side(struct sim *sim, const struct living *a, const struct living *b)
 {
     const attempt_id *one = &a->process->attempt, *two = &b->process->attempt;
-    if (!experiment_id_equal(one->experiment, two->experiment) || one->trial != two->trial || !checkers_is_itself(sim, a->node) ||
-        !checkers_is_itself(sim, b->node)) {
+    if (!experiment_id_equal(one->experiment, two->experiment) || one->trial != two->trial ||
+        !checkers_is_itself(sim, a->node) || !checkers_is_itself(sim, b->node)) {
         return;
     }
     if (attempt_id_equal(one, two)) {
-        if (a->process->number == b->process->number && !a->process->is_elastic) { /* else two sides may count their joiners alike */
+        if (a->process->number == b->process->number &&
+            !a->process->is_elastic) { /* else two sides may count their joiners alike */
             sim_fail(sim, 9, "worker %u of trial %u attempt %u lives on n%d and on n%d", a->process->number, one->trial,
                      one->number, a->node, b->node);
         }
@@ -83,7 +88,9 @@ static void check_one_of_side(struct sim *sim, const struct living *a, const str
         checkers_met(sim, PREMISE_9_TWICE_TOGETHER);
     }
     if (since_ms < sim->now_ms && sim->now_ms - since_ms > SIDE_SETTLES_MS) {
-        sim_fail(sim, 9, "attempt %u of trial %u on n%d and attempt %u on n%d both run, and the two have been on one side for %llu ms",
+        sim_fail(sim, 9,
+                 "attempt %u of trial %u on n%d and attempt %u on n%d both run, and the two have been on one side for "
+                 "%llu ms",
                  one->number, one->trial, a->node, two->number, b->node, (unsigned long long)(sim->now_ms - since_ms));
     }
 }
@@ -105,11 +112,12 @@ static void watch_duplicates(struct sim *sim)
     }
 }
 
-/* ---- 9: nodes and trials in quarantine ----------------------------------------------------------------------------- */
+/* ---- 9: nodes and trials in quarantine -----------------------------------------------------------------------------
+ */
 
-/* DESIGN 7: "a trial that fails on 3 distinct nodes, or whose host dies within 60 s of its start twice, is quarantined", and
- * max_restarts counts the program's own failures. Failures between which it has got on count anew, deaths for which another
- * trial may be to blame only when there are three (view_states.c). */
+/* DESIGN 7: "a trial that fails on 3 distinct nodes, or whose host dies within 60 s of its start twice, is
+ * quarantined", and max_restarts counts the program's own failures. Failures between which it has got on count anew,
+ * deaths for which another trial may be to blame only when there are three (view_states.c). */
 static bool is_given_up(const struct view_experiment *experiment, const struct view_trial *trial)
 {
     node_id nodes[3];
@@ -141,8 +149,8 @@ static bool is_given_up(const struct view_experiment *experiment, const struct v
     return deaths >= 3 || alone > 0 || failures > experiment->config->max_restarts;
 }
 
-/* A trial that is given up is never begun again: no coordinator that knows has a gang for it, once those are over that it
- * began before it knew. */
+/* A trial that is given up is never begun again: no coordinator that knows has a gang for it, once those are over that
+ * it began before it knew. */
 static void watch_given_up(struct sim *sim, int node, uint32_t e, const struct core_coordination *row,
                            const struct view_experiment *experiment)
 {
@@ -158,8 +166,8 @@ static void watch_given_up(struct sim *sim, int node, uint32_t e, const struct c
         for (const struct core_gang *gang = row->gangs; gang != NULL; gang = gang->next) {
             if (gang->attempt.trial == t && !gang->is_joining && gang->state == CORE_GANG_RESERVING &&
                 *since_ms < sim->now_ms) { /* a second ago already */
-                sim_fail(sim, 9, "n%d asks for slots for trial %u, which it has known to be given up for %llu ms", node, t,
-                         (unsigned long long)(sim->now_ms - *since_ms));
+                sim_fail(sim, 9, "n%d asks for slots for trial %u, which it has known to be given up for %llu ms", node,
+                         t, (unsigned long long)(sim->now_ms - *since_ms));
             }
         }
     }
@@ -170,13 +178,14 @@ void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt)
     const struct view_experiment *experiment = view_find_experiment(&sim->nodes[node].core->view, attempt->experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
     if (trial != NULL && experiment->known && is_given_up(experiment, trial)) {
-        sim_fail(sim, 9, "n%d makes attempt %u of trial %u, which failed too often, or on three nodes, or took its hosts down",
+        sim_fail(sim, 9,
+                 "n%d makes attempt %u of trial %u, which failed too often, or on three nodes, or took its hosts down",
                  node, attempt->number, attempt->trial);
     }
 }
 
-/* DESIGN 7: "a node on which 3 different trials fail within 60 s of their start" is in quarantine "for a growing while". Its
- * own word says so. */
+/* DESIGN 7: "a node on which 3 different trials fail within 60 s of their start" is in quarantine "for a growing
+ * while". Its own word says so. */
 void checkers_on_quarantine(struct sim *sim, int node, const struct record *record)
 {
     struct policy *policy = &sim->checkers->policy;
@@ -185,7 +194,8 @@ void checkers_on_quarantine(struct sim *sim, int node, const struct record *reco
         sim_fail(sim, 9, "n%d writes a quarantine that does not decode", node);
         return;
     }
-    uint32_t next = policy->level[node] < FACT_QUARANTINE_LEVEL_MAX ? policy->level[node] + 1 : FACT_QUARANTINE_LEVEL_MAX;
+    uint32_t next =
+        policy->level[node] < FACT_QUARANTINE_LEVEL_MAX ? policy->level[node] + 1 : FACT_QUARANTINE_LEVEL_MAX;
     uint32_t minutes = next < FACT_QUARANTINE_LEVEL_MAX ? 1u << (next - 1) : 60;
     if (fact.is_active) {
         checkers_met(sim, PREMISE_9_QUARANTINED);
@@ -195,8 +205,8 @@ void checkers_on_quarantine(struct sim *sim, int node, const struct record *reco
                      fact.minutes, next, minutes);
         }
     } else if (fact.level != policy->level[node] && fact.level != 0) {
-        sim_fail(sim, 9, "n%d ends its quarantine and says that it was the %u-th in a row, not the %u-th", node, fact.level,
-                 policy->level[node]);
+        sim_fail(sim, 9, "n%d ends its quarantine and says that it was the %u-th in a row, not the %u-th", node,
+                 fact.level, policy->level[node]);
     }
     policy->level[node] = fact.level;
 }
@@ -216,7 +226,8 @@ static void watch_quarantine(struct sim *sim, int node)
         if (other >= 0 && policy->known_ms[node][other] == 0) {
             policy->known_ms[node][other] = sim->now_ms;
         }
-        other = core->view.members[i]->quarantine.level > 0 && other < 0 ? sim_find_node(sim, core->view.members[i]->id) : -1;
+        other = core->view.members[i]->quarantine.level > 0 && other < 0 ? sim_find_node(sim, core->view.members[i]->id)
+                                                                         : -1;
         if (other >= 0) {
             policy->known_ms[node][other] = 0;
         }
@@ -236,20 +247,23 @@ static bool is_usable(const struct node_core *core, const struct view_member *me
     return held->state != LEASE_WITHHELD && !held->withheld && !(is_refusing && held->state == LEASE_FREE);
 }
 
-/* A node in quarantine gets no new attempt while the others could hold its gang, be they busy now: it would always be the
- * one that is free. The nodes on which the trial itself has failed are left out first. */
+/* A node in quarantine gets no new attempt while the others could hold its gang, be they busy now: it would always be
+ * the one that is free. The nodes on which the trial itself has failed are left out first. */
 void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
 {
     const struct node_core *core = sim->nodes[node].core;
     const struct view_experiment *experiment = view_find_experiment(&core->view, id->experiment);
     const struct view_attempt *attempt = view_find_attempt(&core->view, id);
-    const struct view_trial *trial = experiment != NULL && experiment->known ? view_find_trial(experiment, id->trial) : NULL;
+    const struct view_trial *trial =
+        experiment != NULL && experiment->known ? view_find_trial(experiment, id->trial) : NULL;
     int in_quarantine = -1;
     for (uint32_t rank = 0; attempt != NULL && trial != NULL && rank < attempt->member_count; rank++) {
         int host = sim_find_node(sim, attempt->members[rank].node);
         const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
         uint64_t known_ms = host >= 0 ? sim->checkers->policy.known_ms[node][host] : 0;
-        in_quarantine = known_ms != 0 && member->quarantine.is_active && sim->now_ms - known_ms > QUARANTINE_KNOWN_MS ? host : in_quarantine;
+        in_quarantine = known_ms != 0 && member->quarantine.is_active && sim->now_ms - known_ms > QUARANTINE_KNOWN_MS
+                            ? host
+                            : in_quarantine;
     }
     bool any = false;
     uint32_t others = 0;
@@ -258,8 +272,9 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
         any |= member->quarantine.is_active;
         int host = member->quarantine.is_active ? -1 : sim_find_node(sim, member->id);
         uint64_t since_ms = host >= 0 ? checkers_together_ms(sim, node, host) : UINT64_MAX;
-        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node && member->slots != NULL &&
-                        core_node_accepts(core, member->id) && !core_quarantine_is_false(core, member->id);
+        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node &&
+                        member->slots != NULL && core_node_accepts(core, member->id) &&
+                        !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
             others += !core_quarantine_avoids(trial, member->id) && is_usable(core, member, slot);
         }
@@ -268,12 +283,15 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
         checkers_met(sim, PREMISE_9_BESIDE_QUARANTINE);
     }
     if (in_quarantine >= 0 && others >= experiment->config->slots_per_trial) {
-        sim_fail(sim, 9, "n%d begins attempt %u of trial %u on n%d, which is in quarantine, though %u slots elsewhere could hold it",
-                 node, id->number, id->trial, in_quarantine, others);
+        sim_fail(
+            sim, 9,
+            "n%d begins attempt %u of trial %u on n%d, which is in quarantine, though %u slots elsewhere could hold it",
+            node, id->number, id->trial, in_quarantine, others);
     }
 }
 
-/* ---- 13: what fits is begun ---------------------------------------------------------------------------------------- */
+/* ---- 13: what fits is begun ----------------------------------------------------------------------------------------
+ */
 
 /* Free slots that this trial may have, on nodes that have been on the coordinator's side for a while; those that it has
  * reserved, too. */
@@ -289,7 +307,8 @@ static uint32_t count_free(const struct sim *sim, int node, const struct view_tr
         }
         const struct view_member *member = view_find_member(&core->view, sim->nodes[other].id);
         if (member == NULL || !core_node_accepts(core, member->id) || member->quarantine.is_active ||
-            core_quarantine_is_false(core, member->id) || (trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            core_quarantine_is_false(core, member->id) ||
+            (trial != NULL && core_quarantine_avoids(trial, member->id))) {
             continue;
         }
         for (uint32_t slot = 0; slot < owner->lease.count; slot++) {
@@ -343,13 +362,17 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
         checkers_met(sim, PREMISE_13_FITS);
         *waits_ms = *waits_ms == 0 ? sim->now_ms : *waits_ms;
         if (sim->now_ms - *waits_ms > (waits_after_losses(trial) ? FITS_AFTER_LOSSES_MS : FITS_MS)) {
-            sim_fail(sim, 13, "n%d has not begun trial %u of experiment %u for %llu ms, though %u slots are free, and it wants %u",
-                     node, t, e, (unsigned long long)(sim->now_ms - *waits_ms), count_free(sim, node, trial, &about), plan->slots);
+            sim_fail(
+                sim, 13,
+                "n%d has not begun trial %u of experiment %u for %llu ms, though %u slots are free, and it wants %u",
+                node, t, e, (unsigned long long)(sim->now_ms - *waits_ms), count_free(sim, node, trial, &about),
+                plan->slots);
         }
     }
 }
 
-/* ---- once a virtual second ------------------------------------------------------------------------------------------ */
+/* ---- once a virtual second ------------------------------------------------------------------------------------------
+ */
 
 void checkers_policy_began(struct sim *sim, int node)
 {
@@ -375,8 +398,9 @@ void checkers_policy(struct sim *sim)
         for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
             const struct node_core *core = sim->nodes[node].core;
             const struct core_coordination *row = core_find_coordination(core, sim->plan.experiments[e].id);
-            const struct view_experiment *experiment =
-                row != NULL && row->election.state == ELECTION_LEADING ? view_find_experiment(&core->view, row->experiment) : NULL;
+            const struct view_experiment *experiment = row != NULL && row->election.state == ELECTION_LEADING
+                                                           ? view_find_experiment(&core->view, row->experiment)
+                                                           : NULL;
             if (experiment != NULL && experiment->known && view_experiment_live(experiment)) {
                 watch_given_up(sim, node, e, row, experiment);
                 watch_waiting(sim, node, e, experiment);

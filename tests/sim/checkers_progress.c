@@ -1,16 +1,18 @@
-/* Invariant 11, of what a restart costs: what a worker saved is soon on other disks and named, a further attempt begins there,
- * and a worker that is no more is soon missed. So what is lost is what was made since the last save, at most one interval,
- * and until the loss was found. */
+/* Invariant 11, of what a restart costs: what a worker saved is soon on other disks and named, a further attempt begins
+ * there, and a worker that is no more is soon missed. So what is lost is what was made since the last save, at most one
+ * interval, and until the loss was found. */
 
 #include "tests/sim/checkers_inside.h"
 
-#define SAVED_MS 10000   /* a copy takes up to 1.5 s here, the record one commit; who refuses is replaced by another */
+#define SAVED_MS 10000    /* a copy takes up to 1.5 s here, the record one commit; who refuses is replaced by another */
 #define SIDE_SEEN_MS 1000 /* sides are looked at so often */
-#define COMMITS 20       /* ... the one under way and its own, each up to ten times the mean */
-#define MISSED_MS 30000  /* dead in 8 s, a failure is looked at for 6 s more, what cannot be fetched is given up in 10 s */
-#define ALONE_MS 120000  /* who falls silent with nobody else for so long fell silent alone */
+#define COMMITS 20        /* ... the one under way and its own, each up to ten times the mean */
+#define MISSED_MS \
+    30000 /* dead in 8 s, a failure is looked at for 6 s more, what cannot be fetched is given up in 10 s */
+#define ALONE_MS 120000 /* who falls silent with nobody else for so long fell silent alone */
 
-/* ---- what is saved ------------------------------------------------------------------------------------------------ */
+/* ---- what is saved ------------------------------------------------------------------------------------------------
+ */
 
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob)
 {
@@ -40,8 +42,8 @@ static uint32_t count_able(const struct sim *sim, const struct save *save)
     return able;
 }
 
-/* DESIGN 10: the store pushes to R-1 further nodes, and the record says when R copies are confirmed, or honestly that there
- * are fewer. So where nobody was disturbed, it soon names as many as were asked for, or all. */
+/* DESIGN 10: the store pushes to R-1 further nodes, and the record says when R copies are confirmed, or honestly that
+ * there are fewer. So where nobody was disturbed, it soon names as many as were asked for, or all. */
 static void check_saved(struct sim *sim, struct save *save)
 {
     int experiment = checkers_experiment(sim, save->attempt.experiment);
@@ -71,7 +73,9 @@ static void check_saved(struct sim *sim, struct save *save)
     checkers_met(sim, PREMISE_11_SAVED);
     wanted = wanted < able ? wanted : able;
     if (!is_named || (!is_let_go && (uint32_t)__builtin_popcount(holders) < wanted)) {
-        sim_fail(sim, 11, "n%d has had step %llu of trial %u attempt %u for %llu ms, undisturbed, and it is said to be on %d disks, not on %u",
+        sim_fail(sim, 11,
+                 "n%d has had step %llu of trial %u attempt %u for %llu ms, undisturbed, and it is said to be on %d "
+                 "disks, not on %u",
                  save->node, (unsigned long long)save->step, save->attempt.trial, save->attempt.number,
                  (unsigned long long)(sim->now_ms - save->at_ms), __builtin_popcount(holders), wanted);
     }
@@ -90,8 +94,8 @@ void checkers_saves(struct sim *sim)
     }
 }
 
-/* Whoever begins a further attempt knows of what was saved on its side: of what it can reach, nothing newer is left behind,
- * whether or not its records say so. */
+/* Whoever begins a further attempt knows of what was saved on its side: of what it can reach, nothing newer is left
+ * behind, whether or not its records say so. */
 void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, uint64_t start_step)
 {
     const struct progress *progress = &sim->checkers->progress;
@@ -103,7 +107,8 @@ void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, u
             continue;
         }
         const struct worker_blob *blob = workers_blob(sim, save->blob);
-        bool was_struck = blob == NULL || blob->struck != 0; /* who looks for a copy in vain doubts the others for a while */
+        bool was_struck =
+            blob == NULL || blob->struck != 0; /* who looks for a copy in vain doubts the others for a while */
         uint64_t since_ms = checkers_together_ms(sim, node, save->node);
         bool is_there = !was_struck && since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS &&
                         (blob->holders >> save->node & 1) != 0 && checkers_is_itself(sim, save->node) &&
@@ -112,21 +117,25 @@ void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, u
             checkers_met(sim, PREMISE_11_IN_REACH);
         }
         if (is_there && save->step > start_step) {
-            sim_fail(sim, 11, "n%d begins attempt %u of trial %u at step %llu; n%d saved step %llu %llu ms ago, has it and can be reached",
+            sim_fail(sim, 11,
+                     "n%d begins attempt %u of trial %u at step %llu; n%d saved step %llu %llu ms ago, has it and can "
+                     "be reached",
                      node, attempt->number, attempt->trial, (unsigned long long)start_step, save->node,
                      (unsigned long long)save->step, (unsigned long long)(sim->now_ms - save->at_ms));
         }
     }
 }
 
-/* ---- what is missed ----------------------------------------------------------------------------------------------- */
+/* ---- what is missed -----------------------------------------------------------------------------------------------
+ */
 
 /* Nobody but this one has been away, or disturbed, for so long that all know that it fell silent alone. */
 static bool is_alone_away(const struct sim *sim, int node, int away)
 {
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
         uint64_t since_ms = other != away ? checkers_together_ms(sim, node, other) : 0;
-        if (since_ms == UINT64_MAX || since_ms + ALONE_MS > sim->nodes[away].down_since_ms || !checkers_is_itself(sim, other)) {
+        if (since_ms == UINT64_MAX || since_ms + ALONE_MS > sim->nodes[away].down_since_ms ||
+            !checkers_is_itself(sim, other)) {
             return false;
         }
     }
@@ -157,13 +166,14 @@ static enum fate fate_of(const struct sim *sim, int node, const struct view_atte
     return process->is_alive && attempt_id_equal(&process->attempt, &attempt->id) ? FATE_WELL : FATE_NO_MORE;
 }
 
-/* DESIGN 6: a trial is reassigned at once when the owner itself says that the lease ended, and soon when its host fell silent
- * alone. Groups that change have their own ways to go on (checkers_groups.c). */
+/* DESIGN 6: a trial is reassigned at once when the owner itself says that the lease ended, and soon when its host fell
+ * silent alone. Groups that change have their own ways to go on (checkers_groups.c). */
 void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_experiment *experiment)
 {
     uint64_t self_ms = checkers_together_ms(sim, node, node);
-    bool is_watched = self_ms < sim->now_ms && sim->now_ms - self_ms >= CALM_MS && !sim->plan.experiments[e].is_elastic &&
-                      !view_experiment_cancelled(experiment) && !view_experiment_paused(experiment);
+    bool is_watched = self_ms < sim->now_ms && sim->now_ms - self_ms >= CALM_MS &&
+                      !sim->plan.experiments[e].is_elastic && !view_experiment_cancelled(experiment) &&
+                      !view_experiment_paused(experiment);
     for (uint32_t t = 0; t < experiment->trial_slots && t < PLAN_TRIALS_MAX; t++) {
         const struct view_trial *trial = experiment->trials[t];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
@@ -185,16 +195,17 @@ void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_ex
         }
         checkers_met(sim, PREMISE_11_MISSED);
         if (sim->now_ms - missed->since_ms > MISSED_MS) {
-            sim_fail(sim, 11, "n%d has not missed a worker of attempt %u of trial %u for %llu ms", node, attempt->id.number, t,
-                     (unsigned long long)(sim->now_ms - missed->since_ms));
+            sim_fail(sim, 11, "n%d has not missed a worker of attempt %u of trial %u for %llu ms", node,
+                     attempt->id.number, t, (unsigned long long)(sim->now_ms - missed->since_ms));
         }
     }
 }
 
-/* ---- what is held ------------------------------------------------------------------------------------------------- */
+/* ---- what is held -------------------------------------------------------------------------------------------------
+ */
 
-/* DESIGN 10: the newest complete checkpoint of a live trial is never deleted. So it is on every side that had it: whoever is
- * named for it, as it knows itself, has it, but for what a fault took. */
+/* DESIGN 10: the newest complete checkpoint of a live trial is never deleted. So it is on every side that had it:
+ * whoever is named for it, as it knows itself, has it, but for what a fault took. */
 static void check_newest(struct sim *sim, int node, const struct view_trial *trial)
 {
     const struct view_manifest *newest = trial->manifests;
@@ -213,7 +224,8 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
     }
     checkers_met(sim, PREMISE_11_NEWEST);
     if ((blob->holders >> node & 1) == 0) {
-        sim_fail(sim, 11, "n%d does not have step %llu of trial %u, the newest of a live trial, which it is said to hold", node,
+        sim_fail(sim, 11,
+                 "n%d does not have step %llu of trial %u, the newest of a live trial, which it is said to hold", node,
                  (unsigned long long)newest->step, newest->attempt.trial);
     }
 }
@@ -221,9 +233,11 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
 void checkers_newest(struct sim *sim, int node)
 {
     const struct node_core *core = sim->nodes[node].core;
-    for (uint32_t e = 0; !sim->plan.has[FAULT_CLONE] && checkers_is_itself(sim, node) && e < core->view.experiment_count; e++) {
+    for (uint32_t e = 0;
+         !sim->plan.has[FAULT_CLONE] && checkers_is_itself(sim, node) && e < core->view.experiment_count; e++) {
         const struct view_experiment *experiment = core->view.experiments[e];
-        for (uint32_t t = 0; experiment->known && !view_experiment_over(experiment) && t < experiment->trial_slots; t++) {
+        for (uint32_t t = 0; experiment->known && !view_experiment_over(experiment) && t < experiment->trial_slots;
+             t++) {
             enum view_trial_state state = view_trial_state(experiment, t);
             if (experiment->trials[t] != NULL && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING)) {
                 check_newest(sim, node, experiment->trials[t]);
