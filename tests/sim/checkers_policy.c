@@ -349,6 +349,8 @@ static void watch_waiting(struct sim *sim, int node, uint32_t e, const struct vi
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     bool is_stopped = view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
                       core_node_drained(core, core->options.self) || plan->pauses_minority;
+    /* A gang has 5 s to be recorded: a disk that takes longer for two commits, each up to ten times the mean, ends it. */
+    is_stopped |= !sim->healed && 20 * sim->plan.disk_ms > CORE_GANG_RESERVE_MS;
     uint64_t since_ms = checkers_together_ms(sim, node, node);
     is_stopped |= since_ms >= sim->now_ms || sim->now_ms - since_ms < CALM_MS;
     for (uint32_t t = 0; t < plan->trials; t++) {
