@@ -77,6 +77,7 @@ struct save {
     uint64_t step, at_ms;
     hash256 blob;
     int node;
+    uint32_t asked; /* bits: who took copies then, as far as the node knew */
     bool is_complete; /* it was named soon, with all that were asked for */
 };
 

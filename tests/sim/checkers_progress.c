@@ -17,11 +17,15 @@
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob)
 {
     struct progress *progress = &sim->checkers->progress;
-    progress->saves[progress->save_count++ % SAVES_MAX] =
-        (struct save){.attempt = *attempt, .step = step, .blob = blob, .node = node, .at_ms = sim->now_ms};
+    uint32_t asked = 0;
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        asked |= other != node && core_node_accepts(sim->nodes[node].core, sim->nodes[other].id) ? 1u << other : 0;
+    }
+    progress->saves[progress->save_count++ % SAVES_MAX] = (struct save){
+        .attempt = *attempt, .step = step, .blob = blob, .node = node, .asked = asked, .at_ms = sim->now_ms};
 }
 
-/* Of those that the node may ask for a copy: how many can take one; UINT32_MAX: one of them may not answer. */
+/* Of those that the node could ask for a copy: how many can take one; UINT32_MAX: one of them may not answer. */
 static uint32_t count_able(const struct sim *sim, const struct save *save)
 {
     const struct checkers_watch *watch = &sim->checkers->watch;
@@ -30,7 +34,7 @@ static uint32_t count_able(const struct sim *sim, const struct save *save)
         return UINT32_MAX; /* it may have asked somebody whom it does not believe in any more */
     }
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
-        if (other == save->node || !core_node_accepts(sim->nodes[save->node].core, sim->nodes[other].id)) {
+        if ((save->asked >> other & 1) == 0) {
             continue;
         }
         uint64_t since_ms = checkers_together_ms(sim, save->node, other);
