@@ -220,7 +220,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
                      : watch->idle_ms == 0                                       ? core->now_ms
                                                                                  : watch->idle_ms;
-    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
+    bool is_idle = !BUG(idle_goes_on, "an attempt that a slot is not leased to is over") && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
     if (sight.completed == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
     } else if (view_trial_completed(trial) != NULL) {
@@ -262,7 +262,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     } else if (is_idle) {
         MARK(idle_attempt_judged);
         attempts_put_verdict(core, attempt, FACT_LOST, "a slot is not leased to it");
-    } else if (view_trial_highest(trial) != attempt) {
+    } else if (view_trial_highest(trial) != attempt &&
+               !BUG(lower_goes_on, "of two attempts of a trial that both run the lower ends")) {
         MARK(lower_attempt_judged);
         attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
     } else {

@@ -82,7 +82,7 @@ struct fact_invite {
 struct fact_slot {
     uint32_t state;
     attempt_id attempt;
-    uint32_t rank;
+    uint32_t rank; /* the worker's number in its attempt: 0 ... UINT16_MAX */
     uint8_t token_hash[16]; /* BLAKE2b-128; zero when not leased */
     bool withheld;          /* its owner takes it back: whoever is in it has been asked to leave */
     uint64_t withheld_s;    /* for so long, from the request or the owner's restart on; 0: until it is returned */

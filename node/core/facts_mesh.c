@@ -134,7 +134,7 @@ int fact_slot_read(const struct record *record, struct fact_slot *out)
     fact_body_open(&reader, record, 4, &extra);
     fact.state = (uint32_t)pack_read_u64_max(&reader, LEASE_WITHHELD);
     fact_attempt_id_read(&reader, &fact.attempt);
-    fact.rank = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX - 1);
+    fact.rank = (uint32_t)pack_read_u64_max(&reader, UINT16_MAX);
     pack_read_bin_exact(&reader, fact.token_hash, sizeof fact.token_hash);
     if (extra >= 2) { /* added later: a record of before says nothing of it */
         fact.withheld = pack_read_bool(&reader);

@@ -200,6 +200,11 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
+    if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&
+        !BUG(gang_of_the_failed, "a trial that is given up is not begun again")) {
+        MARK(gang_of_a_failed_trial);
+        return false; /* another coordinator's word of its last failure has come meanwhile */
+    }
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         bool is_own = attempt_id_equal(&a->id, &gang->attempt);
         if (is_own && gang->is_joining && a->verdicts == NULL) {
@@ -272,6 +277,26 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
     }
 }
 
+/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. All
+ * its slots are asked last for a while. Else the gang would be placed there again and again, whatever is free elsewhere. */
+static void avoid_silent(struct node_core *core, const struct core_gang *gang)
+{
+    for (uint32_t rank = 0; rank < gang->member_count; rank++) {
+        node_id node = gang->members[rank].node;
+        bool is_asked = gang->state == CORE_GANG_RESERVING ? rank == gang->reserved_count
+                                                           : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
+        const struct view_member *member = is_asked ? view_find_member(&core->view, node) : NULL;
+        if (member == NULL || node_id_equal(node, core->options.self) ||
+            BUG(silent_asked_again, "an owner that does not answer is asked last for a while")) {
+            continue;
+        }
+        MARK(silent_owner_avoided);
+        for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+            placing_back_off(core, node, slot, CORE_SILENT_BACKOFF_MS);
+        }
+    }
+}
+
 /* True if something was done: gangs may have come to their end meanwhile, so the caller starts over. Each is looked at
  * once a tick, since what is done moves its next time. */
 static bool gangs_step(struct node_core *core, struct core_coordination *coordination,
@@ -288,6 +313,9 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
             gangs_unlink(coordination, gang);
             arena_give(&core->arena, gang, sizeof *gang);
             return true;
+        }
+        if (core->now_ms >= gang->until_ms && !unreachable) {
+            avoid_silent(core, gang);
         }
         if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");

@@ -358,7 +358,8 @@ void core_quarantine_exited(struct node_core *core, const struct core_worker *wo
 
 void core_quarantine_housekeep(struct node_core *core)
 {
-    if (core->quarantine.is_active && core->now_ms >= core->quarantine_until_ms) {
+    if (core->quarantine.is_active && core->now_ms >= core->quarantine_until_ms &&
+        !BUG(quarantine_stays, "a quarantine ends with its time")) {
         MARK(quarantine_over);
         core->quarantine.is_active = false;
         put_quarantine(core);

@@ -109,6 +109,9 @@ static void finish(struct node_core *core, const struct core_push *push)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
+    if (!push->is_repair && BUG(saved_unsaid, "a record says what was saved, and where")) {
+        return;
+    }
     struct core_pending *pending =
         core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
     if (pending != NULL && fact.durable && !push->is_repair) {

@@ -50,6 +50,7 @@
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* ... or for so long where nobody knows how long a step takes */
 #define CORE_GENERATIONS 1000       /* numbers that a term of coordinating has for the generations of a group */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
+#define CORE_SILENT_BACKOFF_MS 30000 /* after a reservation that was not answered */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
 #define CORE_QUARANTINE_TRIALS 3    /* that failed young on a node */

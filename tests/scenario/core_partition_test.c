@@ -203,6 +203,34 @@ static void at_half_the_side_with_the_lowest_id_goes_on(void **state)
     world_free(world);
 }
 
+/* All others hear it, so it is not dead; but what its coordinator asks of it never arrives. Of slots that are equally good the one of
+ * the smallest id is asked for first. Seed 247 of plan 6. */
+static void an_owner_that_its_coordinator_cannot_reach_is_passed_over(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    begin(world, 2, CONFIG_PARTITION_CONTINUE);
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    world_run(world, 20000);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    uint32_t hidden = coordinator == 0 ? 1 : 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        bool is_less = node_id_compare(world->nodes[i].person.id, world->nodes[hidden].person.id) < 0;
+        hidden = is_less && (int)i != coordinator ? i : hidden;
+        assert_int_equal(running(world, i), 0);
+    }
+    world->nodes[hidden].hidden = 1u << coordinator;
+    world_run(world, 10000);
+    assert_true(core_node_accepts(world->nodes[coordinator].core, world->nodes[hidden].person.id));
+    world_request(world, 0, NODE_REQUEST_RESUME);
+    world_run(world, 30000);
+    assert_int_equal(running(world, 0) + running(world, 1) + running(world, 2) + running(world, 3), 2);
+    assert_int_equal(running(world, hidden), 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +241,7 @@ int main(void)
         cmocka_unit_test(patience_does_not_last_longer_because_the_calendar_jumped),
         cmocka_unit_test(a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs),
         cmocka_unit_test(at_half_the_side_with_the_lowest_id_goes_on),
+        cmocka_unit_test(an_owner_that_its_coordinator_cannot_reach_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,7 @@ struct world_node {
     bool is_up;
     bool is_cut;        /* its host is silent: nothing comes in or goes out */
     uint32_t side;      /* of a partition: nodes of different sides do not hear each other */
+    uint32_t hidden;    /* bits: nodes that it does not hear, nor they it, though others hear both */
     uint64_t asleep_until_ms;
     uint64_t wall_shift_s; /* its calendar is ahead by it */
     struct version_range speaks; /* versions of the protocol, from its next start on; newest 0: what this program does */

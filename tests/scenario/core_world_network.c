@@ -33,7 +33,8 @@ bool world_is_asleep(const struct world *world, uint32_t number)
 bool world_is_apart(const struct world *world, uint32_t a, uint32_t b)
 {
     return world_is_asleep(world, a) || world_is_asleep(world, b) || world->nodes[a].is_cut || world->nodes[b].is_cut ||
-           world->nodes[a].side != world->nodes[b].side;
+           world->nodes[a].side != world->nodes[b].side || (world->nodes[a].hidden >> b & 1) != 0 ||
+           (world->nodes[b].hidden >> a & 1) != 0;
 }
 
 /* A node with a known address is talked to there: two may have one id. */

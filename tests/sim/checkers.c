@@ -14,6 +14,8 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_1_ADOPTED] = "1: a daemon came back and found a worker",
     [PREMISE_1_ZOMBIE] = "1: a slot was taken back while its process still lived",
     [PREMISE_2_REVOKED] = "2: a revoked token was tried",
+    [PREMISE_2_ELSEWHERE] = "2: a token was tried at a node that has not given it out",
+    [PREMISE_2_REVOKED_ELSEWHERE] = "2: a revoked token was tried at a node that had not given it out",
     [PREMISE_2_NOT_FOUND] = "2: a daemon came back and did not find a worker",
     [PREMISE_2_OUT] = "2: a node knew that it is out of the mesh",
     [PREMISE_2_SHUT_OUT] = "2: a node knew that another is out of the mesh",
@@ -48,6 +50,11 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_9_REGROUPED] = "9: a group went on with other members",
     [PREMISE_9_GROUP_LOST] = "9: an attempt whose group can change is called lost in calm",
     [PREMISE_9_MINORITY] = "9: a minority that is to pause",
+    [PREMISE_9_TWICE] = "9: two attempts of a trial lived at once",
+    [PREMISE_9_TWICE_TOGETHER] = "9: ... on machines that reached each other",
+    [PREMISE_9_GIVEN_UP] = "9: a trial that is given up was looked at by its coordinator",
+    [PREMISE_9_QUARANTINED] = "9: a node put itself in quarantine",
+    [PREMISE_9_BESIDE_QUARANTINE] = "9: an attempt was made while a node was in quarantine",
     [PREMISE_10_CANCELLED] = "10: a node that knew of a cancel was looked at",
     [PREMISE_10_STOPPED] = "10: a worker was ended because of a cancel",
     [PREMISE_10_PAUSED] = "10: a worker was asked to stop because of a pause",
@@ -58,6 +65,11 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
+    [PREMISE_11_SAVED] = "11: a checkpoint that nothing hindered was looked for",
+    [PREMISE_11_IN_REACH] = "11: a further attempt was made where what was saved could be reached",
+    [PREMISE_11_MISSED] = "11: a worker was no more, and its attempt not over yet",
+    [PREMISE_11_NEWEST] = "11: the newest checkpoint of a live trial was looked for at who should hold it",
+    [PREMISE_11_ON_SIDE] = "11: a disk was cleaned on a side that has the newest of a live trial",
     [PREMISE_11_LET_GO] = "11: a checkpoint was let go",
     [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
     [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",
@@ -70,6 +82,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_13_RESERVED] = "13: a slot was reserved",
     [PREMISE_13_LEASED] = "13: a lease was looked at",
     [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
+    [PREMISE_13_FITS] = "13: a trial waited while enough slots were free",
     [PREMISE_14_SUSPECTED] = "14: a node was called dead, once suspected",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
@@ -170,6 +183,9 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
     case FACT_WORKER:
         checkers_on_worker(sim, node, record);
         break;
+    case FACT_QUARANTINE:
+        checkers_on_quarantine(sim, node, record);
+        break;
     case FACT_GENERATION:
         checkers_on_generation(sim, node, record);
         break;
@@ -265,6 +281,8 @@ void checkers_on_boot(struct sim *sim, int node)
     checkers_state(sim, node, true);
     checkers_fences(sim, node);
     checkers_tokens(sim, node);
+    checkers_tokens_of_others(sim, node);
+    checkers_policy_began(sim, node);
 }
 
 /* ---- now and then ------------------------------------------------------------------------------------------------ */
@@ -279,10 +297,14 @@ void checkers_second(struct sim *sim)
         checkers_tokens(sim, node);
         if (is_tenth) {
             checkers_state(sim, node, false);
+            checkers_newest(sim, node);
             checkers_results_hold(sim, node, sim->checkers->results[node], "it knew it before");
         }
     }
+    checkers_tokens_everywhere(sim);
     checkers_watch(sim);
+    checkers_policy(sim);
+    checkers_saves(sim);
     checkers_controls(sim);
     twins_watch(sim);
     checkers_copies_second(sim);

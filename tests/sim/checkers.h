@@ -20,6 +20,8 @@ enum checkers_premise {
     PREMISE_1_ADOPTED,            /* ... by a daemon that had adopted it */
     PREMISE_1_ZOMBIE,             /* a slot was taken back while its process still lived */
     PREMISE_2_REVOKED,            /* a revoked token was tried */
+    PREMISE_2_ELSEWHERE,          /* a token that is not revoked was tried at a node that has not given it out, */
+    PREMISE_2_REVOKED_ELSEWHERE,  /* ... one that is */
     PREMISE_2_NOT_FOUND,          /* a daemon came back and did not find a worker */
     PREMISE_2_OUT,                /* a node that knows that it is out was looked at */
     PREMISE_2_SHUT_OUT,
@@ -54,6 +56,11 @@ enum checkers_premise {
     PREMISE_9_REGROUPED,          /* a group went on with other members */
     PREMISE_9_GROUP_LOST,         /* an attempt whose group can change is called lost, though it had begun */
     PREMISE_9_MINORITY,
+    PREMISE_9_TWICE,              /* two attempts of a trial were alive at once */
+    PREMISE_9_TWICE_TOGETHER,     /* ... on machines that reached each other already, or still */
+    PREMISE_9_GIVEN_UP,           /* a coordinator knew that a trial failed too often, or is in quarantine */
+    PREMISE_9_QUARANTINED,        /* a node put itself in quarantine */
+    PREMISE_9_BESIDE_QUARANTINE,  /* an attempt was made while a node was */
     PREMISE_10_CANCELLED,
     PREMISE_10_STOPPED,
     PREMISE_10_PAUSED,            /* a worker of a paused experiment was asked to stop, or ended */
@@ -64,6 +71,11 @@ enum checkers_premise {
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
+    PREMISE_11_SAVED,             /* a checkpoint that nothing hindered was looked for */
+    PREMISE_11_IN_REACH,          /* a further attempt was made where what was saved can be reached */
+    PREMISE_11_MISSED,            /* a worker was no more, and its coordinator had to find out */
+    PREMISE_11_NEWEST,            /* a node should hold the newest of a live trial */
+    PREMISE_11_ON_SIDE,           /* a disk was cleaned on a side that has the newest of a live trial */
     PREMISE_11_LET_GO,            /* a writer took its name from a checkpoint */
     PREMISE_11_COLLECTED,
     PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */
@@ -76,6 +88,7 @@ enum checkers_premise {
     PREMISE_13_RESERVED,
     PREMISE_13_LEASED,
     PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
+    PREMISE_13_FITS,              /* a trial waited while enough slots were free */
     PREMISE_14_SUSPECTED,
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
@@ -111,6 +124,9 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
                          enum fact_kind kind);
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
+
+/* A worker has handed a checkpoint over. */
+void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);
 
 /* A node's disk is about to be cleaned of these; a copy was found rotten. */
 void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full);

@@ -36,6 +36,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
             }
         }
     }
+    checkers_on_restart(sim, node, attempt, fact.start_step);
     if (fact.start_step > 0) {
         checkers_met(sim, PREMISE_11_RESUMED);
     }
@@ -198,6 +199,8 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
         sim_fail(sim, 10, "n%d makes attempt %u of trial %u though it knows that the experiment is cancelled or paused",
                  node, attempt.number, attempt.trial);
     }
+    checkers_on_begun(sim, node, &attempt);
+    checkers_on_begun_where(sim, node, &attempt);
     check_start_step(sim, node, record, &attempt);
 }
 

@@ -132,6 +132,36 @@ static void check_beginning(struct sim *sim, int node, const struct worker_blob 
     }
 }
 
+/* The newest checkpoint of each live trial that is on this side is there afterwards, too: on some disk of `machines`. */
+static void check_side(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, const struct view *view,
+                       uint32_t machines)
+{
+    for (uint32_t e = 0; e < view->experiment_count; e++) {
+        const struct view_experiment *experiment = view->experiments[e];
+        bool is_over = !experiment->known || view_experiment_over(experiment) || view_find_tombstone(view, experiment->id) != NULL;
+        for (uint32_t t = 0; !is_over && t < experiment->trial_slots; t++) {
+            const struct view_manifest *row = experiment->trials[t] != NULL ? experiment->trials[t]->manifests : NULL;
+            enum view_trial_state state = view_trial_state(experiment, t);
+            while (row != NULL && row->holder_count == 0) {
+                row = row->next;
+            }
+            const struct worker_blob *blob = row != NULL ? workers_blob(sim, row->blob) : NULL;
+            uint32_t there = blob != NULL ? copies_good(blob) & machines : 0;
+            if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING)) {
+                continue;
+            }
+            checkers_met(sim, PREMISE_11_ON_SIDE);
+            for (uint32_t i = 0; i < count; i++) {
+                there &= blobs[i] == blob ? ~(1u << node) : UINT32_MAX;
+            }
+            if (there == 0) {
+                sim_fail(sim, 11, "n%d deletes step %llu of trial %u, which lives: its newest, and no other node of its side has it",
+                         node, (unsigned long long)row->step, t);
+            }
+        }
+    }
+}
+
 void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full)
 {
     const struct node_core *core = sim->nodes[node].core;
@@ -144,6 +174,9 @@ void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const 
         check_all_there(sim, node);
     }
     const struct view *view = unite(sim, machines);
+    if (!has_ambiguous_names(sim)) {
+        check_side(sim, node, blobs, count, view, machines);
+    }
     for (uint32_t i = 0; i < count && !sim->failed; i++) {
         int index = copies_experiment(sim, blobs[i]);
         CHECK(index >= 0);

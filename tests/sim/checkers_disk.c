@@ -131,6 +131,8 @@ void checkers_on_other_disk(struct sim *sim, int node)
     checkers_met(sim, PREMISE_3_OTHER_DISK);
     sim->checkers->other_disk_ms = sim->now_ms;
     sim->checkers->boots_heard[node] = 0;
+    sim->checkers->generation_count = 0; /* names of attempts may be given again (13.7), */
+    sim->checkers->progress.save_count = sim->checkers->progress.looked_at = 0; /* ... and of checkpoints */
     memset(sim->checkers->answered[node], 0, sizeof sim->checkers->answered[node]);
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         struct users_experiment *promised = &sim->users->experiments[e];

@@ -1,7 +1,7 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
+ * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _progress.c (11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
  * a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
@@ -76,6 +76,40 @@ struct generation {
     uint64_t term, members; /* their hash */
 };
 
+#define SAVES_MAX 1024
+
+/* A checkpoint that a worker has handed over to its daemon. */
+struct save {
+    attempt_id attempt;
+    uint64_t step, at_ms;
+    hash256 blob;
+    int node;
+    uint32_t asked; /* bits: who took copies then, as far as the node knew */
+    bool is_complete; /* it was named soon, with all that were asked for */
+};
+
+/* An attempt of which a worker is no more. */
+struct missed {
+    attempt_id attempt;
+    uint64_t since_ms;
+};
+
+struct progress {
+    uint32_t save_count, looked_at; /* ever; position modulo SAVES_MAX */
+    struct save saves[SAVES_MAX];
+    struct missed missed[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* by its coordinator */
+};
+
+/* What policies bound, on the simulator's clock; 0: it is not so. */
+struct policy {
+    uint64_t hindered_ms[PLAN_NODES_MAX]; /* when it last was down, learned what the others know, or could not write */
+    uint64_t given_up_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* since when its coordinator knows */
+    uint64_t waits_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* ... it has not begun it, though it fits */
+    uint64_t quarantine_ms[PLAN_NODES_MAX]; /* when it began, or its daemon did */
+    uint64_t known_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the node knows that the other is in quarantine */
+    uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
+};
+
 struct checkers {
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
@@ -83,6 +117,7 @@ struct checkers {
     uint64_t premises[PREMISE_COUNT];
     uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
     struct token tokens[PLAN_NODES_MAX][TOKENS_MAX];
+    uint32_t tried_elsewhere[PLAN_NODES_MAX]; /* the token_count then */
     struct election_claim answered[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];
     struct election_claim leased[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX]; /* in this life */
     attempt_id slot_attempt[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
@@ -99,6 +134,8 @@ struct checkers {
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
     struct checkers_watch watch;
+    struct policy policy;
+    struct progress progress;
 };
 
 static inline void checkers_met(struct sim *sim, enum checkers_premise premise)
@@ -123,6 +160,10 @@ static inline bool checkers_in_core(const struct sim *sim, int node)
 
 /* ---- tokens, results, attempts ----------------------------------------------------------------------------------- */
 
+/* 2: once a virtual second; when a node has begun a life. */
+void checkers_tokens_everywhere(struct sim *sim);
+void checkers_tokens_of_others(struct sim *sim, int node);
+
 /* 4: the node has got this verdict; it believes in the results that are wanted of it, bits by experiment. */
 void checkers_learn_result(struct sim *sim, int node, const struct record *record);
 void checkers_results_hold(struct sim *sim, int node, const uint32_t wanted[PLAN_EXPERIMENTS_MAX], const char *why);
@@ -139,6 +180,25 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
 void checkers_on_worker(struct sim *sim, int node, const struct record *record);
 void checkers_on_slot(struct sim *sim, int node, const struct record *record);
 void checkers_on_claim(struct sim *sim, int node, const struct record *record);
+
+/* 9, 13: what policies bound. A node of which the daemon has begun; that writes an attempt, and where; its own quarantine; once
+ * a virtual second. */
+void checkers_policy_began(struct sim *sim, int node);
+void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt);
+void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id);
+void checkers_on_quarantine(struct sim *sim, int node, const struct record *record);
+void checkers_policy(struct sim *sim);
+
+/* Since when the two have reached each other both ways, undisturbed: they are on one side of whatever cuts the mesh. Later
+ * than now: they are not. The node is what the mesh takes it for, and no other has its key. */
+uint64_t checkers_together_ms(const struct sim *sim, int a, int b);
+bool checkers_is_itself(const struct sim *sim, int node);
+
+/* 11: what restarts cost. A further attempt is recorded; what its coordinator should miss; what a node should hold. */
+void checkers_saves(struct sim *sim);
+void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, uint64_t start_step);
+void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_experiment *experiment);
+void checkers_newest(struct sim *sim, int node);
 
 /* ---- 10, 11: copies ---------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "tests/sim/checkers_inside.h"
 
 #define TOKENS_TRIED 24 /* of them are tried again every time */
+#define TOKENS_TURN 6   /* of one node, the oldest too, are tried at all nodes each virtual second */
 
 void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effect)
 {
@@ -55,6 +56,23 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
         (struct token){.token = token, .slot = slot, .attempt = effect->u.worker.attempt};
 }
 
+/* DESIGN 8: a token is its owner's word on one slot. So nobody else takes it, be it revoked or not: no copy of that owner's
+ * disk, and no other member. */
+static void try_elsewhere(struct sim *sim, int issuer, const struct token *token)
+{
+    for (int node = 0; node < (int)sim->machines; node++) {
+        const struct node_core *core = node != issuer ? sim->nodes[node].core : NULL;
+        if (core == NULL) {
+            continue;
+        }
+        checkers_met(sim, token->is_revoked ? PREMISE_2_REVOKED_ELSEWHERE : PREMISE_2_ELSEWHERE);
+        if (node_core_find_token(core, token->token) >= 0) {
+            sim_fail(sim, 2, "n%d accepts the token of trial %u attempt %u, which n%d has given out and %s", node,
+                     token->attempt.trial, token->attempt.number, issuer, token->is_revoked ? "revoked" : "still takes itself");
+        }
+    }
+}
+
 void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt_id *attempt)
 {
     struct checkers *checkers = sim->checkers;
@@ -62,8 +80,41 @@ void checkers_on_revoked(struct sim *sim, int node, uint32_t slot, const attempt
         struct token *token = &checkers->tokens[node][(checkers->token_count[node] - 1 - i) % TOKENS_MAX];
         if (token->slot == slot && attempt_id_equal(&token->attempt, attempt) && !token->is_revoked) {
             token->is_revoked = true;
+            try_elsewhere(sim, node, token);
             if (sim->nodes[node].processes[slot].is_alive) {
                 checkers_met(sim, PREMISE_1_ZOMBIE);
+            }
+        }
+    }
+}
+
+void checkers_tokens_everywhere(struct sim *sim)
+{
+    struct checkers *checkers = sim->checkers;
+    uint64_t second = sim->now_ms / 1000;
+    int issuer = (int)(second % sim->machines);
+    uint32_t count = checkers->token_count[issuer] < TOKENS_MAX ? checkers->token_count[issuer] : TOKENS_MAX;
+    const struct node_core *core = sim->nodes[issuer].core;
+    for (uint32_t i = 0; i < TOKENS_TURN && i < count; i++) {
+        const struct token *token = &checkers->tokens[issuer][(second / sim->machines * TOKENS_TURN + i) % count];
+        try_elsewhere(sim, issuer, token);
+        if (core != NULL && token->is_revoked && node_core_find_token(core, token->token) >= 0) {
+            sim_fail(sim, 2, "n%d accepts the token of trial %u attempt %u, which it revoked long ago", issuer,
+                     token->attempt.trial, token->attempt.number);
+        }
+    }
+}
+
+/* All that anybody gave out, on a node that has just begun a life: that is when slots are taken over from a disk. */
+void checkers_tokens_of_others(struct sim *sim, int node)
+{
+    const struct checkers *checkers = sim->checkers;
+    for (int issuer = 0; issuer < (int)sim->machines; issuer++) {
+        uint32_t count = checkers->token_count[issuer] < TOKENS_MAX ? checkers->token_count[issuer] : TOKENS_MAX;
+        for (uint32_t i = 0; issuer != node && i < count; i++) {
+            checkers_met(sim, checkers->tokens[issuer][i].is_revoked ? PREMISE_2_REVOKED_ELSEWHERE : PREMISE_2_ELSEWHERE);
+            if (node_core_find_token(sim->nodes[node].core, checkers->tokens[issuer][i].token) >= 0) {
+                sim_fail(sim, 2, "n%d comes up and accepts a token that n%d has given out", node, issuer);
             }
         }
     }
@@ -85,6 +136,10 @@ void checkers_tokens(struct sim *sim, int node)
         if (found >= 0) {
             checkers_met(sim, PREMISE_1_WORKER_ACCEPTED);
         }
+    }
+    if (checkers->token_count[node] != checkers->tried_elsewhere[node]) {
+        checkers->tried_elsewhere[node] = checkers->token_count[node];
+        try_elsewhere(sim, node, &checkers->tokens[node][(checkers->token_count[node] - 1) % TOKENS_MAX]);
     }
     for (uint32_t i = 0; i < TOKENS_TRIED && i < checkers->token_count[node]; i++) {
         const struct token *token = &checkers->tokens[node][(checkers->token_count[node] - 1 - i) % TOKENS_MAX];

@@ -101,16 +101,22 @@ bool checkers_in_minority(const struct sim *sim, int node)
 {
     const struct node_core *core = sim->nodes[node].core;
     uint32_t alive = 1, total = 1;
+    node_id lowest = sim->nodes[node].id;
+    bool has_lowest = true;
     for (uint32_t i = 0; i < core->peer_count; i++) {
         const struct core_peer *peer = core->peers[i];
         const struct view_member *member = view_find_member(&core->view, peer->id);
         if (member != NULL && member->left) {
             continue; /* it has left by its own word, and does not count */
         }
+        if (peer->state != SWIM_LEFT && node_id_compare(peer->id, lowest) < 0) {
+            lowest = peer->id;
+            has_lowest = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
+        }
         total += peer->state != SWIM_LEFT;
         alive += peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
     }
-    return alive * 2 < total;
+    return alive * 2 < total || (alive * 2 == total && !has_lowest); /* DESIGN 7 */
 }
 
 static void watch_minority(struct sim *sim, int node)

@@ -600,6 +600,7 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
     hash256 blob = blob_of(&save->attempt, save->step);
     workers_blob_put(sim, blob, node, false, save->step);
     workers_blob(sim, blob)->attempt = save->attempt;
+    checkers_on_saved(sim, node, &save->attempt, save->step, blob);
     struct node_event core_event = {.kind = NODE_EVENT_CHECKPOINT};
     core_event.u.blob.slot = event->slot;
     core_event.u.blob.attempt = save->attempt;

@@ -178,7 +178,7 @@ static struct fact_key random_fact(struct random *random, enum fact_kind kind, u
     case FACT_SLOT:
         out->slot.state = below(random, LEASE_WITHHELD + 1);
         out->slot.attempt = id;
-        out->slot.rank = below(random, FACT_MEMBERS_MAX);
+        out->slot.rank = below(random, UINT16_MAX + 1);
         random_bytes(random, out->slot.token_hash, sizeof out->slot.token_hash);
         out->slot.withheld = below(random, 2) == 1;
         out->slot.withheld_s = below(random, FACT_WITHHELD_S_MAX + 1);
@@ -452,7 +452,7 @@ static void check_bounds(const struct record *record, const union any_fact *fact
         }
         break;
     case FACT_SLOT:
-        assert_true(fact->slot.state <= LEASE_WITHHELD && fact->slot.rank < FACT_MEMBERS_MAX);
+        assert_true(fact->slot.state <= LEASE_WITHHELD && fact->slot.rank <= UINT16_MAX);
         assert_true(fact->slot.withheld_s <= FACT_WITHHELD_S_MAX);
         break;
     case FACT_EXPERIMENT:
@@ -689,7 +689,7 @@ static void what_is_beyond_a_bound_is_refused(void **state)
     }
 
     struct fact_slot slots[] = {
-        {.state = LEASE_WITHHELD + 1}, {.rank = FACT_MEMBERS_MAX}, {.withheld_s = FACT_WITHHELD_S_MAX + 1}};
+        {.state = LEASE_WITHHELD + 1}, {.rank = UINT16_MAX + 1}, {.withheld_s = FACT_WITHHELD_S_MAX + 1}};
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
         pack_writer_init(&writer, body, sizeof body);
         fact_slot_pack(&writer, &slots[i]);
@@ -752,6 +752,15 @@ static void what_is_beyond_a_bound_is_refused(void **state)
                              .body_bytes = (uint16_t)(writer.used_bytes - 2)};
     assert_int_equal(read_fact(&record, &fact), 0);
     assert_true(fact.slot.rank == 3 && !fact.slot.withheld && fact.slot.withheld_s == 0);
+
+    /* A worker's number rises with each that joins its group, beyond what one group holds at a time. */
+    pack_writer_init(&writer, body, sizeof body);
+    slot = (struct fact_slot){.state = LEASE_LEASED, .attempt = id, .rank = FACT_MEMBERS_MAX};
+    fact_slot_pack(&writer, &slot);
+    record = (struct record){.kind = FACT_SLOT, .key = (const uint8_t *)"", .key_bytes = 1, .body = body,
+                             .body_bytes = (uint16_t)writer.used_bytes};
+    assert_int_equal(read_fact(&record, &fact), 0);
+    assert_int_equal(fact.slot.rank, FACT_MEMBERS_MAX);
 
     /* A cancel's key says nothing else, and no other key goes with it. */
     struct fact_key cancel = fact_key_cancel(id.experiment), other = cancel;
