@@ -21,7 +21,8 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
     const struct disk_entry *entry = disk_find(&sim->nodes[node].disk, control->ident);
     struct record record;
     struct fact_control fact;
-    if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id)) {
+    if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id) ||
+        checkers_disks_with(sim, experiment, FACT_TOMBSTONE) != 0) {
         control->promise.is_acknowledged = false; /* the tombstone speaks for it */
         return;
     }

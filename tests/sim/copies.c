@@ -35,6 +35,14 @@ void copies_lost(struct sim *sim, struct worker_blob *blob, int node)
     blob->struck_ms[node] = sim->now_ms;
 }
 
+void copies_unknown(struct sim *sim, int node)
+{
+    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
+        struct worker_blob *blob = &sim->workers.blobs[i];
+        blob->struck |= (blob->holders >> node & 1) == 0 ? 1u << node : 0;
+    }
+}
+
 /* ---- garbage ---------------------------------------------------------------------------------------------------------- */
 
 void copies_collect(struct sim *sim, int node, const struct node_effect *effect)

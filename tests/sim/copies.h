@@ -42,6 +42,9 @@ void copies_found_rotten(struct sim *sim, hash256 hash, int node);
 /* The copy there is lost with its disk. */
 void copies_lost(struct sim *sim, struct worker_blob *blob, int node);
 
+/* Its records are of a time before: they may say that it has what it has deleted since. */
+void copies_unknown(struct sim *sim, int node);
+
 /* Machines whose copy can be read, bits; of the checkpoint or code of which experiment, -1: none. */
 uint32_t copies_good(const struct worker_blob *blob);
 int copies_experiment(const struct sim *sim, const struct worker_blob *blob);

@@ -237,6 +237,7 @@ static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms
     crash(sim, node, false, down_ms);
     if (is_old) {
         disk_put_back(sim, node);
+        copies_unknown(sim, node);
     } else {
         disk_wipe(sim, node);
         sim_preload(sim, node);

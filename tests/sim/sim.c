@@ -566,7 +566,7 @@ static struct options parse(int argc, char **argv)
     const char *bug = NULL;
     bool lists = false;
     const struct command_line_option rows[] = {
-        {.name = "--seeds", .value = "N", .help = "this many; else 100, 400 with --bugs, 20000 with --marks",
+        {.name = "--seeds", .value = "N", .help = "this many; else 100, 2000 with --bugs, 20000 with --marks",
          .number = &options.seeds, .min = 1},
         {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
