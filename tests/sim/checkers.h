@@ -12,6 +12,7 @@
 #include "tests/sim/workers.h"
 
 struct sim;
+struct sim_blob;
 struct users_promise;
 struct users_control;
 
@@ -129,7 +130,7 @@ void checkers_on_heal(struct sim *sim);
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);
 
 /* A node's disk is about to be cleaned of these; a copy was found rotten. */
-void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full);
+void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *blobs, uint32_t count, bool is_full);
 void checkers_on_rotten(struct sim *sim);
 
 /* After a node's step, if tokens may have changed in it. */

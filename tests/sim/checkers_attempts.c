@@ -24,7 +24,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
         for (uint32_t i = 0; i < saved->holder_count; i++) {
             bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
                                 swim_state_of(&core->swim, saved->holders[i]) == SWIM_ALIVE;
-            const struct worker_blob *blob = workers_blob(sim, saved->blob);
+            const struct sim_blob *blob = blobs_find(sim, saved->blob);
             int holder = sim_find_node(sim, saved->holders[i]);
             /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
             bool is_there = blob != NULL && holder >= 0 && !sim->nodes[holder].is_twin && (blob->holders >> holder & 1) != 0;
@@ -318,7 +318,7 @@ void checkers_on_manifest(struct sim *sim, int node, const struct record *record
         sim_fail(sim, 11, "n%d calls a checkpoint durable that is on %u disks; more are asked for", node,
                  fact.holder_count);
     }
-    const struct worker_blob *blob = workers_blob(sim, fact.blob);
+    const struct sim_blob *blob = blobs_find(sim, fact.blob);
     for (uint32_t i = 0; i < fact.holder_count; i++) {
         int holder = sim_find_node(sim, fact.holders[i]);
         bool is_ambiguous = holder >= 0 && sim->nodes[holder].is_twin; /* of two with one key, one has it */

@@ -86,7 +86,7 @@ static bool is_gone(const struct sim *sim, node_id id)
 /* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when no record that anybody knows
  * says any more that it is there (but for those of writers that are gone for good); while the disk is full, of those who
  * can be reached. */
-static void check_kept(struct sim *sim, int node, const struct worker_blob *blob, const struct view_trial *trial)
+static void check_kept(struct sim *sim, int node, const struct sim_blob *blob, const struct view_trial *trial)
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         if ((row->is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
@@ -112,7 +112,7 @@ static void check_all_there(struct sim *sim, int node)
 }
 
 /* What an attempt begins with, until it has its verdict. */
-static void check_beginning(struct sim *sim, int node, const struct worker_blob *blob, const struct view_trial *trial)
+static void check_beginning(struct sim *sim, int node, const struct sim_blob *blob, const struct view_trial *trial)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (!a->assigned || a->verdicts != NULL) {
@@ -133,7 +133,7 @@ static void check_beginning(struct sim *sim, int node, const struct worker_blob 
 }
 
 /* The newest checkpoint of each live trial that is on this side is there afterwards, too: on some disk of `machines`. */
-static void check_side(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, const struct view *view,
+static void check_side(struct sim *sim, int node, struct sim_blob *const *blobs, uint32_t count, const struct view *view,
                        uint32_t machines)
 {
     for (uint32_t e = 0; e < view->experiment_count; e++) {
@@ -145,7 +145,7 @@ static void check_side(struct sim *sim, int node, struct worker_blob *const *blo
             while (row != NULL && row->holder_count == 0) {
                 row = row->next;
             }
-            const struct worker_blob *blob = row != NULL ? workers_blob(sim, row->blob) : NULL;
+            const struct sim_blob *blob = row != NULL ? blobs_find(sim, row->blob) : NULL;
             uint32_t there = blob != NULL ? copies_good(blob) & machines : 0;
             if (there == 0 || (state != VIEW_TRIAL_QUEUED && state != VIEW_TRIAL_RUNNING)) {
                 continue;
@@ -162,7 +162,7 @@ static void check_side(struct sim *sim, int node, struct worker_blob *const *blo
     }
 }
 
-void checkers_on_collected(struct sim *sim, int node, struct worker_blob *const *blobs, uint32_t count, bool is_full)
+void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *blobs, uint32_t count, bool is_full)
 {
     const struct node_core *core = sim->nodes[node].core;
     uint32_t machines = 0;
@@ -213,7 +213,7 @@ void checkers_on_rotten(struct sim *sim)
 /* Copies of it that are whole, or were when they could have been asked last. */
 static uint32_t count_confirmed(struct sim *sim, const struct view_manifest *checkpoint)
 {
-    const struct worker_blob *blob = workers_blob(sim, checkpoint->blob);
+    const struct sim_blob *blob = blobs_find(sim, checkpoint->blob);
     uint32_t count = 0;
     for (uint32_t i = 0; blob != NULL && i < checkpoint->holder_count; i++) {
         int holder = sim_find_node(sim, checkpoint->holders[i]);
@@ -268,7 +268,7 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
 /* Whoever is named as its holder has it, unless a fault has taken it there: then it may not have been mended yet. */
 static void check_holders(struct sim *sim, const struct view_manifest *checkpoint)
 {
-    const struct worker_blob *blob = workers_blob(sim, checkpoint->blob);
+    const struct sim_blob *blob = blobs_find(sim, checkpoint->blob);
     for (uint32_t i = 0; i < checkpoint->holder_count; i++) {
         int holder = find_holder(sim, checkpoint->holders[i]);
         if (holder < 0 || !checkers_in_core(sim, holder) || (blob->struck >> holder & 1) != 0) {
@@ -307,11 +307,11 @@ static void check_deleted(struct sim *sim, uint32_t e)
     since_ms = since_ms > sim->unstable_until_ms + CALM_MS ? since_ms : sim->unstable_until_ms + CALM_MS;
     uint64_t idle_ms = (uint64_t)CORE_COLLECT_IDLE_S * sim->plan.idle_permille;
     idle_ms = idle_ms > PLAN_IDLE_MIN_S * 1000 ? idle_ms : PLAN_IDLE_MIN_S * 1000;
-    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        const struct worker_blob *blob = &sim->workers.blobs[i];
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        const struct sim_blob *blob = &sim->blobs.all[i];
         for (int node = 0; copies_experiment(sim, blob) == (int)e && node < (int)sim->plan.node_count; node++) {
             uint64_t from_ms = since_ms > blob->touched_ms[node] ? since_ms : blob->touched_ms[node];
-            from_ms = from_ms > sim->workers.opened_ms[node] ? from_ms : sim->workers.opened_ms[node];
+            from_ms = from_ms > sim->blobs.opened_ms[node] ? from_ms : sim->blobs.opened_ms[node];
             if (sim->now_ms < from_ms + idle_ms + CORE_COLLECT_MS + COLLECT_SLACK_MS) {
                 continue;
             }

@@ -110,7 +110,7 @@ void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, u
             !experiment_id_equal(save->attempt.experiment, attempt->experiment)) {
             continue;
         }
-        const struct worker_blob *blob = workers_blob(sim, save->blob);
+        const struct sim_blob *blob = blobs_find(sim, save->blob);
         bool was_struck =
             blob == NULL || blob->struck != 0; /* who looks for a copy in vain doubts the others for a while */
         uint64_t since_ms = checkers_together_ms(sim, node, save->node);
@@ -222,7 +222,7 @@ static void check_newest(struct sim *sim, int node, const struct view_trial *tri
             is_named |= node_id_equal(row->holders[i], sim->nodes[node].id);
         }
     }
-    const struct worker_blob *blob = is_named ? workers_blob(sim, newest->blob) : NULL;
+    const struct sim_blob *blob = is_named ? blobs_find(sim, newest->blob) : NULL;
     if (blob == NULL || (blob->struck >> node & 1) != 0) {
         return;
     }

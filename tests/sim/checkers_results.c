@@ -143,7 +143,7 @@ void checkers_finished(struct sim *sim, int node, uint32_t e)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[e];
     const struct view_experiment *seen = view_find_experiment(&sim->nodes[node].core->view, plan->id);
-    const struct worker_blob *code = workers_blob(sim, plan->code);
+    const struct sim_blob *code = blobs_find(sim, plan->code);
     if (!sim->users->experiments[e].submitted.is_acknowledged) {
         sim_fail(sim, 8, "nobody ever took experiment %u", e);
         return;

@@ -10,12 +10,12 @@
 #define MEND_SOON_MS 2000
 #define MEND_AGAIN_MS 600000
 
-uint32_t copies_good(const struct worker_blob *blob)
+uint32_t copies_good(const struct sim_blob *blob)
 {
     return blob->holders & ~blob->rotten;
 }
 
-int copies_experiment(const struct sim *sim, const struct worker_blob *blob)
+int copies_experiment(const struct sim *sim, const struct sim_blob *blob)
 {
     for (uint32_t i = 0; i < sim->plan.experiment_count; i++) {
         const struct plan_experiment *experiment = &sim->plan.experiments[i];
@@ -27,7 +27,7 @@ int copies_experiment(const struct sim *sim, const struct worker_blob *blob)
     return -1;
 }
 
-void copies_lost(struct sim *sim, struct worker_blob *blob, int node)
+void copies_lost(struct sim *sim, struct sim_blob *blob, int node)
 {
     blob->holders &= ~(1u << node);
     blob->rotten &= ~(1u << node);
@@ -37,8 +37,8 @@ void copies_lost(struct sim *sim, struct worker_blob *blob, int node)
 
 void copies_unknown(struct sim *sim, int node)
 {
-    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        struct worker_blob *blob = &sim->workers.blobs[i];
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        struct sim_blob *blob = &sim->blobs.all[i];
         blob->struck |= (blob->holders >> node & 1) == 0 ? 1u << node : 0;
     }
 }
@@ -63,10 +63,10 @@ void copies_collect(struct sim *sim, int node, const struct node_effect *effect)
     memcpy(collection->named, effect->bytes, effect->byte_count);
 }
 
-static bool is_garbage(const struct sim *sim, int node, const struct worker_blob *blob,
+static bool is_garbage(const struct sim *sim, int node, const struct sim_blob *blob,
                        const struct copies_collection *collection)
 {
-    uint64_t touched_ms = blob->touched_ms[node], opened_ms = sim->workers.opened_ms[node];
+    uint64_t touched_ms = blob->touched_ms[node], opened_ms = sim->blobs.opened_ms[node];
     touched_ms = touched_ms > opened_ms ? touched_ms : opened_ms;
     if ((blob->holders >> node & 1) == 0 || sim->now_ms - touched_ms < collection->idle_s * 1000ull) {
         return false;
@@ -81,11 +81,11 @@ static bool is_garbage(const struct sim *sim, int node, const struct worker_blob
 
 static void collects(struct sim *sim, int node, const struct copies_collection *collection)
 {
-    static struct worker_blob *garbage[WORKERS_BLOBS_MAX];
+    static struct sim_blob *garbage[BLOBS_MAX];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        if (is_garbage(sim, node, &sim->workers.blobs[i], collection)) {
-            garbage[count++] = &sim->workers.blobs[i];
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        if (is_garbage(sim, node, &sim->blobs.all[i], collection)) {
+            garbage[count++] = &sim->blobs.all[i];
         }
     }
     if (count == 0) {
@@ -102,7 +102,7 @@ static void collects(struct sim *sim, int node, const struct copies_collection *
 /* ---- rot -------------------------------------------------------------------------------------------------------------- */
 
 /* Of the code one good copy stays on a machine that is not lost: else nobody could go on, and nobody is to blame. */
-static bool may_rot(const struct sim *sim, int node, const struct worker_blob *blob)
+static bool may_rot(const struct sim *sim, int node, const struct sim_blob *blob)
 {
     return (copies_good(blob) >> node & 1) != 0 &&
            (!blob->is_code || (copies_good(blob) & sim->plan.core & ~(1u << node)) != 0);
@@ -119,17 +119,17 @@ void copies_rot(struct sim *sim, int node, struct random *random)
 {
     uint64_t found_ms = sim_log_between(random, 5000, 900000), pick = random_u64(random);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        count += may_rot(sim, node, &sim->workers.blobs[i]);
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        count += may_rot(sim, node, &sim->blobs.all[i]);
     }
     if (count == 0) {
         return;
     }
     uint32_t left = (uint32_t)(pick % count), at = 0;
-    while (!may_rot(sim, node, &sim->workers.blobs[at]) || left-- > 0) {
+    while (!may_rot(sim, node, &sim->blobs.all[at]) || left-- > 0) {
         at++;
     }
-    struct worker_blob *blob = &sim->workers.blobs[at];
+    struct sim_blob *blob = &sim->blobs.all[at];
     SIM_TRACE(sim, node, "ROT: its copy of %s, step %llu", blob->is_code ? "some code" : "a checkpoint",
               (unsigned long long)blob->step);
     blob->rotten |= 1u << node;
@@ -140,7 +140,7 @@ void copies_rot(struct sim *sim, int node, struct random *random)
 
 void copies_found_rotten(struct sim *sim, hash256 hash, int node)
 {
-    struct worker_blob *blob = workers_blob(sim, hash);
+    struct sim_blob *blob = blobs_find(sim, hash);
     CHECK(blob != NULL && (blob->rotten >> node & 1) != 0);
     SIM_TRACE(sim, node, "finds its copy of step %llu rotten", (unsigned long long)blob->step);
     copies_lost(sim, blob, node);
@@ -149,7 +149,7 @@ void copies_found_rotten(struct sim *sim, hash256 hash, int node)
 }
 
 /* Machines that should have the checkpoint as this node believes, and it is one of them; or of the code, all others. */
-static uint32_t sources(const struct sim *sim, int node, const struct worker_blob *blob)
+static uint32_t sources(const struct sim *sim, int node, const struct sim_blob *blob)
 {
     const struct node_core *core = sim->nodes[node].core;
     int index = copies_experiment(sim, blob);
@@ -184,12 +184,12 @@ static void mend(struct sim *sim, struct sim_event *event)
         sim_again(sim, event, sim->now_ms + 30000); /* the scrub after the start comes upon it */
         return;
     }
-    const struct worker_blob *blob = workers_blob(sim, rotten->hash);
+    const struct sim_blob *blob = blobs_find(sim, rotten->hash);
     uint32_t from = sources(sim, node, blob);
     if (from == 0 || (blob->holders >> node & 1) != 0) {
         return;
     }
-    if (sim->nodes[node].disk.is_full || !workers_fetch(sim, rotten->hash, node, from & ~(1u << node))) {
+    if (sim->nodes[node].disk.is_full || !blobs_fetch(sim, rotten->hash, node, from & ~(1u << node))) {
         sim_again(sim, event, sim->now_ms + MEND_AGAIN_MS);
         return;
     }
@@ -206,7 +206,7 @@ static void scrub(struct sim *sim, struct sim_event *event)
         sim_again(sim, event, sim->now_ms + 30000);
         return;
     }
-    if ((workers_blob(sim, rotten->hash)->rotten >> event->node & 1) != 0) {
+    if ((blobs_find(sim, rotten->hash)->rotten >> event->node & 1) != 0) {
         copies_found_rotten(sim, rotten->hash, event->node);
     }
 }

@@ -13,7 +13,7 @@ struct random;
 struct sim;
 struct sim_event;
 struct node_effect;
-struct worker_blob;
+struct sim_blob;
 
 #define COPIES_FRESH_MS 600000 /* a copy that was read is believed in for so long */
 
@@ -40,13 +40,13 @@ void copies_rot(struct sim *sim, int node, struct random *random);
 void copies_found_rotten(struct sim *sim, hash256 hash, int node);
 
 /* The copy there is lost with its disk. */
-void copies_lost(struct sim *sim, struct worker_blob *blob, int node);
+void copies_lost(struct sim *sim, struct sim_blob *blob, int node);
 
 /* Its records are of a time before: they may say that it has what it has deleted since. */
 void copies_unknown(struct sim *sim, int node);
 
 /* Machines whose copy can be read, bits; of the checkpoint or code of which experiment, -1: none. */
-uint32_t copies_good(const struct worker_blob *blob);
-int copies_experiment(const struct sim *sim, const struct worker_blob *blob);
+uint32_t copies_good(const struct sim_blob *blob);
+int copies_experiment(const struct sim *sim, const struct sim_blob *blob);
 
 #endif

@@ -258,7 +258,7 @@ void twins_welcome(struct sim *sim, const struct node_effect *effect)
         disk_preload(sim, node, effect->bytes + offset, (uint32_t)length);
     }
     checkers_on_other_disk(sim, node);
-    workers_wipe(sim, node);
+    blobs_wipe(sim, node);
     self->was = self->id;
     next_key(sim, node, self->public_key);
     self->id = node_id_of_key(self->public_key);

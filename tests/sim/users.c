@@ -114,7 +114,7 @@ void users_act(struct sim *sim, struct sim_event *event)
     core_event.u.request.kind = kind;
     core_event.u.request.experiment = experiment->id;
     if (kind == NODE_REQUEST_SUBMIT) {
-        workers_blob_put(sim, experiment->code, node, true, 0); /* the client has uploaded it */
+        blobs_put(sim, experiment->code, node, true, 0); /* the client has uploaded it */
         core_event.u.request.code = experiment->code;
         core_event.u.request.code_bytes = 1000;
         core_event.u.request.config_text = experiment->code;

@@ -6,79 +6,10 @@
 #include "base/err.h"
 #include "base/pack.h"
 #include "tests/sim/checkers.h"
-#include "tests/sim/copies.h"
 #include "tests/sim/world.h"
 
 #define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
 #define STEP_MS_MAX 60000 /* in a slow slot; as long as the longest that a program of a plan computes for one */
-
-/* ---- blobs ---------------------------------------------------------------------------------------------------------- */
-
-static struct worker_blob *blob_place(struct sim *sim, hash256 hash)
-{
-    uint32_t i = (uint32_t)bytes_get_u64(hash.bytes) & (WORKERS_BLOBS_MAX - 1);
-    while (!hash256_is_none(sim->workers.blobs[i].hash) && !hash256_equal(sim->workers.blobs[i].hash, hash)) {
-        i = (i + 1) & (WORKERS_BLOBS_MAX - 1);
-    }
-    return &sim->workers.blobs[i];
-}
-
-struct worker_blob *workers_blob(struct sim *sim, hash256 hash)
-{
-    struct worker_blob *blob = blob_place(sim, hash);
-    return hash256_is_none(blob->hash) ? NULL : blob;
-}
-
-void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step)
-{
-    struct worker_blob *blob = blob_place(sim, hash);
-    if (hash256_is_none(blob->hash)) {
-        CHECK(++sim->workers.blob_count < WORKERS_BLOBS_MAX / 2);
-        blob->hash = hash;
-        blob->is_code = is_code;
-        blob->step = step;
-    }
-    blob->holders |= 1u << node;
-    blob->touched_ms[node] = sim->now_ms;
-}
-
-/* A checkpoint's name follows from what is in it: here, whose it is. */
-static hash256 blob_of(const attempt_id *attempt, uint64_t step)
-{
-    hash256 hash;
-    for (uint64_t i = 0; i < 4; i++) {
-        uint64_t word = bytes_hash64(attempt->experiment.bytes, sizeof attempt->experiment.bytes, step * 4 + i);
-        word = random_mix(word ^ ((uint64_t)attempt->trial << 32 | attempt->number) ^ random_mix(attempt->term));
-        word ^= bytes_hash64(attempt->coordinator.bytes, sizeof attempt->coordinator.bytes, i);
-        bytes_put_u64(hash.bytes + 8 * i, word);
-    }
-    return hash;
-}
-
-/* Reads the copy there, if there is one: what cannot be read is no copy from then on. */
-static bool holds(struct sim *sim, hash256 hash, int node)
-{
-    const struct worker_blob *blob = workers_blob(sim, hash);
-    if (blob != NULL && (blob->rotten >> node & 1) != 0) {
-        copies_found_rotten(sim, hash, node);
-    }
-    return blob != NULL && (blob->holders >> node & 1) != 0;
-}
-
-/* Here already, or copied from any machine that can be reached and has it. */
-bool workers_fetch(struct sim *sim, hash256 hash, int node, uint32_t from)
-{
-    struct worker_blob *blob = workers_blob(sim, hash);
-    for (int other = 0; blob != NULL && other < (int)sim->machines; other++) {
-        bool is_there = other == node || (sim_runs(sim, other) && network_both_ways(sim, node, other));
-        if ((from >> other & 1) != 0 && is_there && holds(sim, hash, other)) {
-            blob->holders |= 1u << node;
-            blob->touched_ms[node] = sim->now_ms;
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- preparing ------------------------------------------------------------------------------------------------------ */
 
@@ -102,15 +33,15 @@ static void prepared(struct sim *sim, struct sim_event *event)
     if (!sim_daemon_up(sim, node) || sim->nodes[node].life != prepare->life) {
         return;
     }
-    bool is_here = workers_fetch(sim, prepare->code, node, UINT32_MAX) &&
-                   (hash256_is_none(prepare->checkpoint) || workers_fetch(sim, prepare->checkpoint, node, UINT32_MAX));
+    bool is_here = blobs_fetch(sim, prepare->code, node, UINT32_MAX) &&
+                   (hash256_is_none(prepare->checkpoint) || blobs_fetch(sim, prepare->checkpoint, node, UINT32_MAX));
     if (!is_here && sim->now_ms < prepare->until_ms) {
         sim_again(sim, event, sim->now_ms + 1000);
         return;
     }
     if (!is_here) {
-        const struct worker_blob *code = workers_blob(sim, prepare->code);
-        const struct worker_blob *saved = workers_blob(sim, prepare->checkpoint);
+        const struct sim_blob *code = blobs_find(sim, prepare->code);
+        const struct sim_blob *saved = blobs_find(sim, prepare->checkpoint);
         SIM_TRACE(sim, node, "slot %u: not fetched: code on %x, checkpoint on %x", event->slot,
                   code != NULL ? code->holders : 0, saved != NULL ? saved->holders : 0);
     }
@@ -308,7 +239,7 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
         return; /* a failure; checkers_on_spawn has said so */
     }
     if (effect->u.worker.step > 0) {
-        const struct worker_blob *blob = workers_blob(sim, sim->nodes[node].prepared[slot]);
+        const struct sim_blob *blob = blobs_find(sim, sim->nodes[node].prepared[slot]);
         if (blob != NULL && (blob->attempt.trial != effect->u.worker.attempt.trial ||
                              !experiment_id_equal(blob->attempt.experiment, effect->u.worker.attempt.experiment))) {
             sim_fail(sim, 11, "n%d starts trial %u from a checkpoint of trial %u", node, effect->u.worker.attempt.trial,
@@ -580,6 +511,19 @@ static void step(struct sim *sim, struct sim_event *event)
 
 /* ---- checkpoints ---------------------------------------------------------------------------------------------------- */
 
+/* A checkpoint's name follows from what is in it: here, whose it is. */
+static hash256 blob_of(const attempt_id *attempt, uint64_t step)
+{
+    hash256 hash;
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t word = bytes_hash64(attempt->experiment.bytes, sizeof attempt->experiment.bytes, step * 4 + i);
+        word = random_mix(word ^ ((uint64_t)attempt->trial << 32 | attempt->number) ^ random_mix(attempt->term));
+        word ^= bytes_hash64(attempt->coordinator.bytes, sizeof attempt->coordinator.bytes, i);
+        bytes_put_u64(hash.bytes + 8 * i, word);
+    }
+    return hash;
+}
+
 static void checkpoint(struct sim *sim, struct sim_event *event)
 {
     const struct workers_save *save = event->payload;
@@ -598,8 +542,8 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
         return; /* a checkpoint with a token that is no longer valid is refused */
     }
     hash256 blob = blob_of(&save->attempt, save->step);
-    workers_blob_put(sim, blob, node, false, save->step);
-    workers_blob(sim, blob)->attempt = save->attempt;
+    blobs_put(sim, blob, node, false, save->step);
+    blobs_find(sim, blob)->attempt = save->attempt;
     checkers_on_saved(sim, node, &save->attempt, save->step, blob);
     struct node_event core_event = {.kind = NODE_EVENT_CHECKPOINT};
     core_event.u.blob.slot = event->slot;
@@ -614,56 +558,6 @@ static void checkpoint(struct sim *sim, struct sim_event *event)
         core_event.bytes = metrics;
         core_event.byte_count = pack_metric(metrics, sizeof metrics, (double)(random_mix(save->step) % 1000) / 1000);
     }
-    sim_step(sim, node, &core_event);
-}
-
-void workers_push(struct sim *sim, int node, const struct node_effect *effect)
-{
-    bool is_self = node_id_equal(effect->u.push.to, sim->nodes[node].id); /* a question about its own disk, twin or not */
-    int to = is_self ? node : twins_route(sim, node, effect->u.push.to);
-    to = to >= 0 ? to : sim_find_node(sim, effect->u.push.to);
-    CHECK(to >= 0);
-    uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 20, 1500);
-    struct sim_event *event = sim_push(sim, sim->now_ms + delay_ms, SIM_PUSHED, node);
-    struct workers_push *push = sim_payload(sim, event, sizeof *push);
-    push->attempt = effect->u.push.attempt;
-    push->blob = effect->u.push.blob;
-    push->step = effect->u.push.step;
-    push->to = (uint8_t)to;
-    push->to_id = effect->u.push.to;
-    push->life = sim->nodes[node].life;
-    push->is_question = effect->kind == NODE_EFFECT_CONFIRM;
-}
-
-static void pushed(struct sim *sim, struct sim_event *event)
-{
-    struct workers_push *push = event->payload;
-    int node = event->node, to = push->to;
-    if (!sim_daemon_up(sim, node) || sim->nodes[node].life != push->life) {
-        return;
-    }
-    bool is_there = to == node || (sim_runs(sim, to) && network_both_ways(sim, node, to) &&
-                                   twins_admits(sim, to, node, sim->nodes[node].id));
-    bool is_refused = push->is_question ? is_there && !holds(sim, push->blob, to)
-                                        : !holds(sim, push->blob, node) || sim->nodes[to].disk.is_full;
-    if (!is_there && !push->is_failed) {
-        push->is_failed = true; /* told after the connection's patience */
-        sim_again(sim, event, sim->now_ms + 3000);
-        return;
-    }
-    bool ok = is_there && !is_refused && !push->is_failed;
-    if (ok && !push->is_question) {
-        workers_blob(sim, push->blob)->holders |= 1u << to; /* a rotten copy counts: it is there by its name */
-        workers_blob(sim, push->blob)->touched_ms[to] = sim->now_ms;
-    }
-    struct node_event core_event = {.kind = push->is_question ? NODE_EVENT_CONFIRMED : NODE_EVENT_PUSHED};
-    core_event.u.blob.attempt = push->attempt;
-    core_event.u.blob.step = push->step;
-    core_event.u.blob.blob = push->blob;
-    core_event.u.blob.node = push->to_id;
-    core_event.u.blob.ok = ok;
-    core_event.u.blob.is_missing =
-        push->is_question ? is_there && !push->is_failed && is_refused : !holds(sim, push->blob, node);
     sim_step(sim, node, &core_event);
 }
 
@@ -688,19 +582,9 @@ void workers_host_down(struct sim *sim, int node)
     }
 }
 
-void workers_wipe(struct sim *sim, int node)
-{
-    for (uint32_t i = 0; i < WORKERS_BLOBS_MAX; i++) {
-        struct worker_blob *blob = &sim->workers.blobs[i];
-        if ((blob->holders >> node & 1) != 0) {
-            copies_lost(sim, blob, node);
-        }
-    }
-}
-
 void workers_adopt(struct sim *sim, int node)
 {
-    sim->workers.opened_ms[node] = sim->now_ms;
+    sim->blobs.opened_ms[node] = sim->now_ms;
     for (uint32_t slot = 0; slot < sim->plan.slots[node]; slot++) {
         const struct worker_process *process = &sim->nodes[node].processes[slot];
         const struct worker_report *note = &sim->nodes[node].reports[slot];
@@ -785,7 +669,7 @@ static void orphaned(struct sim *sim, struct sim_event *event)
 
 static bool needs_daemon_awake(enum sim_event_kind kind)
 {
-    return kind == SIM_PREPARED || kind == SIM_LISTENS || kind == SIM_EXITED || kind == SIM_CHECKPOINT || kind == SIM_PUSHED;
+    return kind == SIM_PREPARED || kind == SIM_LISTENS || kind == SIM_EXITED || kind == SIM_CHECKPOINT;
 }
 
 void workers_event(struct sim *sim, struct sim_event *event)
@@ -841,9 +725,6 @@ void workers_event(struct sim *sim, struct sim_event *event)
         break;
     case SIM_CHECKPOINT:
         checkpoint(sim, event);
-        break;
-    case SIM_PUSHED:
-        pushed(sim, event);
         break;
     default:
         CHECK(!"not an event of workers");

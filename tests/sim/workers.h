@@ -1,6 +1,6 @@
 #ifndef TESTS_SIM_WORKERS_H
 #define TESTS_SIM_WORKERS_H
-/* Processes on slots, the groups that they form, and the blobs (checkpoints, code) that machines hold.
+/* Processes on slots, and the groups that they form.
  *
  * A process lives on under its keep while the daemon is down, for the lease's time. A group makes a step only while all
  * of its ranks live, reach each other and have been told the group. Rank 0 reports and saves; after the last step all
@@ -15,7 +15,6 @@
 #include "tests/sim/plan.h"
 
 #define WORKERS_GROUPS_MAX 64
-#define WORKERS_BLOBS_MAX 8192
 #define WORKERS_ECHO_STATUS 2 /* of a rank that ends because another did */
 #define WORKERS_KEEP_MS LEASE_MS
 #define WORKERS_FETCH_MS 10000 /* after which a blob that nobody reachable holds is given up */
@@ -67,24 +66,9 @@ struct worker_group {
     uint64_t step;
 };
 
-struct worker_blob {
-    hash256 hash;
-    uint32_t holders; /* bits: machines with it on disk */
-    uint32_t rotten;  /* ... of which these cannot read it any more, and do not know yet */
-    uint32_t struck;  /* machines whose copy was lost by a fault, ever */
-    uint64_t touched_ms[PLAN_NODES_MAX]; /* stored there, or said to be there */
-    uint64_t struck_ms[PLAN_NODES_MAX];
-    bool is_code;
-    uint64_t step;
-    attempt_id attempt; /* of a checkpoint: who saved it */
-};
-
 struct workers {
     struct worker_group groups[WORKERS_GROUPS_MAX];
-    struct worker_blob *blobs; /* open hash table */
-    uint32_t blob_count;
     uint32_t serial;
-    uint64_t opened_ms[PLAN_NODES_MAX]; /* the disk of blobs, by the daemon that is up */
     uint64_t spawned, adopted, completed_groups;
 };
 
@@ -107,17 +91,6 @@ struct workers_save {
     uint64_t step;
 };
 
-struct workers_push {
-    bool is_question; /* NODE_EFFECT_CONFIRM */
-    attempt_id attempt;
-    hash256 blob;
-    uint64_t step;
-    uint8_t to;
-    node_id to_id;
-    bool is_failed;
-    uint32_t life;
-};
-
 /* Effects of a node. */
 void workers_prepare(struct sim *sim, int node, const struct node_effect *effect);
 void workers_spawn(struct sim *sim, int node, const struct node_effect *effect);
@@ -125,7 +98,6 @@ void workers_kill(struct sim *sim, int node, const struct node_effect *effect);
 void workers_stop(struct sim *sim, int node, const struct node_effect *effect);
 void workers_group(struct sim *sim, int node, const struct node_effect *effect);
 void workers_leave(struct sim *sim, int node, const struct node_effect *effect);
-void workers_push(struct sim *sim, int node, const struct node_effect *effect); /* and NODE_EFFECT_CONFIRM */
 
 /* Of the process in a slot: it waits for its next group; it ends by itself; it reports; it saves. */
 void workers_wait(struct sim *sim, int node, uint32_t slot);
@@ -136,19 +108,13 @@ void workers_save(struct sim *sim, int node, uint32_t slot, uint64_t step);
 /* When the step of an experiment that begins now is over there: later in a slot that is slow. The heal ends that too. */
 uint64_t workers_step_ends_ms(const struct sim *sim, uint32_t experiment, int node, uint32_t slot);
 
-/* Every event of the queue that is about processes, groups or blobs. */
+/* Every event of the queue that is about processes or groups. */
 void workers_event(struct sim *sim, struct sim_event *event);
 
 /* The daemon or the whole machine has gone; a daemon is about to start (adopts), has started (tells of the ends). */
 void workers_daemon_down(struct sim *sim, int node);
 void workers_host_down(struct sim *sim, int node);
-void workers_wipe(struct sim *sim, int node); /* nothing is left on its disk */
 void workers_adopt(struct sim *sim, int node);
 void workers_daemon_up(struct sim *sim, int node);
-
-/* Blobs. */
-struct worker_blob *workers_blob(struct sim *sim, hash256 hash); /* NULL: nobody ever made it */
-void workers_blob_put(struct sim *sim, hash256 hash, int node, bool is_code, uint64_t step);
-bool workers_fetch(struct sim *sim, hash256 hash, int node, uint32_t from); /* from: bits of machines, all: UINT32_MAX */
 
 #endif

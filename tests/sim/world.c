@@ -25,7 +25,7 @@ struct sim_memory {
     struct sim sim;
     struct users users;
     struct checkers *checkers;
-    struct worker_blob *blobs;
+    struct sim_blob *blobs;
     struct sim_event *heap;
     struct node_effect *effects;
     uint8_t *effect_bytes;
@@ -47,7 +47,7 @@ struct sim_memory *sim_memory_new(void)
 {
     struct sim_memory *memory = map(sizeof *memory);
     memory->checkers = checkers_new();
-    memory->blobs = map(WORKERS_BLOBS_MAX * sizeof *memory->blobs);
+    memory->blobs = map(BLOBS_MAX * sizeof *memory->blobs);
     memory->heap = map(HEAP_MAX * sizeof *memory->heap);
     memory->effects = map(NODE_EFFECTS_MAX * sizeof *memory->effects);
     memory->effect_bytes = map(NODE_EFFECT_BYTES_MAX);
@@ -63,7 +63,7 @@ void sim_memory_destroy(struct sim_memory **memory)
 {
     struct sim_memory *m = *memory;
     checkers_destroy(&m->checkers);
-    (void)munmap(m->blobs, WORKERS_BLOBS_MAX * sizeof *m->blobs);
+    (void)munmap(m->blobs, BLOBS_MAX * sizeof *m->blobs);
     (void)munmap(m->heap, HEAP_MAX * sizeof *m->heap);
     (void)munmap(m->effects, NODE_EFFECTS_MAX * sizeof *m->effects);
     (void)munmap(m->effect_bytes, NODE_EFFECT_BYTES_MAX);
@@ -439,7 +439,7 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
         return false;
     case NODE_EFFECT_CONFIRM:
     case NODE_EFFECT_PUSH:
-        workers_push(sim, node, effect);
+        blobs_push(sim, node, effect);
         return false;
     case NODE_EFFECT_REPLY:
         SIM_TRACE(sim, node, "REPLY %d stored on %u: %s", (int)effect->u.reply.code, effect->u.reply.stored_on,
@@ -734,7 +734,7 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     memset(sim, 0, sizeof *sim);
     memset(&memory->users, 0, sizeof memory->users);
     checkers_reset(memory->checkers);
-    memset(memory->blobs, 0, WORKERS_BLOBS_MAX * sizeof *memory->blobs);
+    memset(memory->blobs, 0, BLOBS_MAX * sizeof *memory->blobs);
     sim->memory = memory;
     sim->seed = run->seed;
     sim->tracing = run->tracing;
@@ -742,7 +742,7 @@ static void begin(struct sim_memory *memory, const struct sim_run *run)
     sim->users = &memory->users;
     sim->checkers = memory->checkers;
     sim->scratch = memory->scratch;
-    sim->workers.blobs = memory->blobs;
+    sim->blobs.all = memory->blobs;
     sim->heap = memory->heap;
     sim->ring = memory->ring;
     sim->effects.items = memory->effects;
@@ -846,6 +846,9 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         checkers_on_heal(sim);
         faults_heal(sim);
         users_heal(sim);
+        break;
+    case SIM_PUSHED:
+        blobs_event(sim, event);
         break;
     case SIM_COLLECTS:
     case SIM_SCRUB:

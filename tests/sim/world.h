@@ -6,10 +6,10 @@
  *
  *     plan.h      what a seed holds: machines, experiments, faults
  *     network.h   links between machines           disk.h      what is on whose disk
- *     workers.h   processes, groups, blobs         users.h     submit, cancel, pause, resume; the oracle
+ *     workers.h   processes, groups                users.h     submit, cancel, pause, resume; the oracle
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
- *     copies.h    what disks lose: garbage, rot
+ *     blobs.h     code and checkpoints on disks    copies.h    what disks lose: garbage, rot
  *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
@@ -26,6 +26,7 @@
 #include "tests/sim/twins.h"
 #include "tests/sim/groups.h"
 #include "tests/sim/versions.h"
+#include "tests/sim/blobs.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512
@@ -52,7 +53,7 @@ enum sim_event_kind {
     SIM_GROUP_STEP, /* serial: an elastic group forms, or makes a step */
     SIM_LEAVES,     /* node, slot, serial: a process leaves its group; payload: which */
     SIM_CHECKPOINT, /* payload: struct workers_save */
-    SIM_PUSHED,     /* payload: struct workers_push */
+    SIM_PUSHED,     /* payload: struct blobs_push */
     SIM_USER,       /* arg: experiment; slot: enum node_request_kind */
     SIM_USER_WAITS, /* serial: the request that got no reply in time */
     SIM_OWNER,      /* somebody withholds, drains, or takes that back */
@@ -150,6 +151,7 @@ struct sim {
     struct sim_node nodes[PLAN_NODES_MAX];
     struct network network;
     struct workers workers;
+    struct sim_blobs blobs;
     struct groups groups;
     struct versions versions;
     struct users *users;
