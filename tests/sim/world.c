@@ -1,6 +1,5 @@
 #include "tests/sim/world.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "tests/sim/copies.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/owners.h"
+#include "tests/sim/trace.h"
 #include "tests/sim/users.h"
 
 #define CORE_MEMORY_BYTES ((size_t)8 << 20)
@@ -109,41 +109,6 @@ uint64_t sim_wait(struct random *random, uint64_t mean)
 bool sim_chance(struct random *random, uint32_t permille)
 {
     return random_below(random, 1000) < permille;
-}
-
-/* ---- failure and trace ---------------------------------------------------------------------------------------------- */
-
-void sim_trace(struct sim *sim, int node, const char *format, ...)
-{
-    char *line = sim->ring[sim->ring_count++ % SIM_RING_LINES];
-    int used = snprintf(line, SIM_LINE_BYTES, "%9.3f n%d ", (double)sim->now_ms / 1000, node);
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(line + used, SIM_LINE_BYTES - (size_t)used, format, arguments);
-    va_end(arguments);
-    if (sim->verbose) {
-        puts(line);
-    }
-}
-
-static void core_line(void *context, const char *text)
-{
-    struct sim *sim = context;
-    sim_trace(sim, sim->tracing_node, "%s", text);
-}
-
-void sim_fail(struct sim *sim, int invariant, const char *format, ...)
-{
-    if (sim->failed) {
-        return;
-    }
-    sim->failed = true;
-    sim->invariant = invariant;
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sim->failure, sizeof sim->failure, format, arguments);
-    va_end(arguments);
-    SIM_TRACE(sim, 0, "FAILURE: %s", sim->failure);
 }
 
 /* ---- the queue ------------------------------------------------------------------------------------------------------ */
@@ -269,113 +234,6 @@ void sim_hurry(struct sim *sim)
     }
 }
 
-/* ---- the trace's hash ----------------------------------------------------------------------------------------------- */
-
-static void digest(struct sim *sim, uint64_t word)
-{
-    sim->digest = random_mix(sim->digest ^ word);
-}
-
-/* Whole words, each spread by one multiplication: all that is said and stored goes through here. */
-static uint64_t hash_bytes(const void *bytes, size_t count)
-{
-    uint64_t hash = count, word = 0;
-    for (; count >= sizeof word; count -= sizeof word, bytes = (const uint8_t *)bytes + sizeof word) {
-        memcpy(&word, bytes, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    word = 0;
-    memcpy(&word, bytes, count);
-    return (hash ^ word) * 0x9e3779b97f4a7c15u;
-}
-
-static uint64_t first_word(node_id id)
-{
-    uint64_t word;
-    memcpy(&word, id.bytes, sizeof word);
-    return word;
-}
-
-/* What a message says outside its kind's own fields; those follow from what the sender was told before, or show in what it
- * does next. The hash of records, which membership carries, stands for all that the sender knows. */
-static void digest_message(struct sim *sim, const struct message *message)
-{
-    digest(sim, (uint64_t)message->kind << 32 | message->byte_count);
-    if (message->kind == MESSAGE_SWIM) {
-        digest(sim, hash_bytes(&message->hash, sizeof message->hash));
-    }
-    if (message->byte_count > 0) {
-        digest(sim, hash_bytes(message->bytes, message->byte_count));
-    }
-}
-
-static void digest_event(struct sim *sim, const struct node_event *event)
-{
-    digest(sim, (uint64_t)event->kind << 32 | event->byte_count);
-    if (event->kind == NODE_EVENT_MESSAGE) {
-        digest(sim, first_word(event->u.message.from));
-        digest_message(sim, event->u.message.message);
-    }
-    if (event->byte_count > 0) {
-        digest(sim, hash_bytes(event->bytes, event->byte_count));
-    }
-}
-
-/* `before`: the effect before it in this step, or NULL. What goes to several peers is hashed once. */
-static void digest_effect(struct sim *sim, const struct node_effect *effect, const struct node_effect *before)
-{
-    digest(sim, (uint64_t)effect->kind << 32 | effect->byte_count);
-    if (effect->byte_count > 0) {
-        digest(sim, hash_bytes(effect->bytes, effect->byte_count));
-    }
-    switch (effect->kind) {
-    case NODE_EFFECT_SEND: {
-        const struct message *message = &effect->u.send.message;
-        bool is_same = before != NULL && before->kind == NODE_EFFECT_SEND && message->byte_count > 0 &&
-                       before->u.send.message.bytes == message->bytes;
-        digest(sim, first_word(effect->u.send.to));
-        if (!is_same) {
-            digest_message(sim, message);
-        }
-        break;
-    }
-    case NODE_EFFECT_PERSIST_RECORD:
-    case NODE_EFFECT_PERSIST_FENCE:
-    case NODE_EFFECT_FORGET_RECORD:
-    case NODE_EFFECT_FORGET_FENCE:
-        digest(sim, hash_bytes(effect->u.persist.key, effect->u.persist.key_bytes));
-        break;
-    case NODE_EFFECT_PEER:
-    case NODE_EFFECT_ADMIT:
-    case NODE_EFFECT_CHECK_LINK:
-        digest(sim, first_word(effect->u.peer.node));
-        break;
-    case NODE_EFFECT_PREPARE:
-    case NODE_EFFECT_SPAWN:
-    case NODE_EFFECT_KILL:
-    case NODE_EFFECT_STOP_WORKER:
-    case NODE_EFFECT_GROUP:
-    case NODE_EFFECT_LEAVE_GROUP:
-    case NODE_EFFECT_DURABLE:
-        digest(sim, (uint64_t)effect->u.worker.slot << 32 | effect->u.worker.attempt.trial);
-        break;
-    case NODE_EFFECT_PUSH:
-    case NODE_EFFECT_CONFIRM:
-        digest(sim, first_word(effect->u.push.to));
-        digest(sim, hash_bytes(&effect->u.push.blob, sizeof effect->u.push.blob));
-        break;
-    case NODE_EFFECT_REPLY:
-    case NODE_EFFECT_WELCOME:
-        digest(sim, effect->u.reply.client << 32 | (uint32_t)effect->u.reply.code);
-        break;
-    case NODE_EFFECT_COLLECT:
-    case NODE_EFFECT_NEW_KEY:
-    case NODE_EFFECT_BECOME:
-        break;
-    }
-}
-
 /* ---- effects -------------------------------------------------------------------------------------------------------- */
 
 /* True if tokens may have changed. */
@@ -489,7 +347,7 @@ static void perform_all(struct sim *sim, int node, bool has_tokens)
 {
     for (uint32_t i = 0; i < sim->effects.count; i++) {
         const struct node_effect *effect = &sim->effects.items[i];
-        digest_effect(sim, effect, i > 0 ? effect - 1 : NULL);
+        trace_effect(sim, effect, i > 0 ? effect - 1 : NULL);
         has_tokens |= perform(sim, node, effect);
     }
     if (has_tokens) {
@@ -506,7 +364,7 @@ void sim_step(struct sim *sim, int node, struct node_event *event)
     sim->tracing_node = node;
     sim->effects.count = 0;
     sim->effects.used_bytes = 0;
-    digest_event(sim, event);
+    trace_event(sim, event);
     node_core_step(self->core, event, &sim->effects);
     perform_all(sim, node, event->kind == NODE_EVENT_WORKER_EXITED);
     checkers_on_step(sim, node);
@@ -598,7 +456,7 @@ void sim_boot(struct sim *sim, int node)
     };
     memcpy(options.public_key, self->public_key, PUBLIC_KEY_BYTES);
     if (sim->tracing) {
-        options.trace = (struct trace){core_line, sim};
+        options.trace = (struct trace){trace_core_line, sim};
     }
     SIM_TRACE(sim, node, "BOOT, life %u", self->life);
     self->core = node_core_init(&options);
@@ -893,14 +751,14 @@ static void run_on(struct sim *sim)
             sim_fail(sim, 15, "more than %u events", EVENTS_MAX);
         } else if (is_tick) {
             sim->now_ms = tick_ms > sim->now_ms ? tick_ms : sim->now_ms;
-            digest(sim, sim->now_ms << 8 | (uint64_t)ticking);
+            trace_word(sim, sim->now_ms << 8 | (uint64_t)ticking);
             struct node_event event = {.kind = NODE_EVENT_TICK};
             sim_step(sim, ticking, &event);
         } else {
             struct sim_event event = pop(sim);
             void *payload = event.payload;
             sim->now_ms = event.at_ms;
-            digest(sim, sim->now_ms << 16 | (uint64_t)event.kind << 8 | event.node);
+            trace_word(sim, sim->now_ms << 16 | (uint64_t)event.kind << 8 | event.node);
             dispatch(sim, &event);
             if (payload != NULL && event.payload != NULL) {
                 arena_give(&sim->arena, payload, event.payload_bytes);
@@ -914,14 +772,7 @@ static void run_on(struct sim *sim)
 
 void sim_write_events(const struct sim_memory *memory, int file)
 {
-    const struct sim *sim = &memory->sim;
-    uint32_t count = sim->ring_count < SIM_RING_LINES ? sim->ring_count : SIM_RING_LINES;
-    for (uint32_t i = 0; i < count; i++) {
-        const char *line = sim->ring[(sim->ring_count - count + i) % SIM_RING_LINES];
-        if (write(file, line, strnlen(line, SIM_LINE_BYTES)) < 0 || write(file, "\n", 1) < 0) {
-            return;
-        }
-    }
+    trace_write(&memory->sim, file);
 }
 
 void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_result *out)
@@ -945,6 +796,6 @@ void sim_run(struct sim_memory *memory, const struct sim_run *run, struct sim_re
     }
     if (sim->failed && run->tracing && !run->verbose) {
         (void)fflush(stdout);
-        sim_write_events(memory, STDOUT_FILENO);
+        trace_write(sim, STDOUT_FILENO);
     }
 }

@@ -10,6 +10,7 @@
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *     blobs.h     code and checkpoints on disks    copies.h    what disks lose: garbage, rot
+ *     trace.h     what a run leaves to compare     versions.h  daemons of another protocol version
  *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
