@@ -34,7 +34,7 @@ uint64_t checkers_together_ms(const struct sim *sim, int a, int b)
         later(later(there->cut_until_ms, back->cut_until_ms), later(there->clogged_until_ms, back->clogged_until_ms));
     links_ms = later(links_ms, sim->healed_ms);
     bool is_blurred = !sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS]);
-    bool is_one = sim_runs(sim, a) && sim_runs(sim, b) && !is_blurred;
+    bool is_one = sim_runs(sim, a) && sim_runs(sim, b) && !is_blurred && versions_agree(sim, a, b, 0);
     return is_one ? later(later(undisturbed_ms(sim, a), undisturbed_ms(sim, b)), a != b ? links_ms : 0) : UINT64_MAX;
 }
 
@@ -60,19 +60,20 @@ static void watch_hindered(struct sim *sim, int node)
 struct living {
     const struct worker_process *process;
     int node;
+    uint32_t slot;
 };
 
 /* DESIGN 7: each connected part of the mesh has one coordinator for an experiment, and may run what runs in another
  * part, too; DESIGN 5: of a trial's attempts the highest counts. So parts that are connected again soon have one
  * attempt of it left: no more attempts of a trial live at once than there are sides now, or were until so short a time
  * ago that they have not settled, and what is being killed. Whoever lives on, beyond a cut, is a duplicate that the
- * policy allows. */
-static void check_one_of_side(struct sim *sim, const struct living *a, const struct living *b)
+ * policy allows; and so is who has not heard yet what the other side had judged. */
+static bool are_twice_on_one_side(struct sim *sim, const struct living *a, const struct living *b)
 {
     const attempt_id *one = &a->process->attempt, *two = &b->process->attempt;
     if (!experiment_id_equal(one->experiment, two->experiment) || one->trial != two->trial ||
         !checkers_is_itself(sim, a->node) || !checkers_is_itself(sim, b->node)) {
-        return;
+        return false;
     }
     if (attempt_id_equal(one, two)) {
         if (a->process->number == b->process->number &&
@@ -80,35 +81,52 @@ static void check_one_of_side(struct sim *sim, const struct living *a, const str
             sim_fail(sim, 9, "worker %u of trial %u attempt %u lives on n%d and on n%d", a->process->number, one->trial,
                      one->number, a->node, b->node);
         }
-        return;
+        return false;
     }
     checkers_met(sim, PREMISE_9_TWICE);
-    uint64_t since_ms = checkers_together_ms(sim, a->node, b->node);
-    if (since_ms < sim->now_ms) {
+    bool are_together = checkers_together_ms(sim, a->node, b->node) < sim->now_ms;
+    if (are_together) {
         checkers_met(sim, PREMISE_9_TWICE_TOGETHER);
     }
-    if (since_ms < sim->now_ms && sim->now_ms - since_ms > SIDE_SETTLES_MS) {
-        sim_fail(sim, 9,
-                 "attempt %u of trial %u on n%d and attempt %u on n%d both run, and the two have been on one side for "
-                 "%llu ms",
-                 one->number, one->trial, a->node, two->number, b->node, (unsigned long long)(sim->now_ms - since_ms));
+    return are_together;
+}
+
+/* Another attempt of its trial lives on its side. */
+static void watch_twice(struct sim *sim, const struct living *worker, bool is_twice)
+{
+    uint64_t *since_ms = &sim->checkers->policy.twice_ms[worker->node][worker->slot];
+    *since_ms = !is_twice ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+    if (is_twice && sim->now_ms - *since_ms > SIDE_SETTLES_MS) {
+        sim_fail(sim, 9, "attempt %u of trial %u runs on n%d, and so has another one on its side for %llu ms",
+                 worker->process->attempt.number, worker->process->attempt.trial, worker->node,
+                 (unsigned long long)(sim->now_ms - *since_ms));
     }
 }
 
 static void watch_duplicates(struct sim *sim)
 {
     struct living living[PLAN_NODES_MAX * PLAN_SLOTS_MAX];
+    bool is_twice[PLAN_NODES_MAX * PLAN_SLOTS_MAX] = {false};
     uint32_t count = 0;
     for (int node = 0; node < (int)sim->machines; node++) {
         for (uint32_t slot = 0; slot < PLAN_SLOTS_MAX; slot++) {
             const struct worker_process *process = &sim->nodes[node].processes[slot];
             if (process->is_alive && !process->is_killed && !process->is_stopping && !process->is_lost) {
-                for (uint32_t i = 0; i < count; i++) {
-                    check_one_of_side(sim, &living[i], &(struct living){process, node});
-                }
-                living[count++] = (struct living){process, node};
+                living[count++] = (struct living){process, node, slot};
+            } else {
+                sim->checkers->policy.twice_ms[node][slot] = 0;
             }
         }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            bool are_two = are_twice_on_one_side(sim, &living[j], &living[i]);
+            is_twice[i] |= are_two;
+            is_twice[j] |= are_two;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        watch_twice(sim, &living[i], is_twice[i]);
     }
 }
 

@@ -57,6 +57,9 @@ static void check_saved(struct sim *sim, struct save *save)
         !checkers_is_itself(sim, save->node) || core_is_deleted(core, save->attempt.experiment)) {
         return;
     }
+    if ((blobs_find(sim, save->blob)->struck >> save->node & 1) != 0) {
+        return; /* it has rotted, perhaps before a copy was made */
+    }
     uint32_t able = count_able(sim, save), wanted = sim->plan.experiments[experiment].replicas;
     const struct view_experiment *seen = view_find_experiment(&core->view, save->attempt.experiment);
     const struct view_trial *trial = seen != NULL ? view_find_trial(seen, save->attempt.trial) : NULL;

@@ -114,6 +114,10 @@ void versions_heal(struct sim *sim)
             install(sim, node, sim_chance(&random, 500) ? both_program : old_program);
         }
     }
+}
+
+void versions_healed(struct sim *sim)
+{
     for (uint32_t i = 0; i < sim->versions.count; i++) {
         struct versions_written *written = &sim->versions.written[i];
         for (int node = 0; node < (int)sim->plan.node_count; node++) {

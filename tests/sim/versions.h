@@ -48,6 +48,9 @@ void versions_write(struct sim *sim, struct sim_event *event);   /* SIM_WRITES *
 /* Before the faults end: all are updated, or go back to the version before. */
 void versions_heal(struct sim *sim);
 
+/* The faults have ended: it is known who lives on, and so what must spread. */
+void versions_healed(struct sim *sim);
+
 /* 6: at the end the node holds what had to spread, as it was written. */
 void versions_kept(struct sim *sim, int node);
 

@@ -703,6 +703,7 @@ static void dispatch(struct sim *sim, struct sim_event *event)
         versions_heal(sim);
         checkers_on_heal(sim);
         faults_heal(sim);
+        versions_healed(sim);
         users_heal(sim);
         break;
     case SIM_PUSHED:

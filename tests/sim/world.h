@@ -11,7 +11,6 @@
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *     blobs.h     code and checkpoints on disks    copies.h    what disks lose: garbage, rot
  *     trace.h     what a run leaves to compare     versions.h  daemons of another protocol version
- *     versions.h  programs of other versions
  *
  * Times are virtual milliseconds from 0. Each machine's own clock has an offset. */
 
