@@ -238,7 +238,7 @@ size_t join_request_encode(const struct keys *keys, mesh_id mesh, const uint8_t 
     join_signed_fill(&part, mesh, invite_key, &request);
     uint8_t signature[crypto_sign_BYTES];
     CHECK(crypto_sign_detached(signature, NULL, part.bytes, sizeof part.bytes, keys->sign_secret) == 0);
-    out[0] = VERSION_NEWEST;
+    out[0] = VERSION_OLDEST; /* nothing is known of who reads it */
     out[1] = JOIN_KIND_REQUEST;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, JOIN_REQUEST_BYTES_MAX - JOIN_HEAD_BYTES);
@@ -294,7 +294,8 @@ size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t
     if (room < JOIN_HEAD_BYTES) {
         return 0;
     }
-    out[0] = VERSION_NEWEST;
+    _Static_assert(VERSION_OLDEST == VERSION_NEWEST, "an answer is in the version of its request");
+    out[0] = VERSION_OLDEST;
     out[1] = JOIN_KIND_ANSWER;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, room - JOIN_HEAD_BYTES);

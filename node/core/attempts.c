@@ -45,6 +45,15 @@ void attempts_forget(struct node_core *core, struct core_coordination *coordinat
     }
 }
 
+void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination)
+{
+    for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
+        watch->since_ms = core->now_ms;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stepped_ms = 0;
+    }
+}
+
 /* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only
  * of what this coordinator has started itself. */
 static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
@@ -220,7 +229,8 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
                      : watch->idle_ms == 0                                       ? core->now_ms
                                                                                  : watch->idle_ms;
-    bool is_idle = !BUG(idle_goes_on, "an attempt that a slot is not leased to is over") && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS;
+    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS &&
+                   !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
     if (sight.completed == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
     } else if (view_trial_completed(trial) != NULL) {

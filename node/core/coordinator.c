@@ -106,8 +106,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     election_led(&coordination->election, claim);
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
-    coordination->pass++; /* of all watches: what it noticed when it led before is long ago */
-    attempts_forget(core, coordination);
+    attempts_begin_anew(core, coordination);
     row->changed = true;
 }
 
@@ -297,6 +296,10 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
             }
         }
         return;
+    }
+    struct core_peer *peer = core_find_peer(core, from);
+    if (peer != NULL) {
+        peer->silent_until_ms = 0; /* an answer, to whatever it was asked */
     }
     struct core_coordination *coordination = core_find_coordination(core, message->u.lease.attempt.experiment);
     if (coordination == NULL) {

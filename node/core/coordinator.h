@@ -40,6 +40,9 @@ struct core_watch *attempts_watch(struct node_core *core, struct core_coordinati
                                   const attempt_id *attempt);
 void attempts_forget(struct node_core *core, struct core_coordination *coordination);
 
+/* This node coordinates from now on, perhaps again: what it noticed before was long ago. What it measured stands. */
+void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination);
+
 struct attempt_sight attempts_look(struct node_core *core, const struct view_experiment *experiment,
                                    const struct view_attempt *attempt, const struct core_watch *watch);
 

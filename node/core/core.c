@@ -326,6 +326,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         core->counters.strangers++;
         return;
     }
+    peer->silent_until_ms = peer->boot == message->boot ? peer->silent_until_ms : 0;
     peer->boot = message->boot;
     peer->foreign_version = 0;
     switch (message->kind) {

@@ -182,6 +182,7 @@ void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt
     struct core_gang *gang = find_gang(coordination, attempt);
     if (gang != NULL && gang->state == CORE_GANG_RECORDING) {
         gang->state = CORE_GANG_CONFIRMING;
+        gang->asked_ms = core->now_ms;
         gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;
         gang_confirm(core, coordination, gang);
     }
@@ -239,6 +240,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
     if (++gang->reserved_count == gang->member_count) {
         gang_record(core, coordination, experiment, gang);
     } else {
+        gang->asked_ms = core->now_ms;
         gangs_reserve_next(core, experiment, gang);
     }
 }
@@ -277,22 +279,17 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
     }
 }
 
-/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. All
- * its slots are asked last for a while. Else the gang would be placed there again and again, whatever is free elsewhere. */
-static void avoid_silent(struct node_core *core, const struct core_gang *gang)
+/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. Others
+ * are asked first for a while. Else the gang would be placed there again and again, whatever is free elsewhere. */
+static void note_silent(struct node_core *core, const struct core_gang *gang)
 {
-    for (uint32_t rank = 0; rank < gang->member_count; rank++) {
-        node_id node = gang->members[rank].node;
+    for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
         bool is_asked = gang->state == CORE_GANG_RESERVING ? rank == gang->reserved_count
                                                            : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
-        const struct view_member *member = is_asked ? view_find_member(&core->view, node) : NULL;
-        if (member == NULL || node_id_equal(node, core->options.self) ||
-            BUG(silent_asked_again, "an owner that does not answer is asked last for a while")) {
-            continue;
-        }
-        MARK(silent_owner_avoided);
-        for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            placing_back_off(core, node, slot, CORE_SILENT_BACKOFF_MS);
+        struct core_peer *peer = is_asked ? core_find_peer(core, gang->members[rank].node) : NULL;
+        if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is asked last for a while")) {
+            MARK(silent_owner_avoided);
+            peer->silent_until_ms = core->now_ms + CORE_SILENT_FOR_MS;
         }
     }
 }
@@ -315,7 +312,7 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
             return true;
         }
         if (core->now_ms >= gang->until_ms && !unreachable) {
-            avoid_silent(core, gang);
+            note_silent(core, gang);
         }
         if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
             gang_abort(core, coordination, gang, "its group did not become complete");

@@ -9,6 +9,7 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
+    bool is_silent; /* it did not answer lately */
     bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
@@ -84,10 +85,15 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* Free slots by node, and how many there would be at best, busy ones counted. */
+/* How many slots there would be if none were busy; of those, on nodes that answer. */
+struct at_best {
+    uint32_t slots, heard;
+};
+
+/* Free slots by node, and how many there would be at best. */
 static uint32_t collect_choices(const struct node_core *core, const struct view_experiment *experiment,
                                 const struct view_trial *trial, enum choice_care care, struct choice *choices,
-                                uint32_t *at_best)
+                                struct at_best *at_best)
 {
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
@@ -96,7 +102,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         (void)core_replicas_unite(core, newest, &united);
     }
     uint32_t count = 0;
-    *at_best = 0;
+    *at_best = (struct at_best){0, 0};
     for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
         const struct view_member *member = core->view.members[i];
         if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
@@ -107,8 +113,11 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
             (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
             continue;
         }
+        const struct core_peer *peer = core_find_peer(core, member->id);
         struct choice *choice = &choices[count];
-        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
+        *choice = (struct choice){.node = member->id,
+                                  .is_silent = peer != NULL && peer->silent_until_ms > core->now_ms,
+                                  .has_suspect = is_suspect && holds_suspect(core, member)};
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
@@ -116,7 +125,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
                  is_backed_off(core, member->id, slot))) {
                 continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
             }
-            (*at_best)++;
+            at_best->slots++;
+            at_best->heard += !choice->is_silent;
             if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
                 !is_backed_off(core, member->id, slot)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
@@ -361,23 +371,44 @@ struct place {
     struct fact_assignment members[FACT_MEMBERS_MAX];
 };
 
+/* Those that answer first, in their order; returns how many these are, and the free slots that they have. */
+static uint32_t put_silent_last(struct choice *choices, uint32_t count, uint32_t *free_count)
+{
+    struct choice silent[CHOICES_MAX];
+    uint32_t heard = 0, silent_count = 0;
+    *free_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (choices[i].is_silent) {
+            silent[silent_count++] = choices[i];
+        } else {
+            *free_count += choices[i].free_count;
+            choices[heard++] = choices[i];
+        }
+    }
+    memcpy(choices + heard, silent, silent_count * sizeof silent[0]);
+    return heard;
+}
+
 static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
                        const struct view_trial *trial, uint32_t wanted, struct place *out)
 {
     struct choice choices[CHOICES_MAX];
-    uint32_t at_best = 0, count = 0;
+    struct at_best at_best = {0, 0};
+    uint32_t count = 0;
     for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
         count = collect_choices(core, experiment, trial, care, choices, &at_best);
-        if (at_best >= wanted) {
-            break;
+        if (at_best.slots >= wanted) {
+            break; /* a node that is silent may answer again: that is waited for, rather than to take a worse one */
         }
     }
-    if (at_best < wanted && at_best >= experiment->config->min_slots) {
+    uint32_t least = experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
+    if (best < wanted && best >= least) {
         MARK(gang_smaller_than_wanted);
-        wanted = at_best;
+        wanted = best;
     }
+    uint32_t heard_free = 0, heard = put_silent_last(choices, count, &heard_free);
     out->member_count = wanted;
-    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, heard_free >= wanted ? heard : count, wanted, out->members);
 }
 
 /* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
@@ -427,6 +458,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     gang->claim = coordination->election.highest;
     gang->member_count = place.member_count;
     memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+    gang->asked_ms = core->now_ms;
     gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
     core_secret(core, gang->group_key, sizeof gang->group_key);
     gang->next = coordination->gangs;
@@ -460,6 +492,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         gang->claim = coordination->election.highest;
         gang->member_count = place.member_count;
         memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+        gang->asked_ms = core->now_ms;
         gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
         gang->next = coordination->gangs;
         coordination->gangs = gang;

@@ -597,13 +597,29 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     }
 }
 
-/* The newest one that somebody alive holds, from which a trial that lives would go on, and all that are kept: what is let
- * go is not copied again. */
-static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial)
+/* Of the checkpoints that are kept none is left: then the newest that is there is what the trial has. */
+static bool has_lost_kept(const struct node_core *core, const struct view_trial *trial)
 {
-    bool lives = retention_trial_lives(experiment, trial);
-    const struct view_manifest *newest = lives ? core_replicas_newest(core, trial) : NULL;
-    if (newest != NULL) {
+    bool has_any = false;
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        for (uint32_t i = 0; row->is_kept && i < row->holder_count; i++) {
+            if (is_good_holder(core, row->blob, row->holders[i])) {
+                return false;
+            }
+            has_any = true;
+        }
+    }
+    return has_any;
+}
+
+/* All that are kept, and the newest one that somebody alive holds, from which a trial that lives would go on, or which stands
+ * for kept ones that are lost. What may be let go is not copied again. */
+static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                         bool is_over)
+{
+    bool lives = retention_trial_lives(experiment, trial, is_over);
+    const struct view_manifest *newest = lives || has_lost_kept(core, trial) ? core_replicas_newest(core, trial) : NULL;
+    if (newest != NULL && (lives || !retention_may_go(experiment, trial, newest))) {
         repair_checkpoint(core, experiment, newest);
     }
     for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
@@ -707,12 +723,13 @@ void core_replicas_housekeep(struct node_core *core)
         if (!experiment->known) {
             continue;
         }
+        bool is_over = view_experiment_over(experiment);
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL && core_has_room(core, 64, 1u << 16)) {
-                repair_trial(core, experiment, experiment->trials[t]);
+                repair_trial(core, experiment, experiment->trials[t], is_over);
             }
         }
-        struct core_code *code = view_experiment_over(experiment) ? NULL : find_code(core, experiment->id);
+        struct core_code *code = is_over ? NULL : find_code(core, experiment->id);
         if (code == NULL) {
             continue;
         }

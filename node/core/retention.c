@@ -78,10 +78,13 @@ static void keep_best(struct view_experiment *experiment, struct view_trial *tri
     }
 }
 
-bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial)
+bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial, bool is_over)
 {
+    if (is_over) {
+        return false;
+    }
     enum view_trial_state state = view_trial_state(experiment, trial->index);
-    return !view_experiment_over(experiment) && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING);
+    return state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING;
 }
 
 static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
@@ -94,12 +97,12 @@ static bool is_a_beginning(const struct view_trial *trial, hash256 blob)
     return false;
 }
 
-static void mark_trial(struct view_experiment *experiment, struct view_trial *trial)
+static void mark_trial(struct view_experiment *experiment, struct view_trial *trial, bool is_over)
 {
     for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         row->is_kept = false;
     }
-    bool lives = retention_trial_lives(experiment, trial), has_newest = false, has_durable = false;
+    bool lives = retention_trial_lives(experiment, trial, is_over), has_newest = false, has_durable = false;
     uint32_t count = 0;
     for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
         struct view_manifest united;
@@ -123,9 +126,10 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
 
 void retention_mark(struct view_experiment *experiment)
 {
+    bool is_over = view_experiment_over(experiment);
     for (uint32_t t = 0; t < experiment->trial_slots; t++) {
         if (experiment->trials[t] != NULL) {
-            mark_trial(experiment, experiment->trials[t]);
+            mark_trial(experiment, experiment->trials[t], is_over);
         }
     }
     keep_best(experiment, NULL, experiment->config->save_experiment_best);
@@ -183,7 +187,7 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
         }
     }
     uint32_t latest = experiment->config->save_trial_latest;
-    latest = latest == 0 && retention_trial_lives(experiment, trial) ? 1 : latest;
+    latest = latest == 0 && retention_trial_lives(experiment, trial, view_experiment_over(experiment)) ? 1 : latest;
     return newer >= latest && (!united.has_metric || (better >= experiment->config->save_trial_best &&
                                                       best_of_all >= experiment->config->save_experiment_best));
 }

@@ -12,8 +12,9 @@
 
 #include "node/core/view.h"
 
-/* It has still something to do, and so goes on from its newest checkpoint. */
-bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial);
+/* It has still something to do, and so goes on from its newest checkpoint. `is_over`: view_experiment_over, which looks at
+ * all trials, and so is asked once for all of them. */
+bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial, bool is_over);
 
 /* Sets is_kept in all manifest rows of a known experiment. */
 void retention_mark(struct view_experiment *experiment);

@@ -26,6 +26,7 @@ static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
     move(&peer->up_since_ms, gap_ms);
     move(&peer->died_ms, gap_ms); /* the same moment as died_ms of its workers, below */
     move(&peer->refused_since_ms, gap_ms);
+    move(&peer->silent_until_ms, gap_ms);
     move(&peer->code_refused_ms, gap_ms);
     peer->synced = false; /* what it has written meanwhile is not here */
 }
@@ -48,6 +49,7 @@ static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
 {
     move(&gang->until_ms, gap_ms);
+    move(&gang->asked_ms, gap_ms);
 }
 
 /* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */

@@ -231,6 +231,47 @@ static void an_owner_that_its_coordinator_cannot_reach_is_passed_over(void **sta
     world_free(world);
 }
 
+/* Its coordinator's own slot is free, but everything fails there. So it does not get what the silent one would run. */
+static void a_silent_owner_is_waited_for_where_others_are_worse(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[2].slot_count = 0; /* hears both, and has nothing */
+    world->nodes[0].fails_programs = true;
+    struct config config;
+    make_config(&config, 1, 3);
+    world_start_all(world);
+    world->nodes[0].hidden = 1u << 1;
+    world_submit(world, 0, &config);
+    world_run(world, 9000);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_true(world->nodes[0].spawn_count > 0);
+    world->nodes[0].hidden = 0;
+    world_run(world, 60000);
+    assert_int_equal(view_trial_state(world_experiment(world, 2), 0), VIEW_TRIAL_COMPLETED);
+    assert_int_equal(world->nodes[1].spawn_count, 1);
+    world_free(world);
+}
+
+static void an_owner_that_answers_again_is_asked_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[0].slot_count = world->nodes[2].slot_count = 0;
+    struct config config;
+    make_config(&config, 1, 3);
+    world_start_all(world);
+    world->nodes[0].hidden = 1u << 1;
+    world_submit(world, 0, &config);
+    world_run(world, CORE_GANG_RESERVE_MS + 500);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_true(core_find_peer(world->nodes[0].core, world->nodes[1].person.id)->silent_until_ms > 0);
+    world->nodes[0].hidden = 0;
+    assert_true(world_run_until(world, CORE_SILENT_FOR_MS / 3, 0, "> spawn trial 0"));
+    assert_int_equal(core_find_peer(world->nodes[0].core, world->nodes[1].person.id)->silent_until_ms, 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +283,8 @@ int main(void)
         cmocka_unit_test(a_minority_that_pauses_starts_nothing_and_goes_on_with_what_runs),
         cmocka_unit_test(at_half_the_side_with_the_lowest_id_goes_on),
         cmocka_unit_test(an_owner_that_its_coordinator_cannot_reach_is_passed_over),
+        cmocka_unit_test(a_silent_owner_is_waited_for_where_others_are_worse),
+        cmocka_unit_test(an_owner_that_answers_again_is_asked_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

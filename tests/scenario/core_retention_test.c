@@ -259,6 +259,50 @@ static void what_is_kept_no_longer_is_not_copied_again(void **state)
     world_free(world);
 }
 
+/* The newest is kept, and was on one disk only, which is lost. The one before is what is left of the trial. */
+static void the_newest_that_is_left_stands_for_what_is_kept_and_lost(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = 2;
+    config.save_trial_latest = 1;
+    config.save_trial_best = config.save_experiment_best = 0;
+    (void)story_begin_with(world, &config, 5000);
+    uint32_t saver = 0;
+    while (!world->nodes[saver].workers[0].runs) {
+        saver++;
+    }
+    uint32_t other = (saver + 1) % 5;
+    save(world, 10, -1);
+    for (uint32_t i = 0; i < 5; i++) {
+        world->nodes[i].disk_is_full = i != saver;
+    }
+    save(world, 30, -1);
+    world_end_worker(world, saver, 0, 0);
+    world_run(world, 2000);
+    world_die(world, saver);
+    for (uint32_t i = 0; i < 5; i++) {
+        world->nodes[i].disk_is_full = false;
+    }
+    world_run(world, 120000);
+    struct view_manifest found;
+    const struct view_trial *trial = view_find_trial(world_experiment(world, other), 0);
+    const struct view_manifest *newest = core_replicas_newest(world->nodes[other].core, trial);
+    assert_int_equal(newest->step, 10);
+    (void)core_replicas_unite(world->nodes[other].core, newest, &found);
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < found.holder_count; i++) {
+        living += core_node_alive(world->nodes[other].core, found.holders[i]);
+    }
+    assert_int_equal(living, 2);
+    uint32_t written = world_count(world, "persist manifest");
+    world_run(world, 300000);
+    assert_int_equal(world_count(world, "persist manifest"), written);
+    world_free(world);
+}
+
 /* A deleted experiment's blobs are named no more; nor is a checkpoint of one that is completed and keeps none. */
 static void what_is_deleted_is_not_named(void **state)
 {
@@ -283,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),
         cmocka_unit_test(a_trial_that_saves_all_the_time_lets_go_too),
         cmocka_unit_test(what_is_kept_no_longer_is_not_copied_again),
+        cmocka_unit_test(the_newest_that_is_left_stands_for_what_is_kept_and_lost),
         cmocka_unit_test(what_is_deleted_is_not_named),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
     };
