@@ -240,6 +240,14 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     if (trial == NULL) {
         return;
     }
+    struct fact_manifest fact;
+    CHECK(fact_manifest_read(record, &fact) == 0);
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL && hash256_equal(a->checkpoint, fact.blob)) {
+            sim_fail(sim, 11, "n%d lets step %llu of trial %u go, with which attempt %u begins", node,
+                     (unsigned long long)step, attempt.trial, a->id.number);
+        }
+    }
     uint32_t nodes = 1, newer = 0, latest = experiment->config->save_trial_latest;
     for (uint32_t i = 0; i < core->peer_count; i++) {
         nodes += core->peers[i]->state == SWIM_ALIVE;
