@@ -426,7 +426,7 @@ static void who_never_leaves_a_broken_group_is_left_behind(void **state)
 
 /* The joiner is on its way for longer than a broken group waits for nobody. */
 /* When it led before, its group had been broken for long: that is over, and who computes now has its time to hear that the
- * group is broken anew (sim --plan 7 --seed 3564: two groups of one attempt, each side of a cut with one). */
+ * group is broken anew. (In the simulator each side of a cut had a group of one attempt.) */
 static void who_leads_again_waits_for_those_who_compute(void **state)
 {
     (void)state;

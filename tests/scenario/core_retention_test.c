@@ -231,7 +231,7 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
 }
 
 /* Whoever has the last copy makes no further ones of what nobody keeps, which it then would have to let go once more, for
- * ever (sim --plan 7 --seed 429). */
+ * ever. */
 static void what_is_kept_no_longer_is_not_copied_again(void **state)
 {
     (void)state;

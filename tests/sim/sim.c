@@ -20,7 +20,7 @@
 #define JOBS_MAX 64
 #define PREMISES_NEED_SEEDS 500 /* fewer need not meet every premise */
 #define RARE_NEED_SEEDS 4000 /* ... and these not every rare one */
-#define BUG_SEEDS 2000
+#define BUG_SEEDS 4000
 #define MARKS_SEEDS 20000
 #define MINUTES 10 /* of virtual time, unless told */
 #define COMMAND_BYTES 320
@@ -566,7 +566,7 @@ static struct options parse(int argc, char **argv)
     const char *bug = NULL;
     bool lists = false;
     const struct command_line_option rows[] = {
-        {.name = "--seeds", .value = "N", .help = "this many; else 100, 2000 with --bugs, 20000 with --marks",
+        {.name = "--seeds", .value = "N", .help = "this many; else 100, 4000 with --bugs, 20000 with --marks",
          .number = &options.seeds, .min = 1},
         {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
