@@ -279,15 +279,16 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
     }
 }
 
-/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. Others
- * are asked first for a while. Else the gang would be placed there again and again, whatever is free elsewhere. */
+/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. It is
+ * not asked for a while. Else the gang would be placed there again and again, whatever is free elsewhere, and would hold what
+ * other gangs could use. */
 static void note_silent(struct node_core *core, const struct core_gang *gang)
 {
     for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
         bool is_asked = gang->state == CORE_GANG_RESERVING ? rank == gang->reserved_count
                                                            : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
         struct core_peer *peer = is_asked ? core_find_peer(core, gang->members[rank].node) : NULL;
-        if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is asked last for a while")) {
+        if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is not asked for a while")) {
             MARK(silent_owner_avoided);
             peer->silent_until_ms = core->now_ms + CORE_SILENT_FOR_MS;
         }

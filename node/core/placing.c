@@ -9,7 +9,6 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
-    bool is_silent; /* it did not answer lately */
     bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
@@ -85,7 +84,7 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* How many slots there would be if none were busy; of those, on nodes that answer. */
+/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer. */
 struct at_best {
     uint32_t slots, heard;
 };
@@ -115,9 +114,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         }
         const struct core_peer *peer = core_find_peer(core, member->id);
         struct choice *choice = &choices[count];
-        *choice = (struct choice){.node = member->id,
-                                  .is_silent = peer != NULL && peer->silent_until_ms > core->now_ms,
-                                  .has_suspect = is_suspect && holds_suspect(core, member)};
+        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
+        bool is_silent = peer != NULL && peer->silent_until_ms > core->now_ms;
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
@@ -126,8 +124,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
                 continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
             }
             at_best->slots++;
-            at_best->heard += !choice->is_silent;
-            if (member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
+            at_best->heard += !is_silent;
+            if (!is_silent && member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
                 !is_backed_off(core, member->id, slot)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
@@ -371,24 +369,6 @@ struct place {
     struct fact_assignment members[FACT_MEMBERS_MAX];
 };
 
-/* Those that answer first, in their order; returns how many these are, and the free slots that they have. */
-static uint32_t put_silent_last(struct choice *choices, uint32_t count, uint32_t *free_count)
-{
-    struct choice silent[CHOICES_MAX];
-    uint32_t heard = 0, silent_count = 0;
-    *free_count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (choices[i].is_silent) {
-            silent[silent_count++] = choices[i];
-        } else {
-            *free_count += choices[i].free_count;
-            choices[heard++] = choices[i];
-        }
-    }
-    memcpy(choices + heard, silent, silent_count * sizeof silent[0]);
-    return heard;
-}
-
 static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
                        const struct view_trial *trial, uint32_t wanted, struct place *out)
 {
@@ -398,7 +378,7 @@ static bool find_place(const struct node_core *core, const struct view_experimen
     for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
         count = collect_choices(core, experiment, trial, care, choices, &at_best);
         if (at_best.slots >= wanted) {
-            break; /* a node that is silent may answer again: that is waited for, rather than to take a worse one */
+            break; /* a node that is silent is asked again soon: that is waited for, rather than to take a worse one */
         }
     }
     uint32_t least = experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
@@ -406,9 +386,8 @@ static bool find_place(const struct node_core *core, const struct view_experimen
         MARK(gang_smaller_than_wanted);
         wanted = best;
     }
-    uint32_t heard_free = 0, heard = put_silent_last(choices, count, &heard_free);
     out->member_count = wanted;
-    return wanted <= FACT_MEMBERS_MAX && choose(choices, heard_free >= wanted ? heard : count, wanted, out->members);
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
 }
 
 /* True for a trial that waits for a node on which it has not failed, while others could use what is free. */

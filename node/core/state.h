@@ -51,7 +51,7 @@
 #define CORE_GENERATIONS 1000       /* numbers that a term of coordinating has for the generations of a group */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_SILENT_MS 2000         /* who has not answered as an owner for so long is silent, */
-#define CORE_SILENT_FOR_MS 30000    /* ... and others are asked first for so long, or until it answers */
+#define CORE_SILENT_FOR_MS 10000    /* ... and is not asked for so long, unless it answers */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
 #define CORE_QUARANTINE_TRIALS 3    /* that failed young on a node */
@@ -107,7 +107,7 @@ struct core_peer {
     uint64_t died_ms;  /* when it was last declared dead; kept when it comes back */
     bool fell_silent;  /* ... and its host did not answer either */
     uint64_t refused_since_ms; /* 0: it does not refuse */
-    uint64_t silent_until_ms;  /* it did not answer as an owner: its slots are asked for last until then; 0: it did */
+    uint64_t silent_until_ms;  /* it did not answer as an owner: its slots are not asked for until then; 0: it did */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
     bool synced;               /* its digest once equalled ours since it is up and we are awake, or it had nothing for us */
