@@ -243,10 +243,12 @@ static bool is_of_copies(int premise)
            premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ON_SIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_KEPT;
 }
 
-/* Three trials that fail soon on one node only; two sides that meet while both run one trial. */
+/* Three trials that fail soon on one node only; two sides that meet while both run one trial; a disk that is cleaned while a
+ * trial of hours runs. */
 static bool is_rare(int premise)
 {
-    return premise == PREMISE_9_QUARANTINED || premise == PREMISE_9_BESIDE_QUARANTINE || premise == PREMISE_9_TWICE_TOGETHER;
+    return premise == PREMISE_9_QUARANTINED || premise == PREMISE_9_BESIDE_QUARANTINE || premise == PREMISE_9_TWICE_TOGETHER ||
+           premise == PREMISE_11_COLLECTED_BESIDE;
 }
 
 static bool is_of_versions(int premise)
