@@ -612,8 +612,12 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         watch->unsure_ms = watch->gathered_ms = 0;
         return true;
     }
-    if (m.here == 0 || !may_go_on(&m) || fails_too_often(experiment, trial, attempt, sight)) {
+    if (m.here == 0 || !may_go_on(&m)) {
         return false; /* its attempt is over: attempts.c knows why */
+    }
+    if (fails_too_often(experiment, trial, attempt, sight)) { /* and not for those who were lost beside it */
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
+        return true;
     }
     decide(core, coordination, experiment, attempt, watch, &m, ready);
     return true;

@@ -374,6 +374,23 @@ static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **sta
     world_free(world);
 }
 
+/* Seed 1335 of plan 8. One is lost with its daemon at the moment at which another fails once too often. */
+static void a_failure_too_many_counts_though_another_worker_is_lost_with_it(void **state)
+{
+    (void)state;
+    struct world *world = group_with_restarts(0);
+    world_run(world, 2500);
+    world_crash(world, follower(world, 0));
+    world_restart(world, follower(world, 0), false);
+    world_end_worker(world, follower(world, 1), 0, 3);
+    assert_line(world, 20000, "persist verdict");
+    assert_int_equal(world_count(world, "persist verdict failed"), 1);
+    world_run(world, 30000);
+    assert_int_equal(view_trial_state(world_experiment(world, 0), 0), VIEW_TRIAL_FAILED);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 2"), 0);
+    world_free(world);
+}
+
 /* ---- programs whose steps take long --------------------------------------------------------------------------------------- */
 
 /* Three whose steps take a minute; one dies in the midst of one, and the others hear of it when theirs is over. */
@@ -496,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
         cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
+        cmocka_unit_test(a_failure_too_many_counts_though_another_worker_is_lost_with_it),
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),

@@ -291,7 +291,8 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
         check_loss(sim, node, &attempt, fact.why);
         checkers_on_group_lost(sim, node, &attempt, fact.why);
     }
-    bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH];
+    bool may_fail = plan->fails_at_once || plan->fails_fast || sim->plan.has[FAULT_WORKER_CRASH] ||
+                    sim->plan.has[FAULT_BAD_MACHINE];
     /* A more urgent trial may take a reserved slot just before it is confirmed, when another rank has begun already. */
     bool is_gang = strstr(fact.why, "not confirmed") != NULL;
     if (plan_is_quiet(&sim->plan) && !is_gang && (has_run ? fact.reason == FACT_LOST : fact.reason == FACT_FAILED)) {

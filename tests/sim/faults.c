@@ -317,6 +317,17 @@ static void slow_down(struct sim *sim, int node, uint64_t duration_ms)
     }
 }
 
+/* In a seed it is one and the same machine again and again. */
+static void break_machine(struct sim *sim)
+{
+    uint64_t lasts_ms = sim_log_between(draws(sim), 60000, 600000);
+    uint32_t first = (uint32_t)random_below(draws_of(sim, FAULT_BAD_MACHINE, 0, 1), sim->plan.node_count), at = first;
+    while (sim->plan.slots[at] < 2 && (at + 1) % sim->plan.node_count != first) {
+        at = (at + 1) % sim->plan.node_count;
+    }
+    sim->nodes[at].bad_until_ms = sim->now_ms + lasts_ms;
+}
+
 void faults_strike_down(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *self = &sim->nodes[event->node];
@@ -410,6 +421,9 @@ void faults_strike(struct sim *sim, struct sim_event *event)
         return;
     case FAULT_SLOW_SLOT:
         slow_down(sim, node, long_ms);
+        return;
+    case FAULT_BAD_MACHINE:
+        break_machine(sim);
         return;
     case FAULT_DISK_FULL:
         if (sim_runs(sim, node)) {

@@ -11,7 +11,10 @@
 /* From version 7 on, of 100 seeds. */
 #define SEEDS_WITHOUT 5
 #define SEEDS_OF_ONE 19 /* one in five of the others */
+#define SEEDS_OF_FEW 10 /* from version 8 on: where what only calm shows has a cause */
+#define FEW_PERMILLE 100
 #define CLASS_PERMILLE 500 /* each, in the rest of them */
+#define LAST_ONE_PERMILLE 150 /* from version 8 on: one node is to live on, if it has the slots */
 #define STREAM_OF_SWARM 970
 
 static const char *const fault_names[FAULT_COUNT] = {
@@ -20,7 +23,7 @@ static const char *const fault_names[FAULT_COUNT] = {
     "a node cut off", "triangles", "clogged links", "slow node", "calendar jumps", "old disk", "no disk",
     "crash at a commit", "leave", "hung worker", "drifting clocks", "narrow links", "poison trial",
     "eviction", "copied disk", "a cut through a group", "a group struck twice", "owners", "slow slots", "rot",
-    "another version",
+    "another version", "bad machine",
 };
 
 bool plan_fault_is_timed(enum plan_fault fault)
@@ -28,7 +31,7 @@ bool plan_fault_is_timed(enum plan_fault fault)
     return (fault >= FAULT_PARTITION && fault <= FAULT_LOSE_KEEP) || (fault >= FAULT_ALONE && fault <= FAULT_HUNG_WORKER) ||
            fault == FAULT_EVICT || fault == FAULT_CLONE || fault == FAULT_GROUP_CUT || fault == FAULT_GROUP_STRUCK ||
            fault == FAULT_OWNERS || fault == FAULT_SLOW_SLOT || fault == FAULT_ROT ||
-           fault == FAULT_OTHER_VERSION;
+           fault == FAULT_OTHER_VERSION || fault == FAULT_BAD_MACHINE;
 }
 
 const char *plan_fault_name(enum plan_fault fault)
@@ -164,12 +167,18 @@ static void draw_older_faults(struct plan *plan, struct random *streams, uint64_
     }
 }
 
+static uint64_t count_classes(const struct plan *plan)
+{
+    return plan->version > 7 ? FAULT_COUNT : FAULT_VERSION_8;
+}
+
 static void draw_classes(struct plan *plan, struct random *random)
 {
     uint64_t dice = random_below(random, 100);
-    uint64_t only = random_below(random, FAULT_COUNT);
-    for (uint64_t i = 0; i < FAULT_COUNT; i++) {
-        bool is_in = sim_chance(random, CLASS_PERMILLE);
+    uint64_t only = random_below(random, count_classes(plan));
+    bool are_few = plan->version > 7 && dice >= 100 - SEEDS_OF_FEW;
+    for (uint64_t i = 0; i < count_classes(plan); i++) {
+        bool is_in = sim_chance(random, are_few ? FEW_PERMILLE : CLASS_PERMILLE);
         plan->has[i] = dice >= SEEDS_WITHOUT && (dice < SEEDS_WITHOUT + SEEDS_OF_ONE ? i == only : is_in);
         plan->fault_count += plan->has[i];
     }
@@ -180,7 +189,7 @@ static void draw_classes(struct plan *plan, struct random *random)
 static void draw_rates(struct plan *plan, struct random *random)
 {
     uint64_t striking = plan->has[FAULT_WORKER_CRASH], few = sim_log_between(random, 2, 16);
-    for (int i = 0; i < FAULT_COUNT; i++) {
+    for (int i = 0; i < (int)count_classes(plan); i++) {
         bool is_rare = i == FAULT_EVICT || i == FAULT_CLONE, is_of_groups = i == FAULT_GROUP_CUT || i == FAULT_GROUP_STRUCK;
         plan->mean_ms[i] = sim_log_between(random, is_rare ? 20000 : 6000, is_of_groups ? 100000 : 200000);
         striking += plan->has[i] && plan_fault_is_timed((enum plan_fault)i);
@@ -197,7 +206,7 @@ static void draw_rates(struct plan *plan, struct random *random)
     }
 }
 
-/* Version 7 draws all classes alike. */
+/* From version 7 on all classes are drawn alike. */
 static void draw_swarm(struct plan *plan, uint64_t seed)
 {
     struct random random;
@@ -375,6 +384,9 @@ static void draw_core(struct plan *plan, struct random *random)
     }
     bool whole = plan->fault_count == 0 || sim_chance(random, 300);
     uint32_t size = whole ? plan->node_count : (uint32_t)sim_between(random, 1, plan->node_count);
+    if (!whole && plan->version > 7 && sim_chance(random, LAST_ONE_PERMILLE)) {
+        size = 1;
+    }
     while ((uint32_t)__builtin_popcount(plan->core) < size || slots_of(plan, plan->core) < wanted) {
         plan->core |= 1u << random_below(random, plan->node_count);
     }

@@ -8,6 +8,7 @@
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
+#define STREAM_OF_BAD (UINT64_C(1) << 48) /* with the process' serial */
 #define POISON_STEPS 5 /* a poison trial kills its machine after each so many steps */
 #define STEP_MS_MAX 60000 /* in a slow slot; as long as the longest that a program of a plan computes for one */
 
@@ -228,6 +229,14 @@ static void join_group(struct sim *sim, int node, uint32_t slot)
     group->step = process->spawn_step;
 }
 
+/* On a machine where something is broken: memory, a driver, a full /tmp. */
+static void fail_soon(struct sim *sim, int node, uint32_t slot)
+{
+    struct random random;
+    random_init_stream(&random, sim->seed, STREAM_OF_BAD + sim->nodes[node].processes[slot].serial);
+    push_process(sim, sim_log_between(&random, 50, 10000), SIM_EXITS, node, slot)->arg = 1;
+}
+
 void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot, index = 0;
@@ -274,6 +283,9 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
         return;
     }
     (void)push_process(sim, start_ms, SIM_LISTENS, node, slot);
+    if (sim->now_ms < sim->nodes[node].bad_until_ms && !sim->healed) {
+        fail_soon(sim, node, slot);
+    }
     if (sim->plan.has[FAULT_WORKER_CRASH]) {
         (void)push_process(sim, sim_wait(random, sim->plan.worker_crash_ms), SIM_CRASHES, node, slot);
     }

@@ -128,6 +128,7 @@ struct sim_node {
     struct disk disk, backup;
     struct worker_process processes[PLAN_SLOTS_MAX];
     struct worker_report reports[PLAN_SLOTS_MAX];
+    uint64_t bad_until_ms; /* programs that are started before fail */
     struct sim_slow_slot slow_slots[PLAN_SLOTS_MAX];
     hash256 prepared[PLAN_SLOTS_MAX]; /* the checkpoint in the directory that was prepared last */
 };
