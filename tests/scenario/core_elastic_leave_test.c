@@ -374,7 +374,7 @@ static void a_failure_that_is_heard_late_ends_no_group_that_does_well(void **sta
     world_free(world);
 }
 
-/* Seed 1335 of plan 8. One is lost with its daemon at the moment at which another fails once too often. */
+/* Seed 1335 of a draft of plan 8. One is lost with its daemon at the moment at which another fails once too often. */
 static void a_failure_too_many_counts_though_another_worker_is_lost_with_it(void **state)
 {
     (void)state;
