@@ -322,6 +322,7 @@ static void take_bulk(struct daemon *daemon)
             pushed(daemon, event.id, event.code, event.text);
             break;
         case BULK_SERIES:
+            daemon_runs_settled(daemon, event.id);
             daemon_query_series(daemon, &event);
             break;
         case BULK_VERIFIED:

@@ -74,6 +74,15 @@ struct run_group {
     double values[RUN_METRICS_MAX];
 };
 
+/* What is told of a worker that is no more. */
+struct run_last {
+    bool is_taken;
+    uint64_t read_id; /* of the read that comes after all that it said; 0: not asked yet */
+    int32_t code;
+    bool killed;
+    char tail[FACT_TAIL_BYTES + 1];
+};
+
 enum run_state { RUN_NONE, RUN_FETCHING, RUN_UNPACKING, RUN_READY, RUN_SPAWNING, RUN_RUNNING };
 
 /* One slot's worker as the shell sees it. */
@@ -112,6 +121,7 @@ struct daemon_run {
     bool log_busy;
     bool ended;
     struct keep_status status;
+    struct run_last last;
     struct run_group groups[RUN_GROUPS_MAX];
     uint32_t group_count;
 };
@@ -251,6 +261,7 @@ void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers t
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
 
 /* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
 #define DAEMON_LIKELY_MAX 16

@@ -592,7 +592,7 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 }
 
 /* Everything of the worker is gone: what it still said is taken first. */
-static void finish(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
+static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
 {
     struct daemon_run *run = &daemon->runs[slot];
     if (run->client != NULL) {
@@ -622,7 +622,31 @@ static void finish(struct daemon *daemon, uint32_t slot, const struct keep_statu
     if (run->client != NULL) {
         daemon_local_forget_run(daemon, run);
     }
-    run_ended(daemon, slot, code, killed, tail);
+    run->last.is_taken = true;
+    run->last.code = code;
+    run->last.killed = killed;
+    bytes_copy_text(run->last.tail, sizeof run->last.tail, tail);
+}
+
+/* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, whatever dies. */
+static void settle(struct daemon *daemon, struct daemon_run *run)
+{
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    uint64_t id = daemon->request_id + 1;
+    if (run->last.read_id == 0 && bulk_series_fetch(daemon->bulk, id, prefix, bytes, UINT64_MAX, daemon->keys.id) == 0) {
+        run->last.read_id = daemon->request_id = id; /* else at the next tick */
+    }
+}
+
+void daemon_runs_settled(struct daemon *daemon, uint64_t request)
+{
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct run_last last = daemon->runs[slot].last;
+        if (last.is_taken && last.read_id == request) {
+            run_ended(daemon, slot, last.code, last.killed, last.tail);
+        }
+    }
 }
 
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot)
@@ -646,9 +670,12 @@ void daemon_runs_poll(struct daemon *daemon, uint32_t slot)
     }
     char lock[KEEP_PATH_BYTES + 32];
     lock_path(daemon, slot, lock, sizeof lock);
-    if (run->ended && keep_lock_is_free(lock)) {
+    if (run->ended && !run->last.is_taken && keep_lock_is_free(lock)) {
         struct keep_status status = run->status;
-        finish(daemon, slot, &status);
+        take_last(daemon, slot, &status);
+    }
+    if (run->last.is_taken) {
+        settle(daemon, run);
     }
 }
 

@@ -85,6 +85,22 @@ static void series_reach_all_copies(void **state)
     assert_int_equal(bulk_series_fetch(a->bulk, 901, "x", 0, 0, b->keys.id), ERR_USAGE);
 }
 
+static void what_was_appended_before_is_stored_when_a_read_is_answered(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0];
+    side_open(a, 0, NULL);
+    for (uint64_t i = 1; i <= 200; i++) {
+        uint64_t last = 0;
+        a->seen_count = 0;
+        append(a, "loss", i, "entry", NULL, 0);
+        assert_int_equal(bulk_series_fetch(a->bulk, i, "loss", 4, UINT64_MAX, a->keys.id), 0);
+        assert_int_equal(wait_event(world, a, BULK_SERIES, i)->code, 0);
+        assert_int_equal(series_last(a->chunks, "loss", 4, &last), 0);
+        assert_int_equal(last, i);
+    }
+}
+
 static void long_series_come_in_pieces(void **state)
 {
     struct world *world = *state;
@@ -185,6 +201,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         TEST(series_reach_all_copies),
+        TEST(what_was_appended_before_is_stored_when_a_read_is_answered),
         TEST(an_entry_behind_the_ones_under_way_is_sent),
         TEST(long_series_come_in_pieces),
     };
