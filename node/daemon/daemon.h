@@ -8,7 +8,7 @@
  *   daemon.c       the loop, effects, what comes from the control sockets and from bulk
  *   hints.c        where absent members may be
  *   persist.c      records and fences on their way to the disk, in the order of tickets
- *   runs.c         the workers of this node: directories, shoal-keep, logs
+ *   runs.c         the workers of this node: directories, shoal-keep, logs; runs_adopt.c: across restarts
  *   environment.c  what their programs find in the environment
  *   series.c       where metric points and logs live, and what workers report
  *   local.c        the local socket: connections, requests, replies
@@ -256,17 +256,22 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 
 /* Its program, which is connected, hears that it shall save and leave, and has its grace from now on. */
 void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
-int daemon_runs_adopt(struct daemon *daemon);
 void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers that ended while no daemon was here */
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
+void daemon_runs_remove_later(struct daemon *daemon, const char *directory);
 
 /* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
 #define DAEMON_LIKELY_MAX 16
 uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
                             node_id out[DAEMON_LIKELY_MAX]);
+
+/* runs_adopt.c */
+/* What shoal-keep keeps of it for the next daemon; its length. */
+size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX]);
+int daemon_runs_adopt(struct daemon *daemon);
 
 /* series.c */
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */

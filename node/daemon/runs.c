@@ -1,6 +1,6 @@
 /* The workers of this node. A run's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
  * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local_worker.c, and its metrics go on
- * through series.c. */
+ * through series.c; how it outlives its daemon is in runs_adopt.c. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,6 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
-#define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
-#define ADOPTION_PASSES 5
 #define LOG_ENTRY_BYTES (48u * 1024)
 
 /* ---- the log, read in pieces into the series ------------------------------------------------------------------- */
@@ -110,7 +108,7 @@ static void remove_done(void *context, struct job *job)
     free(job);
 }
 
-static void remove_later(struct daemon *daemon, const char *directory)
+void daemon_runs_remove_later(struct daemon *daemon, const char *directory)
 {
     struct remove_job *remover = calloc(1, sizeof *remover);
     if (remover != NULL) {
@@ -124,7 +122,7 @@ static void remove_later(struct daemon *daemon, const char *directory)
 static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
 {
     if (run->state == RUN_READY) {
-        remove_later(daemon, run->directory);
+        daemon_runs_remove_later(daemon, run->directory);
         memset(run, 0, sizeof *run);
     }
 }
@@ -205,7 +203,7 @@ static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t po
     event.u.worker.text = text;
     if (code != 0) {
         daemon_line(daemon, "slot %u cannot be prepared: %s", slot, text);
-        remove_later(daemon, run->directory);
+        daemon_runs_remove_later(daemon, run->directory);
         memset(run, 0, sizeof *run);
     } else {
         run->state = RUN_READY;
@@ -351,53 +349,6 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     fetch(daemon, slot);
 }
 
-/* ---- what a run says of itself across a restart of the daemon -------------------------------------------------- */
-
-static size_t identity_write(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
-{
-    const struct node_effect *effect = &run->prepare;
-    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
-    struct pack_writer writer;
-    pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
-    pack_array(&writer, 7);
-    pack_u64(&writer, effect->u.worker.slot);
-    pack_bin(&writer, key.bytes, key.count);
-    pack_u64(&writer, run->size);
-    pack_u64(&writer, effect->u.worker.step);
-    pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
-    pack_bin(&writer, run->group_key, sizeof run->group_key);
-    pack_u64(&writer, run->seed);
-    CHECK(!writer.failed);
-    return writer.used_bytes;
-}
-
-static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *out)
-{
-    struct pack_reader reader;
-    pack_reader_init(&reader, bytes, count);
-    uint32_t fields = pack_read_array(&reader);
-    uint32_t slot = (uint32_t)pack_read_u64_max(&reader, SLOTS_MAX - 1);
-    size_t key_bytes;
-    const uint8_t *key = pack_read_bin(&reader, &key_bytes);
-    struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
-    uint32_t number = 0;
-    attempt_id attempt;
-    if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
-        fact_key_read_number(&record, &number) != 0) {
-        return ERR_MALFORMED;
-    }
-    out->size = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
-    out->prepare.u.worker.step = pack_read_u64(&reader);
-    pack_read_bin_exact(&reader, out->prepare.u.worker.checkpoint.bytes, HASH_BYTES);
-    pack_read_bin_exact(&reader, out->group_key, sizeof out->group_key);
-    out->seed = pack_read_u64(&reader);
-    out->prepare.u.worker.slot = slot;
-    out->prepare.u.worker.attempt = attempt;
-    out->prepare.u.worker.number = number;
-    out->prepare.u.worker.rank = number;
-    return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
-}
-
 /* ---- spawn ----------------------------------------------------------------------------------------------------- */
 
 struct spawn_job {
@@ -448,7 +399,7 @@ static void run_ended(struct daemon *daemon, uint32_t slot, int32_t code, bool k
     event.u.worker.killed = killed;
     event.u.worker.is_stopping = is_stopping;
     event.u.worker.text = text;
-    remove_later(daemon, run->directory);
+    daemon_runs_remove_later(daemon, run->directory);
     memset(run, 0, sizeof *run);
     daemon_event(daemon, &event);
 }
@@ -526,7 +477,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
     spawn->environment = (struct daemon_environment){items, 0, 512};
     daemon_environment_build(daemon, effect, experiment->config, &spawn->environment);
-    spawn->identity_bytes = identity_write(run, spawn->identity);
+    spawn->identity_bytes = daemon_runs_identity(run, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }
 
@@ -717,86 +668,6 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
         }
         log_start(daemon, slot);
     }
-}
-
-/* ---- restarts -------------------------------------------------------------------------------------------------- */
-
-struct adoption {
-    struct daemon *daemon;
-    bool again; /* some shoal-keep lives but did not answer */
-};
-
-static void adopt_one(void *context, struct keep_found *found)
-{
-    struct adoption *adoption = context;
-    struct daemon *daemon = adoption->daemon;
-    if (found->state == KEEP_STATE_BUSY) {
-        adoption->again = true;
-        return;
-    }
-    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
-            return; /* adopted in an earlier pass */
-        }
-    }
-    struct daemon_run probe = {0};
-    bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
-    uint32_t slot = probe.prepare.u.worker.slot;
-    bool usable = readable && slot < daemon->slot_count && daemon->runs[slot].state == RUN_NONE &&
-                  (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
-                   found->state == KEEP_STATE_LOST);
-    if (!usable) {
-        if (found->state == KEEP_STATE_RUNNING) {
-            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
-        }
-        remove_later(daemon, found->run_directory);
-        return;
-    }
-    struct daemon_run *run = &daemon->runs[slot];
-    *run = probe;
-    run->state = RUN_RUNNING;
-    run->connects_until_ms = daemon_now_ms() + CONNECT_MS;
-    run->token = found->token;
-    bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
-    run->renew_ms = 0;
-    run->ended = found->state != KEEP_STATE_RUNNING;
-    run->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
-    if (found->state == KEEP_STATE_RUNNING) {
-        run->link = found->link;
-        run->has_link = true;
-        found->link.fd = -1;
-    }
-    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
-    uint64_t last;
-    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
-    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
-        run->series_seq = last + 1;
-    }
-    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
-    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
-        run->log_offset = last;
-    }
-    struct node_event event = {.kind = NODE_EVENT_ADOPT};
-    event.u.adopt.slot = slot;
-    event.u.adopt.attempt = run->prepare.u.worker.attempt;
-    event.u.adopt.number = (uint16_t)run->prepare.u.worker.number;
-    event.u.adopt.token = found->token;
-    memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
-    daemon_event(daemon, &event);
-}
-
-int daemon_runs_adopt(struct daemon *daemon)
-{
-    char runs[KEEP_PATH_BYTES];
-    (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
-    (void)mkdir(runs, 0700);
-    struct adoption adoption = {daemon, true};
-    int code = 0;
-    for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
-        adoption.again = false;
-        code = keep_scan(runs, adopt_one, &adoption); /* waits up to a second for each that is busy */
-    }
-    return code;
 }
 
 void daemon_runs_deliver_ended(struct daemon *daemon)

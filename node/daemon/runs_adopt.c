@@ -1,0 +1,135 @@
+/* What a run says of itself across a restart of the daemon, and the workers that the next daemon finds. */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/daemon/daemon.h"
+
+#define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
+#define ADOPTION_PASSES 5
+
+size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
+{
+    const struct node_effect *effect = &run->prepare;
+    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
+    pack_array(&writer, 7);
+    pack_u64(&writer, effect->u.worker.slot);
+    pack_bin(&writer, key.bytes, key.count);
+    pack_u64(&writer, run->size);
+    pack_u64(&writer, effect->u.worker.step);
+    pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_bin(&writer, run->group_key, sizeof run->group_key);
+    pack_u64(&writer, run->seed);
+    CHECK(!writer.failed);
+    return writer.used_bytes;
+}
+
+static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t fields = pack_read_array(&reader);
+    uint32_t slot = (uint32_t)pack_read_u64_max(&reader, SLOTS_MAX - 1);
+    size_t key_bytes;
+    const uint8_t *key = pack_read_bin(&reader, &key_bytes);
+    struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
+    uint32_t number = 0;
+    attempt_id attempt;
+    if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
+        fact_key_read_number(&record, &number) != 0) {
+        return ERR_MALFORMED;
+    }
+    out->size = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
+    out->prepare.u.worker.step = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, out->prepare.u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_read_bin_exact(&reader, out->group_key, sizeof out->group_key);
+    out->seed = pack_read_u64(&reader);
+    out->prepare.u.worker.slot = slot;
+    out->prepare.u.worker.attempt = attempt;
+    out->prepare.u.worker.number = number;
+    out->prepare.u.worker.rank = number;
+    return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
+}
+
+struct adoption {
+    struct daemon *daemon;
+    bool again; /* some shoal-keep lives but did not answer */
+};
+
+static void adopt_one(void *context, struct keep_found *found)
+{
+    struct adoption *adoption = context;
+    struct daemon *daemon = adoption->daemon;
+    if (found->state == KEEP_STATE_BUSY) {
+        adoption->again = true;
+        return;
+    }
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
+            return; /* adopted in an earlier pass */
+        }
+    }
+    struct daemon_run probe = {0};
+    bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
+    uint32_t slot = probe.prepare.u.worker.slot;
+    bool usable = readable && slot < daemon->slot_count && daemon->runs[slot].state == RUN_NONE &&
+                  (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
+                   found->state == KEEP_STATE_LOST);
+    if (!usable) {
+        if (found->state == KEEP_STATE_RUNNING) {
+            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
+        }
+        daemon_runs_remove_later(daemon, found->run_directory);
+        return;
+    }
+    struct daemon_run *run = &daemon->runs[slot];
+    *run = probe;
+    run->state = RUN_RUNNING;
+    run->connects_until_ms = daemon_now_ms() + CONNECT_MS;
+    run->token = found->token;
+    bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
+    run->renew_ms = 0;
+    run->ended = found->state != KEEP_STATE_RUNNING;
+    run->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
+    if (found->state == KEEP_STATE_RUNNING) {
+        run->link = found->link;
+        run->has_link = true;
+        found->link.fd = -1;
+    }
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    uint64_t last;
+    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->series_seq = last + 1;
+    }
+    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->log_offset = last;
+    }
+    struct node_event event = {.kind = NODE_EVENT_ADOPT};
+    event.u.adopt.slot = slot;
+    event.u.adopt.attempt = run->prepare.u.worker.attempt;
+    event.u.adopt.number = (uint16_t)run->prepare.u.worker.number;
+    event.u.adopt.token = found->token;
+    memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
+    daemon_event(daemon, &event);
+}
+
+int daemon_runs_adopt(struct daemon *daemon)
+{
+    char runs[KEEP_PATH_BYTES];
+    (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
+    (void)mkdir(runs, 0700);
+    struct adoption adoption = {daemon, true};
+    int code = 0;
+    for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
+        adoption.again = false;
+        code = keep_scan(runs, adopt_one, &adoption); /* waits up to a second for each that is busy */
+    }
+    return code;
+}
