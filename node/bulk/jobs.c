@@ -589,6 +589,11 @@ void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command)
 {
     struct bulk_job *job = command->job;
     job->next = NULL;
+    if (command->kind == BULK_DO_READ && node_id_equal(command->nodes[0], bulk->self)) {
+        read_start(bulk, job); /* nobody else has a part in it, and so none is waited for */
+        bulk_job_free(job);
+        return;
+    }
     *bulk->waiting_end = job;
     bulk->waiting_end = &job->next;
 }

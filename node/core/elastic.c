@@ -615,8 +615,15 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     if (m.here == 0 || !may_go_on(&m)) {
         return false; /* its attempt is over: attempts.c knows why */
     }
-    if (fails_too_often(experiment, trial, attempt, sight)) { /* and not for those who were lost beside it */
-        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
+    if (fails_too_often(experiment, trial, attempt, sight)) {
+        bool may_be_echo = m.unsure > 0 || !sight->heard_since_failure; /* of a node that is about to be found dead */
+        if (may_be_echo && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS) {
+            return true;
+        }
+        if (m.dead > 0) {
+            return false;
+        }
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* whoever was lost beside it */
         return true;
     }
     decide(core, coordination, experiment, attempt, watch, &m, ready);

@@ -314,8 +314,8 @@ struct view_attempt *view_trial_highest(const struct view_trial *trial);
  * ended, whose groups went on without them; nothing twice. */
 uint32_t view_trial_failures(const struct view_trial *trial);
 
-/* Elastic workers of the attempt that failed in a group, or as one of its first members. Who was to join and never came into
- * a group is left out: it cost nobody anything. */
+/* What the attempt counts for, should it end FAILED now: each elastic worker that failed in a group that went on without it,
+ * and all of the last group as one. Who was to join and never came into a group is left out: it cost nobody anything. */
 uint32_t view_attempt_failures(const struct view_attempt *attempt);
 enum view_trial_state view_trial_state(const struct view_experiment *experiment, uint32_t index);
 

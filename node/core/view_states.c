@@ -175,28 +175,36 @@ static bool has_failed_its_group(const struct view_attempt *attempt, const struc
     return has_failed(worker) && worker->is_elastic && (worker->generation > 0 || worker->number < attempt->first_count);
 }
 
+struct failures {
+    uint32_t before; /* each by itself */
+    bool has_last;   /* of the last group */
+};
+
+static struct failures count_failures(const struct view_attempt *attempt)
+{
+    struct failures out = {0};
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        bool is_one = is_member(attempt, worker);
+        out.has_last |= is_one && has_failed(worker);
+        out.before += !is_one && has_failed_its_group(attempt, worker);
+    }
+    return out;
+}
+
 uint32_t view_attempt_failures(const struct view_attempt *attempt)
 {
-    uint32_t failures = 0;
-    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        failures += has_failed_its_group(attempt, worker);
-    }
-    return failures;
+    struct failures failures = count_failures(attempt);
+    return failures.before + failures.has_last;
 }
 
 /* A verdict is about all members of the last group together, who drag each other down. If none of them has failed, its
  * writer meant one whom another coordinator's group went on without: that one counts by itself. */
 static uint32_t ended_attempt_failures(const struct view_attempt *attempt, enum fact_reason reason)
 {
-    uint32_t of_members = 0, before = 0;
-    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
-        bool is_one = is_member(attempt, worker);
-        of_members += is_one && has_failed(worker);
-        before += !is_one && has_failed_its_group(attempt, worker);
-    }
-    bool counts = reason == FACT_FAILED && (of_members > 0 || before == 0) &&
+    struct failures failures = count_failures(attempt);
+    bool counts = reason == FACT_FAILED && (failures.has_last || failures.before == 0) &&
                   !BUG(failures_uncounted, "a trial that fails max_restarts times is given up");
-    return before + counts;
+    return failures.before + counts;
 }
 
 uint32_t view_trial_failures(const struct view_trial *trial)

@@ -256,7 +256,7 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 
 /* Its program, which is connected, hears that it shall save and leave, and has its grace from now on. */
 void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
-void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: workers that ended while no daemon was here */
+void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: those of workers that ended while no daemon was here are on their way */
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);

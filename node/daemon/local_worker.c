@@ -48,7 +48,8 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
         slot = node_core_find_token(daemon->core, token);
     }
     struct daemon_run *run = slot >= 0 ? &daemon->runs[slot] : NULL;
-    bool has_process = run != NULL && (run->state == RUN_RUNNING || run->state == RUN_SPAWNING);
+    bool has_process =
+        run != NULL && (run->state == RUN_RUNNING || run->state == RUN_SPAWNING) && !run->last.is_taken;
     const struct view_experiment *experiment =
         has_process ? view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment) : NULL;
     struct local_reply reply;

@@ -58,7 +58,8 @@ static void log_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct log_job *log = (struct log_job *)job;
     struct daemon_run *run = &daemon->runs[log->slot];
-    if (run->state == RUN_RUNNING && attempt_id_equal(&run->prepare.u.worker.attempt, &log->attempt)) {
+    if (run->state == RUN_RUNNING && !run->last.is_taken &&
+        attempt_id_equal(&run->prepare.u.worker.attempt, &log->attempt)) {
         run->log_busy = false;
         log_take(daemon, run, log);
     }
@@ -579,7 +580,8 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
     bytes_copy_text(run->last.tail, sizeof run->last.tail, tail);
 }
 
-/* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, whatever dies. */
+/* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, though the daemon
+ * dies then. */
 static void settle(struct daemon *daemon, struct daemon_run *run)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];

@@ -391,6 +391,34 @@ static void a_failure_too_many_counts_though_another_worker_is_lost_with_it(void
     world_free(world);
 }
 
+static void a_failure_too_many_beside_a_node_that_dies_may_be_its_echo(void **state)
+{
+    (void)state;
+    struct world *world = group_with_restarts(0);
+    world_run(world, 2500);
+    world_die(world, follower(world, 0));
+    world_end_worker(world, follower(world, 1), 0, 3);
+    assert_line(world, 20000, "persist verdict");
+    assert_int_equal(world_count(world, "persist verdict lost"), 1);
+    assert_line(world, 20000, "> spawn trial 0 attempt 2");
+    world_free(world);
+}
+
+/* They drag each other down, and the group goes on without them. */
+static void two_members_that_fail_at_once_count_as_one(void **state)
+{
+    (void)state;
+    struct config config = elastic(1, 4, 1, 4);
+    config.max_restarts = 1;
+    struct world *world = begins_with(elastic_world(4, 1), &config);
+    world_run(world, 2500);
+    world_end_worker(world, follower(world, 0), 0, 3);
+    world_end_worker(world, follower(world, 1), 0, 3);
+    (void)assert_group_after(world, 40000, 1, 4); /* their slots are used again */
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
 /* ---- programs whose steps take long --------------------------------------------------------------------------------------- */
 
 /* Three whose steps take a minute; one dies in the midst of one, and the others hear of it when theirs is over. */
@@ -514,6 +542,8 @@ int main(void)
         cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_too_many_counts_though_another_worker_is_lost_with_it),
+        cmocka_unit_test(a_failure_too_many_beside_a_node_that_dies_may_be_its_echo),
+        cmocka_unit_test(two_members_that_fail_at_once_count_as_one),
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),

@@ -317,14 +317,17 @@ static void slow_down(struct sim *sim, int node, uint64_t duration_ms)
     }
 }
 
-/* In a seed it is one and the same machine again and again. */
+/* In a seed it is one and the same machine again and again, and one that runs several trials at once if there is any: three
+ * that fail put it in quarantine. */
 static void break_machine(struct sim *sim)
 {
     uint64_t lasts_ms = sim_log_between(draws(sim), 60000, 600000);
     uint32_t first = (uint32_t)random_below(draws_of(sim, FAULT_BAD_MACHINE, 0, 1), sim->plan.node_count), at = first;
-    while (sim->plan.slots[at] < 2 && (at + 1) % sim->plan.node_count != first) {
-        at = (at + 1) % sim->plan.node_count;
+    for (uint32_t i = 0; i < sim->plan.node_count && sim->plan.slots[at] < 2; i++) {
+        uint32_t other = (first + i) % sim->plan.node_count;
+        at = sim->plan.slots[other] > sim->plan.slots[at] ? other : at;
     }
+    SIM_TRACE(sim, (int)at, "is bad for %llu s", (unsigned long long)lasts_ms / 1000);
     sim->nodes[at].bad_until_ms = sim->now_ms + lasts_ms;
 }
 

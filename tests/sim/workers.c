@@ -234,7 +234,10 @@ static void fail_soon(struct sim *sim, int node, uint32_t slot)
 {
     struct random random;
     random_init_stream(&random, sim->seed, STREAM_OF_BAD + sim->nodes[node].processes[slot].serial);
-    push_process(sim, sim_log_between(&random, 50, 10000), SIM_EXITS, node, slot)->arg = 1;
+    uint64_t lives_ms = sim_log_between(&random, 50, 10000);
+    if (sim->now_ms + lives_ms < sim->plan.heal_ms) {
+        push_process(sim, lives_ms, SIM_EXITS, node, slot)->arg = 1;
+    }
 }
 
 void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)

@@ -101,6 +101,24 @@ static void what_was_appended_before_is_stored_when_a_read_is_answered(void **st
     }
 }
 
+static void a_read_of_ones_own_waits_for_no_transfer(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 0, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    bulk_stop(&b->bulk);
+    for (uint64_t i = 1; i <= 2 * BULK_ACTIVE_MAX; i++) {
+        hash256 nobody_has = {{(uint8_t)i}};
+        assert_int_equal(bulk_fetch(a->bulk, i, nobody_has, &b->keys.id, 1), 0);
+    }
+    append(a, "loss", 1, "entry", NULL, 0);
+    assert_int_equal(bulk_series_fetch(a->bulk, 1000, "loss", 4, 0, a->keys.id), 0);
+    assert_int_equal(wait_event(world, a, BULK_SERIES, 1000)->item_count, 1);
+    assert_int_equal(a->seen_count, 1);
+}
+
 static void long_series_come_in_pieces(void **state)
 {
     struct world *world = *state;
@@ -202,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(series_reach_all_copies),
         TEST(what_was_appended_before_is_stored_when_a_read_is_answered),
+        TEST(a_read_of_ones_own_waits_for_no_transfer),
         TEST(an_entry_behind_the_ones_under_way_is_sent),
         TEST(long_series_come_in_pieces),
     };

@@ -89,6 +89,22 @@ static void owners_are_a_class_from_version_7_on(void **state)
     }
 }
 
+static void a_machine_is_bad_from_version_8_on(void **state)
+{
+    (void)state;
+    static struct plan plan;
+    uint32_t newest = 0;
+    for (uint64_t seed = 1; seed <= SEEDS / 10; seed++) {
+        for (uint32_t version = 1; version < 8; version++) {
+            draw(&plan, seed, version, 0);
+            assert_false(plan.has[FAULT_BAD_MACHINE]);
+        }
+        draw(&plan, seed, NEWEST, 0);
+        newest += plan.has[FAULT_BAD_MACHINE];
+    }
+    assert_true(newest > 0);
+}
+
 static void a_class_that_is_left_out_leaves_the_others_as_they_are(void **state)
 {
     (void)state;
@@ -153,6 +169,7 @@ int main(void)
         cmocka_unit_test(a_class_is_in_half_of_the_seeds_that_mix_them),
         cmocka_unit_test(the_strikes_of_a_storm_stay_within_bounds),
         cmocka_unit_test(owners_are_a_class_from_version_7_on),
+        cmocka_unit_test(a_machine_is_bad_from_version_8_on),
         cmocka_unit_test(a_class_that_is_left_out_leaves_the_others_as_they_are),
         cmocka_unit_test(a_slow_disk_that_is_left_out_is_not_slow),
         cmocka_unit_test(a_program_that_fails_at_once_has_others_beside_it),
