@@ -133,8 +133,9 @@ void core_owner_restate(struct node_core *core)
             owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
             *worker = kept;
         }
-        if (worker->phase == CORE_WORKER_RUNNING) {
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
+            bool runs = worker->phase == CORE_WORKER_RUNNING;
+            owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
         }
         if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
             owner_reservation_return(core, slot);

@@ -104,7 +104,10 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
     *at_best = (struct at_best){0, 0};
     for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
         const struct view_member *member = core->view.members[i];
-        if (!member->has_node || member->slots == NULL || !core_node_accepts(core, member->id)) {
+        const struct core_peer *peer = core_find_peer(core, member->id);
+        bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
+                            core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
+        if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected)) {
             continue;
         }
         bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
@@ -112,10 +115,9 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
             (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
             continue;
         }
-        const struct core_peer *peer = core_find_peer(core, member->id);
         struct choice *choice = &choices[count];
         *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
-        bool is_silent = peer != NULL && peer->silent_until_ms > core->now_ms;
+        bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
@@ -378,7 +380,7 @@ static bool find_place(const struct node_core *core, const struct view_experimen
     for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
         count = collect_choices(core, experiment, trial, care, choices, &at_best);
         if (at_best.slots >= wanted) {
-            break; /* a node that is silent is asked again soon: that is waited for, rather than to take a worse one */
+            break; /* a node that is silent or suspect is asked again soon: that is waited for, rather than to take a worse one */
         }
     }
     uint32_t least = experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
