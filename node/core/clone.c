@@ -254,7 +254,7 @@ static void go_on(struct node_core *core)
           CORE_TWIN_SILENT_MS / 1000);
     core->twin.is_yielding = false;
     core->twin.has_key = false;
-    core->is_out = false; /* core_members_heed looks whether it is for another reason */
+    core->is_out = false; /* core_outcasts_heed looks whether it is for another reason */
     core->members_changed = true;
     core->view.roster_changed = true;
 }

@@ -388,7 +388,7 @@ static void settle(struct node_core *core)
             core_members_update_roster(core);
             busy = true;
         }
-        core_members_heed(core);
+        core_outcasts_heed(core);
         if (core->members_changed) {
             core->members_changed = false;
             core->elections_are_stale = true;
@@ -456,7 +456,7 @@ static void step(struct node_core *core, const struct node_event *event)
         receive(core, event->u.message.from, event->u.message.message);
         break;
     case NODE_EVENT_FOREIGN:
-        core_members_foreign(core, event->u.foreign.from, event->u.foreign.version);
+        core_versions_foreign(core, event->u.foreign.from, event->u.foreign.version);
         break;
     case NODE_EVENT_JOIN:
         core_requests_join(core, event);

@@ -1,16 +1,7 @@
-#include "base/check.h"
-#include "base/err.h"
-#include "base/format.h"
 #include "base/probe.h"
-#include "base/rendezvous.h"
-#include "node/core/state.h"
+#include "node/core/members.h"
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
-
-static const char *name_or_unknown(const struct view_member *member)
-{
-    return member != NULL && member->name[0] != '\0' ? member->name : "?";
-}
 
 static uint32_t peer_position(const struct node_core *core, node_id id)
 {
@@ -55,7 +46,15 @@ static struct core_peer *peer_add(struct node_core *core, node_id id)
     return peer;
 }
 
-static void peer_address(struct node_core *core, struct core_peer *peer, const uint8_t public_key[PUBLIC_KEY_BYTES],
+void members_drop_peer(struct node_core *core, struct core_peer *peer)
+{
+    uint32_t at = peer_position(core, peer->id);
+    memmove(core->peers + at, core->peers + at + 1, (core->peer_count - at - 1) * sizeof *core->peers);
+    core->peer_count--;
+    arena_give(&core->arena, peer, sizeof *peer);
+}
+
+void members_set_address(struct node_core *core, struct core_peer *peer, const uint8_t public_key[PUBLIC_KEY_BYTES],
                          const char *address)
 {
     if (address[0] == '\0' || strcmp(peer->address, address) == 0) {
@@ -68,179 +67,6 @@ static void peer_address(struct node_core *core, struct core_peer *peer, const u
     bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, address);
 }
 
-/* ---- those who are out ------------------------------------------------------------------------------------------------- */
-
-static struct core_outcast *find_outcast(const struct node_core *core, node_id id)
-{
-    struct core_outcast *outcast = core->outcasts;
-    while (outcast != NULL && !node_id_equal(outcast->id, id)) {
-        outcast = outcast->next;
-    }
-    return outcast;
-}
-
-struct farewell {
-    node_id about;
-    bool about_it; /* what is said of it first, then the rest: who vouched for it may be out */
-    uint32_t count;
-    uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
-};
-
-static bool farewell_entry(void *context, const struct records_entry *entry)
-{
-    struct farewell *farewell = context;
-    bool about_it = entry->record.kind == FACT_EVICTION && entry->record.key_bytes == NODE_ID_BYTES &&
-                    memcmp(entry->record.key, farewell->about.bytes, NODE_ID_BYTES) == 0;
-    bool wanted = entry->record.kind == FACT_EVICTION && entry->published && about_it == farewell->about_it;
-    if (wanted && entry->envelope_bytes <= sizeof farewell->bytes - farewell->count) {
-        memcpy(farewell->bytes + farewell->count, entry->envelope, entry->envelope_bytes);
-        farewell->count += entry->envelope_bytes;
-    }
-    return true;
-}
-
-/* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
-static void bid_farewell(struct node_core *core, struct core_outcast *outcast)
-{
-    if (core->now_ms < outcast->tell_ms || core->is_out || !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
-        return;
-    }
-    uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
-        before += peer->state == SWIM_ALIVE && rendezvous_weight(peer->id, outcast->id.bytes, NODE_ID_BYTES) > own;
-    }
-    outcast->tell_ms = core->now_ms + (outcast->told_count < CORE_FAREWELLS ? CORE_FAREWELL_MS : CORE_FAREWELL_LATE_MS);
-    if (before >= CORE_FAREWELL_TELLERS && outcast->told_count > 0) {
-        return; /* the first word is everybody's */
-    }
-    struct farewell farewell = {.about = outcast->id, .about_it = true};
-    records_each(&core->records, farewell_entry, &farewell);
-    farewell.about_it = false;
-    records_each(&core->records, farewell_entry, &farewell);
-    if (farewell.count == 0) {
-        outcast->tell_ms = core->now_ms; /* our own word is on its way to the disk */
-        return;
-    }
-    outcast->told_count++;
-    struct message message = {.kind = MESSAGE_RECORDS};
-    message.bytes = core_effect_bytes(core, farewell.bytes, farewell.count);
-    message.byte_count = farewell.count;
-    core_send(core, outcast->id, &message);
-}
-
-struct void_invites {
-    struct node_core *core;
-    node_id writer;
-};
-
-static bool void_invite(void *context, const struct records_entry *entry)
-{
-    const struct void_invites *invites = context;
-    if (entry->record.kind == FACT_INVITE && entry->record.key_bytes == PUBLIC_KEY_BYTES &&
-        node_id_equal(entry->record.writer, invites->writer) && core_has_room(invites->core, 64, 0)) {
-        struct node_effect *effect = core_effect(invites->core, NODE_EFFECT_ADMIT);
-        effect->u.peer.invite = true;
-        effect->u.peer.gone = true;
-        memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
-    }
-    return true;
-}
-
-/* Somebody is out: nothing of it comes in from now on, and what it held is lost. Our connection to it stays for the
- * farewell. False when memory is full: then it is tried again. */
-static bool shut_out(struct node_core *core, const struct view_member *member)
-{
-    struct core_outcast *outcast = arena_take(&core->arena, sizeof *outcast);
-    if (outcast == NULL) {
-        core->counters.full++;
-        return false;
-    }
-    outcast->id = member->id;
-    outcast->tell_ms = core->now_ms;
-    struct core_outcast **link = &core->outcasts;
-    while (*link != NULL && node_id_compare((*link)->id, outcast->id) < 0) {
-        link = &(*link)->next;
-    }
-    outcast->next = *link;
-    *link = outcast;
-    uint32_t at = peer_position(core, member->id);
-    struct core_peer *peer = core_find_peer(core, member->id);
-    struct void_invites invites = {core, member->id};
-    records_each(&core->records, void_invite, &invites);
-    if (peer == NULL) { /* it was out before this boot */
-        if (member->has_node && member->address_count > 0) {
-            struct core_peer unknown = {.id = member->id};
-            peer_address(core, &unknown, member->public_key, member->addresses[0]);
-        }
-        return true;
-    }
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
-    effect->u.peer.node = member->id;
-    effect->u.peer.gone = true;
-    memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
-    (void)swim_member_remove(&core->swim, member->id);
-    memmove(core->peers + at, core->peers + at + 1, (core->peer_count - at - 1) * sizeof *core->peers);
-    core->peer_count--;
-    arena_give(&core->arena, peer, sizeof *peer);
-    const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
-    if (evictor != NULL) {
-        TRACE(&core->options.trace, "%s is evicted by %s", member->name, evictor->name);
-    } else {
-        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out", member->name);
-    }
-    return true;
-}
-
-/* A member vouched anew for somebody who was not evicted itself. */
-static void take_back(struct node_core *core, node_id id)
-{
-    for (struct core_outcast **link = &core->outcasts; *link != NULL; link = &(*link)->next) {
-        if (node_id_equal((*link)->id, id)) {
-            struct core_outcast *outcast = *link;
-            *link = outcast->next;
-            arena_give(&core->arena, outcast, sizeof *outcast);
-            return;
-        }
-    }
-}
-
-void core_members_heed(struct node_core *core)
-{
-    const struct view_member *self = view_find_member(&core->view, core->options.self);
-    bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
-    if (is_out == core->is_out || core->twin.is_yielding) {
-        return;
-    }
-    core->is_out = is_out;
-    core->members_changed = true;
-    core->lease.granting = false; /* the next step looks again */
-    if (!is_out) {
-        core->view.roster_changed = true; /* connections are made again */
-        TRACE(&core->options.trace, "this node is a member again");
-        return;
-    }
-    const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
-    node_id cause = evictor != NULL ? evictor->id : self->voucher;
-    char hex[13];
-    bytes_to_hex(hex, cause.bytes, 6);
-    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
-          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
-          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
-    TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
-                                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
-    core_coordinator_out(core);
-    core_owner_out(core);
-    core_acks_refuse(core);
-    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
-        core->peers[i]->address[0] = '\0';
-        struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
-        effect->u.peer.node = core->peers[i]->id;
-        effect->u.peer.gone = true;
-    }
-}
-
 /* ---- the roster ----------------------------------------------------------------------------------------------------------- */
 
 void core_members_update_roster(struct node_core *core)
@@ -251,8 +77,8 @@ void core_members_update_roster(struct node_core *core)
         if (node_id_equal(member->id, core->options.self)) {
             continue;
         }
-        if (view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out") && find_outcast(core, member->id) == NULL) {
-            if (!core_has_room(core, 128, 0) || !shut_out(core, member)) {
+        if (view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out") && outcasts_find(core, member->id) == NULL) {
+            if (!core_has_room(core, 128, 0) || !outcasts_shut_out(core, member)) {
                 core->view.roster_changed = true;
                 return;
             }
@@ -261,7 +87,7 @@ void core_members_update_roster(struct node_core *core)
         if (!member->admitted) {
             continue;
         }
-        take_back(core, member->id);
+        outcasts_take_back(core, member->id);
         struct core_peer *peer = core_find_peer(core, member->id);
         if (peer == NULL) {
             peer = peer_add(core, member->id);
@@ -284,7 +110,7 @@ void core_members_update_roster(struct node_core *core)
             memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
         }
         if (member->has_node && member->address_count > 0 && !core->is_out) {
-            peer_address(core, peer, member->public_key, member->addresses[0]);
+            members_set_address(core, peer, member->public_key, member->addresses[0]);
         }
     }
     core->members_changed = true;
@@ -361,33 +187,6 @@ bool core_node_drained(const struct node_core *core, node_id node)
 {
     const struct view_member *member = view_find_member(&core->view, node);
     return member != NULL && view_member_drain(member).drained;
-}
-
-static struct version_range own_versions(const struct node_core *core)
-{
-    return (struct version_range){core->options.node.protocol_min, core->options.node.protocol_max};
-}
-
-/* A record says what a node spoke when it was written; what comes from the node itself is newer. */
-struct version_range core_node_versions(const struct node_core *core, node_id node)
-{
-    if (node_id_equal(node, core->options.self)) {
-        return own_versions(core);
-    }
-    const struct core_peer *peer = core_find_peer(core, node);
-    const struct view_member *member = view_find_member(&core->view, node);
-    struct version_range announced = member != NULL ? member->protocol : (struct version_range){0, 0};
-    uint32_t heard = peer != NULL ? peer->foreign_version : 0;
-    bool is_outdated = heard != 0 && (heard < announced.oldest || heard > announced.newest);
-    return is_outdated ? (struct version_range){heard, heard} : announced;
-}
-
-bool core_node_speaks(const struct node_core *core, node_id node)
-{
-    const struct core_peer *peer = core_find_peer(core, node);
-    struct version_range theirs = core_node_versions(core, node);
-    bool is_refused = peer != NULL && peer->foreign_version != 0;
-    return !is_refused && (theirs.newest == 0 || version_common(own_versions(core), theirs) != 0);
 }
 
 bool core_node_accepts(const struct node_core *core, node_id node)
@@ -534,7 +333,7 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
     if (message->address[0] != '\0' && peer->state != SWIM_ALIVE) {
         const struct view_member *member = view_find_member(&core->view, from);
         if (member != NULL) {
-            peer_address(core, peer, member->public_key, message->address);
+            members_set_address(core, peer, member->public_key, message->address);
         }
     }
     if (swim_receive(&core->swim, core->now_ms, from, &message->u.swim, &core->swim_effects) != 0) {
@@ -681,7 +480,7 @@ void core_members_housekeep(struct node_core *core)
         sync_progress(core);
     }
     for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
-        bid_farewell(core, outcast);
+        outcasts_bid_farewell(core, outcast);
     }
     for (uint32_t i = 0; i < core->peer_count; i++) {
         struct core_peer *peer = core->peers[i];
@@ -697,37 +496,6 @@ void core_members_housekeep(struct node_core *core)
     }
     /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
     core->members_changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
-}
-
-static void format_versions(char out[32], struct version_range range)
-{
-    if (range.oldest == range.newest) {
-        format_text(out, 32, "protocol %u", range.newest);
-    } else {
-        format_text(out, 32, "protocol %u to %u", range.oldest, range.newest);
-    }
-}
-
-/* Only its shell reads versions, so a core is told of what it never sees. */
-void core_members_foreign(struct node_core *core, node_id from, uint32_t version)
-{
-    struct core_peer *peer = core_find_peer(core, from);
-    const struct view_member *member = view_find_member(&core->view, from);
-    struct version_range ours = own_versions(core);
-    core->counters.malformed++;
-    if (peer == NULL || member == NULL || core->is_out) {
-        return;
-    }
-    peer->foreign_version = version;
-    if (peer->foreign_told_ms != 0 && core->now_ms - peer->foreign_told_ms < CORE_FOREIGN_MS) {
-        return;
-    }
-    peer->foreign_told_ms = core->now_ms;
-    char theirs_text[32], ours_text[32];
-    format_versions(theirs_text, core_node_versions(core, from));
-    format_versions(ours_text, ours);
-    TRACE(&core->options.trace, "%s speaks %s and this node %s, so they do not understand each other: update %s",
-          member->name, theirs_text, ours_text, version > ours.newest ? "this node" : member->name);
 }
 
 void core_members_start(struct node_core *core)

@@ -4,7 +4,8 @@
  *
  *   core.c         init, the one step, records that are taken in
  *   disk.c         records and fences on their way to the disk, what waits for a ticket, what is told to others then
- *   members.c      membership, roster, links, exchange of records
+ *   members.c      membership, roster, links, exchange of records; outcasts.c: who is out (members.h); versions.c: who
+ *                  speaks which protocol
  *   owner.c        the slots of this node: reservations, leases; with owner_workers.c, owner_group.c, owner_restart.c its
  *                  workers, their groups, what a new boot finds of them (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
@@ -532,7 +533,6 @@ void core_members_update_roster(struct node_core *core);
 void core_members_update_elections(struct node_core *core);
 void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message);
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message);
-void core_members_heed(struct node_core *core); /* whether this node is a member itself */
 void core_members_tick(struct node_core *core);
 
 /* True while the mesh is too large for telling every peer of every change. */
@@ -550,16 +550,24 @@ bool core_node_trusted(const struct node_core *core, node_id node); /* alive, no
 bool core_node_drained(const struct node_core *core, node_id node);
 bool core_node_accepts(const struct node_core *core, node_id node); /* trusted, speaks as we do, not drained: may get new work */
 
+/* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
+bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);
+
+/* ---- outcasts.c ---- */
+
+void core_outcasts_heed(struct node_core *core); /* whether this node is a member itself */
+
+/* ---- versions.c ---- */
+
 /* False: no version of the protocol is spoken here and there, by what the node announces and by what comes from it. Others that
  * speak both may tell us all the same that it lives, and bring its records. */
 bool core_node_speaks(const struct node_core *core, node_id node);
 
 /* What the node speaks as far as it is known here; newest 0: nothing is. */
 struct version_range core_node_versions(const struct node_core *core, node_id node);
-void core_members_foreign(struct node_core *core, node_id from, uint32_t version);
 
-/* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
-bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);
+/* A message of a version that is not understood here has come. */
+void core_versions_foreign(struct node_core *core, node_id from, uint32_t version);
 
 /* ---- owner.c ---- */
 
