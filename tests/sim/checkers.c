@@ -246,8 +246,9 @@ void checkers_on_gone(struct sim *sim, int node, const struct worker_process *pr
         return;
     }
     struct trial *trial = &sim->checkers->trials[experiment][process->attempt.trial];
-    int known_as = sim_find_node(sim, sim->nodes[node].id); /* a copy that has become another node counts as two */
-    trial->failed_on |= 1u << (known_as >= 0 ? known_as : node);
+    int known_as = sim_find_node(sim, sim->nodes[node].id); /* a copy that has become another node counts as two, */
+    int as = known_as >= 0 ? known_as : node;
+    trial->failed_on |= 1u << (node_id_is_none(sim->nodes[as].was) ? as : PLAN_NODES_MAX + as); /* ... so does a new key */
     if (process->is_elastic || !attempt_id_equal(&trial->failed_last, &process->attempt)) { /* else one echoes the other */
         trial->failed_last = process->attempt;
         trial->failure_count++;
