@@ -51,6 +51,11 @@ void coordinator_ask_owner(struct node_core *core, node_id owner, const struct m
 
 /* ---- elections --------------------------------------------------------------------------------------------------- */
 
+static bool leads(const struct core_coordination *coordination)
+{
+    return coordination->election.state == ELECTION_LEADING;
+}
+
 static void yield(struct node_core *core, struct core_coordination *coordination)
 {
     TRACE(&core->options.trace, "another node coordinates now with term %llu",
@@ -64,9 +69,13 @@ static void observe(struct node_core *core, struct core_coordination *coordinati
                     bool released)
 {
     enum election_action action = ELECTION_NOTHING;
+    bool led = leads(coordination);
     if (election_take(&coordination->election, claim, released, core->options.self, &action) == 0 &&
         action == ELECTION_YIELD) {
         yield(core, coordination);
+    } else if (led && !leads(coordination)) { /* its own claim is released, perhaps by an earlier life of this node */
+        gangs_drop(core, coordination);
+        elastic_drop(core, coordination);
     }
 }
 
@@ -108,11 +117,6 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     coordination->renew_ms = core->now_ms;
     attempts_begin_anew(core, coordination);
     row->changed = true;
-}
-
-static bool leads(const struct core_coordination *coordination)
-{
-    return coordination->election.state == ELECTION_LEADING;
 }
 
 /* Somebody has kept what an earlier life of ours said under a larger boot, since our disk is an old one: it took the
