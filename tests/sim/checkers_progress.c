@@ -101,8 +101,21 @@ void checkers_saves(struct sim *sim)
     }
 }
 
-/* Whoever begins a further attempt knows of what was saved on its side: of what it can reach, nothing newer is left
- * behind, whether or not its records say so. */
+/* By the word of who saved it, since enough newer ones were safe then. */
+static bool was_let_go(const struct sim *sim, const struct save *save)
+{
+    const struct view_experiment *seen = view_find_experiment(&sim->nodes[save->node].core->view, save->attempt.experiment);
+    const struct view_trial *trial = seen != NULL ? view_find_trial(seen, save->attempt.trial) : NULL;
+    for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL; row != NULL; row = row->next) {
+        if (row->step == save->step && attempt_id_equal(&row->attempt, &save->attempt) && row->holder_count == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whoever begins a further attempt knows of what was saved on its side: of what it can reach and is kept, nothing newer is
+ * left behind, whether or not its records say so. */
 void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, uint64_t start_step)
 {
     const struct progress *progress = &sim->checkers->progress;
@@ -119,7 +132,7 @@ void checkers_on_restart(struct sim *sim, int node, const attempt_id *attempt, u
         uint64_t since_ms = checkers_together_ms(sim, node, save->node);
         bool is_there = !was_struck && since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS &&
                         (blob->holders >> save->node & 1) != 0 && checkers_is_itself(sim, save->node) &&
-                        checkers_is_itself(sim, node);
+                        checkers_is_itself(sim, node) && !was_let_go(sim, save);
         if (is_there) {
             checkers_met(sim, PREMISE_11_IN_REACH);
         }
