@@ -200,7 +200,7 @@ THREE = ("alder", "birch", "cedar")
 FIVE = (*THREE, "dogwood", "elm")
 
 
-@case(limit_s=120, soak=True, alone=True)
+@case(limit_s=120, soak=True, pairs=True)
 def kill_the_coordinator_of_three(lab):
     run = Run(lab, THREE)
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -208,7 +208,7 @@ def kill_the_coordinator_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True, alone=True)
+@case(limit_s=120, soak=True, pairs=True)
 def kill_a_worker_node_of_three(lab):
     run = Run(lab, THREE, slots=3)  # a group over two nodes: the survivor must notice
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -216,7 +216,7 @@ def kill_a_worker_node_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True, alone=True)
+@case(limit_s=120, soak=True, pairs=True)
 def kill_the_submitter_of_three(lab):
     run = Run(lab, THREE)
     run.wait_for(lab.random.uniform(0, run.duration))
@@ -224,7 +224,7 @@ def kill_the_submitter_of_three(lab):
     return run.judge()
 
 
-@case(limit_s=120, soak=True, alone=True)
+@case(limit_s=120, soak=True, pairs=True)
 def kill_one_of_five(lab):
     run = Run(lab, FIVE)
     moment = lab.random.uniform(0, run.duration)
@@ -234,7 +234,7 @@ def kill_one_of_five(lab):
     return run.judge()
 
 
-@case(limit_s=150, soak=True, alone=True)
+@case(limit_s=150, soak=True, pairs=True)
 def kill_all_but_one(lab):
     """One after the other, the second as soon as what the first took has two copies again; the last node completes everything."""
     run = Run(lab, THREE)
@@ -265,12 +265,12 @@ def cut_off(lab, slots):
     return said
 
 
-@case(limit_s=150, soak=True, alone=True)
+@case(limit_s=150, soak=True, pairs=True)
 def cut_a_node_off(lab):
     return cut_off(lab, slots=2)
 
 
-@case(limit_s=150, soak=True, alone=True)
+@case(limit_s=150, soak=True, pairs=True)
 def cut_through_a_group(lab):
     return cut_off(lab, slots=3)
 

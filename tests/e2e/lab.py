@@ -28,25 +28,26 @@ class Broken(AssertionError):
     """A promise that was not kept."""
 
 
-def case(limit_s=60, soak=False, alone=False):
+def case(limit_s=60, soak=False, alone=False, pairs=False):
     """Makes a function of one argument (a Lab) a case of tests/e2e/run.py. `soak`: --soak repeats it with other seeds.
-    `alone`: no other case runs beside it, since it counts steps, seconds or what the processor does, or needs ports back."""
+    `alone`: no other case runs beside it, since it counts seconds or what the processor does, or needs ports back.
+    `pairs`: one other of these runs beside it at most, since it counts steps."""
 
     def register(function):
-        CASES.append(Case(function.__name__, function, limit_s, soak, alone))
+        CASES.append(Case(function.__name__, function, limit_s, soak, "alone" if alone else "pairs" if pairs else "together"))
         return function
 
     return register
 
 
 class Case:
-    def __init__(self, name, function, limit_s, soak, alone):
+    def __init__(self, name, function, limit_s, soak, beside):
         self.name = name
         self.full_name = f"{function.__module__}.{name}"
         self.function = function
         self.limit_s = limit_s
         self.soak = soak
-        self.alone = alone
+        self.beside = beside
 
 
 def expect(condition, text):

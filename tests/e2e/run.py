@@ -81,10 +81,10 @@ def run_turn(name, build, seed, arguments):
     return run_case(next(case for case in lab.CASES if case.name == name), build, seed, arguments)
 
 
-def run_together(turns, build, arguments):
-    """arguments.together at a time, those that may take longest first; yields as run_turns does, in the order of their ends."""
+def run_together(turns, build, arguments, at_a_time):
+    """Those that may take longest first; yields as run_turns does, in the order of their ends."""
     turns = sorted(turns, key=lambda turn: -turn[0].limit_s)
-    with ProcessPoolExecutor(arguments.together, mp_context=multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(at_a_time, mp_context=multiprocessing.get_context("fork")) as pool:
         running = [pool.submit(run_turn, case.name, build, seed, arguments) for case, seed in turns]
         for done in as_completed(running):
             yield done.result()
@@ -96,7 +96,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="the cases' names")
     parser.add_argument("--build", default="build/release", metavar="DIR", help="where shoald, shoal, ... are")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--together", type=int, default=0, metavar="N", help="N at a time, without those that must run alone")
+    which.add_argument("--together", type=int, default=0, metavar="N", help="N at a time, without those that bear less beside them")
+    which.add_argument("--pairs", action="store_true", help="only those that bear one other beside them, two at a time")
     which.add_argument("--alone", action="store_true", help="only those that must run alone")
     which.add_argument("--soak", type=int, default=0, metavar="N", help="N random kills instead, seeds SEED, SEED+1, ...")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="of the random moments; else from the clock")
@@ -104,8 +105,10 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="show the cases' notes")
     arguments = parser.parse_args()
     cases = [c for c in find_cases() if not arguments.names or any(name in c.full_name for name in arguments.names)]
-    if arguments.alone or arguments.together > 0:
-        cases = [case for case in cases if case.alone == arguments.alone]
+    beside = "alone" if arguments.alone else "pairs" if arguments.pairs else "together"
+    at_a_time = 2 if arguments.pairs else arguments.together
+    if arguments.alone or at_a_time > 0:
+        cases = [case for case in cases if case.beside == beside]
     if arguments.list:
         print("\n".join(case.full_name for case in cases))
         return 0
@@ -122,7 +125,8 @@ def main():
         turns = [(soaked[i % len(soaked)], seed + i) for i in range(arguments.soak)]
     print(f"seed {seed}", flush=True)
     verdicts = []
-    for verdict, said in (run_together if arguments.together > 0 else run_turns)(turns, build, arguments):
+    run = run_turns(turns, build, arguments) if at_a_time == 0 else run_together(turns, build, arguments, at_a_time)
+    for verdict, said in run:
         verdicts.append(verdict)
         print(said, flush=True)
     print(f"{verdicts.count('ok')} ok, {verdicts.count('FAILED')} failed, {verdicts.count('skipped')} skipped", flush=True)
