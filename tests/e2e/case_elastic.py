@@ -37,7 +37,7 @@ def steps_of_all(log, identity, ranks):
     return [step for rank in range(ranks) for step in read_steps(log, identity, rank)]
 
 
-@case(limit_s=150, alone=True)
+@case(limit_s=150, pairs=True)
 def a_killed_worker_costs_its_group_a_step(lab):
     """Three nodes, three workers, one of them killed: the same attempt goes on in the same processes, with two and soon with
     three again, and every step is there."""
@@ -66,7 +66,7 @@ def generation_of(log, identity, size, after=0):
     return min((generation for generation, count in counts.items() if count >= 20), default=None)
 
 
-@case(limit_s=150, alone=True)
+@case(limit_s=150, pairs=True)
 def a_slot_taken_back_from_an_elastic_group(lab):
     """Three nodes, three workers; one slot is withheld: the two others go on in the same attempt, with every step made once,
     and when the slot is returned they are three again."""

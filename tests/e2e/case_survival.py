@@ -371,7 +371,7 @@ def join_while_a_trial_waits(lab):
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
-@case(limit_s=90, alone=True)
+@case(limit_s=90, pairs=True)
 def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
@@ -398,7 +398,7 @@ def restart_daemons_under_a_trial(lab):
     return f"four restarts before step {reached} of {24 * 22}"
 
 
-@case(limit_s=90, alone=True)
+@case(limit_s=90, pairs=True)
 def restart_all_daemons_at_once(lab):
     mesh = lab.mesh(THREE)
     log = lab.dir / "steps"
