@@ -484,7 +484,7 @@ static bool print_hunt(const struct options *options, uint32_t bug, const struct
     return found == options->ranges;
 }
 
-/* What it takes to notice them is rare: of 76 rules these took more than 100 seeds, and most of the time. */
+/* What it takes to notice them is rare: of 76 rules these took more than 100 seeds in some run, and most of the time. */
 static bool is_rare_bug(uint32_t bug)
 {
     static const char *const rare[] = {"becomes_too_soon", "collected_too_early", "copies_guessed",   "gang_of_the_failed",
@@ -615,7 +615,7 @@ static struct options parse(int argc, char **argv)
         {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug},
         {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
          .given = &options.all_bugs},
-        {.name = "--without-rare", .help = "with --bugs: but for those few that take hundreds of seeds",
+        {.name = "--without-rare", .help = "with --bugs: but for those that take more than 100 seeds",
          .given = &options.leaves_rare},
         {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
          .min = 1, .max = RANGES_MAX},
