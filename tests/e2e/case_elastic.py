@@ -128,17 +128,17 @@ def lose_a_node(lab, how, coordinates):
     prove_ledger(lab, mesh, log)
 
 
-@case(limit_s=200, alone=True)
+@case(limit_s=200, pairs=True)
 def a_node_that_is_cut_off_leaves_its_group(lab):
     lose_a_node(lab, "cut", coordinates=False)
 
 
-@case(limit_s=200, alone=True)
+@case(limit_s=200, pairs=True)
 def a_coordinator_that_is_cut_off_leaves_its_group(lab):
     lose_a_node(lab, "cut", coordinates=True)
 
 
-@case(limit_s=200, alone=True)
+@case(limit_s=200, pairs=True)
 def a_killed_coordinator_leaves_its_group(lab):
     lose_a_node(lab, "killed", coordinates=True)
 

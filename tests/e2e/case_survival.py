@@ -494,7 +494,7 @@ def a_worker_that_was_asked_to_leave_is_not_done(lab):
         expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"left {leaves} the daemon came: {trial}")
 
 
-@case(limit_s=90, alone=True)
+@case(limit_s=90, pairs=True)
 def kill_one_worker(lab):
     """Not its machine, only the program: the attempt fails, the next one goes on from the last checkpoint."""
     mesh = lab.mesh(2)
