@@ -77,14 +77,15 @@ static void drop_old(struct node_core *core)
     }
 }
 
-static void ask(struct node_core *core, hash256 blob, node_id node)
+/* Whether the copy is there. One that could not say a moment ago is asked again only if somebody waits for it. */
+static void ask(struct node_core *core, hash256 blob, node_id node, bool is_waited_for)
 {
     uint32_t asked = 0;
     for (const struct core_confirmation *row = core->confirmations; row != NULL; row = row->next) {
         asked += row->is_asked;
     }
     struct core_confirmation *row = find_confirmation(core, blob, node);
-    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && (row->is_asked || core_copy_is_doubtful(core, blob, node))) ||
+    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && (row->is_asked || (core_copy_is_doubtful(core, blob, node) && !is_waited_for))) ||
         !core_has_room(core, 64, 1u << 14)) {
         return;
     }
@@ -123,8 +124,8 @@ void core_collection_doubt(struct node_core *core, const struct view_trial *tria
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         for (uint32_t i = 0; i < row->holder_count && row->step <= attempt->start_step; i++) {
-            if (core_node_alive(core, row->holders[i])) {
-                ask(core, row->blob, row->holders[i]);
+            if (core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i])) {
+                ask(core, row->blob, row->holders[i], true);
             }
         }
     }
@@ -183,7 +184,7 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
             if (said != NULL && is_within(core, said->held_ms, CORE_CONFIRM_FRESH_MS)) {
                 confirmed++;
             } else if (checkpoint.is_kept && core_node_alive(core, checkpoint.holders[i])) {
-                ask(core, checkpoint.blob, checkpoint.holders[i]);
+                ask(core, checkpoint.blob, checkpoint.holders[i], false);
             }
         }
         for (; row != end; row = row->next) {

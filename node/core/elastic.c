@@ -563,7 +563,9 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     if (!view_attempt_is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
         return false;
     }
-    if (is_overruled(coordination, attempt)) {
+    bool is_lower = view_trial_highest(trial) != attempt &&
+                    !BUG(lower_goes_on, "of two attempts of a trial that both run the lower ends");
+    if (is_overruled(coordination, attempt) && !is_lower) {
         watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
         if (core->now_ms - watch->broken_ms >= CORE_REGROUP_MS) {
             attempts_put_verdict(core, attempt, FACT_LOST, "a node that does not coordinate it has changed its group");
@@ -599,7 +601,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
         return m.here > 0 && since_ms < attempts_stop_ms(experiment);
     }
-    bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && view_trial_highest(trial) == attempt;
+    bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && !is_lower;
     bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
     watch->behind_ms = !lacks_record ? 0 : watch->behind_ms == 0 ? core->now_ms : watch->behind_ms;
     if (lacks_record && core->now_ms - watch->behind_ms >= CORE_REGROUP_MS) {
@@ -624,6 +626,11 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
             return false;
         }
         attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* whoever was lost beside it */
+        return true;
+    }
+    if (is_lower) { /* it would end as soon as it had gathered */
+        MARK(lower_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
         return true;
     }
     decide(core, coordination, experiment, attempt, watch, &m, ready);

@@ -252,7 +252,8 @@ static void watch_quarantine(struct sim *sim, int node)
     }
 }
 
-/* A slot that could be asked for, now or once it is free. */
+/* A slot that could be asked for, now or once it is free, and so it was when the gang was begun: one that refused then may have
+ * been another coordinator's. */
 static bool is_usable(const struct node_core *core, const struct view_member *member, uint32_t slot)
 {
     const struct view_slot *held = &member->slots[slot];
@@ -262,7 +263,7 @@ static bool is_usable(const struct node_core *core, const struct view_member *me
         is_refusing |= backoff->slot == slot && node_id_equal(backoff->node, member->id) &&
                        backoff->until_ms + QUARANTINE_KNOWN_MS > core->now_ms;
     }
-    return held->state != LEASE_WITHHELD && !held->withheld && !(is_refusing && held->state == LEASE_FREE);
+    return held->state != LEASE_WITHHELD && !held->withheld && !is_refusing;
 }
 
 /* A node in quarantine gets no new attempt while the others could hold its gang, be they busy now: it would always be
