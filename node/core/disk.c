@@ -53,7 +53,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         core_ack_on_disk(core, pending->client, pending->ident);
         break;
     case CORE_ACTION_WELCOME:
-        core_requests_welcome(core, pending->client);
+        core_requests_welcome(core, pending->client, pending->node);
         break;
     case CORE_ACTION_LED:
         core_coordinator_led(core, pending->attempt.experiment, pending->term);

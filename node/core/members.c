@@ -25,10 +25,13 @@ struct core_peer *core_find_peer(const struct node_core *core, node_id id)
 
 static struct core_peer *peer_add(struct node_core *core, node_id id)
 {
+    if (core->peer_count >= NODE_MEMBERS_MAX) {
+        return NULL;
+    }
     if (core->peer_count == core->peer_slots) {
         uint32_t wanted = core->peer_slots == 0 ? 16 : core->peer_slots * 2;
         void *bigger = arena_grow(&core->arena, core->peers, core->peer_slots * sizeof(void *), wanted * sizeof(void *));
-        if (bigger == NULL || core->peer_count >= NODE_MEMBERS_MAX) {
+        if (bigger == NULL) {
             return NULL;
         }
         core->peers = bigger;
@@ -91,7 +94,11 @@ void core_members_update_roster(struct node_core *core)
         struct core_peer *peer = core_find_peer(core, member->id);
         if (peer == NULL) {
             peer = peer_add(core, member->id);
-            if (peer == NULL || swim_member_add(&core->swim, core->now_ms, member->id) != 0) {
+            if (peer != NULL && swim_member_add(&core->swim, core->now_ms, member->id) != 0) {
+                members_drop_peer(core, peer);
+                peer = NULL;
+            }
+            if (peer == NULL) {
                 core->counters.full++;
                 continue;
             }

@@ -4,6 +4,8 @@
 #include "base/err.h"
 #include "node/core/requests.h"
 
+#define WELCOME_FIRST_MAX 256
+
 static const hash256 no_blob = {{0}};
 
 /* ---- invites ------------------------------------------------------------------------------------------------------- */
@@ -215,7 +217,12 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
         return;
     }
     if (member != NULL && member->admitted) {
-        core_requests_welcome(core, event->u.join.client); /* the answer to an earlier try was lost */
+        core_requests_welcome(core, event->u.join.client, id); /* the answer to an earlier try was lost */
+        return;
+    }
+    if (member == NULL && core->peer_count >= NODE_MEMBERS_MAX - 1) {
+        refuse_join(core, event->u.join.client,
+                    "the mesh has as many members as it can have; evict one that will not come back, then join again");
         return;
     }
     struct fact_member fact = {{0}, {0}, {0}};
@@ -232,28 +239,60 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     }
     pending->action = CORE_ACTION_WELCOME;
     pending->client = event->u.join.client;
+    pending->node = id;
 }
 
 struct welcome {
     uint16_t kind;
     uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
     uint32_t count;
+    const struct records_entry *first[WELCOME_FIRST_MAX]; /* what is in it already */
+    uint32_t first_count;
 };
+
+static bool welcome_put(struct welcome *welcome, const struct records_entry *entry)
+{
+    bool fits = entry->envelope_bytes <= sizeof welcome->bytes - welcome->count;
+    if (fits) {
+        memcpy(welcome->bytes + welcome->count, entry->envelope, entry->envelope_bytes);
+        welcome->count += entry->envelope_bytes;
+    }
+    return fits;
+}
+
+static void welcome_first(struct node_core *core, struct welcome *welcome, record_ident ident)
+{
+    const struct records_entry *entry = records_find(&core->records, ident);
+    if (entry != NULL && entry->published && welcome->first_count < WELCOME_FIRST_MAX && welcome_put(welcome, entry)) {
+        welcome->first[welcome->first_count++] = entry;
+    }
+}
 
 static bool welcome_entry(void *context, const struct records_entry *entry)
 {
     struct welcome *welcome = context;
     bool wanted = entry->published && entry->record.kind == welcome->kind;
-    if (wanted && entry->envelope_bytes <= sizeof welcome->bytes - welcome->count) {
-        memcpy(welcome->bytes + welcome->count, entry->envelope, entry->envelope_bytes);
-        welcome->count += entry->envelope_bytes;
+    for (uint32_t i = 0; wanted && i < welcome->first_count; i++) {
+        wanted = entry != welcome->first[i];
+    }
+    if (wanted) {
+        (void)welcome_put(welcome, entry);
     }
     return true;
 }
 
-void core_requests_welcome(struct node_core *core, uint64_t client)
+/* The joiner believes what a chain of vouchers ties to the founder, so these come first, and with them where this node is; of
+ * the other members and where they are what fits. The exchange brings the rest. */
+void core_requests_welcome(struct node_core *core, uint64_t client, node_id joiner)
 {
-    struct welcome welcome = {.kind = FACT_MEMBER}; /* the chain of vouchers first, then where they are, if it fits */
+    struct welcome welcome = {.kind = FACT_MEMBER};
+    for (const struct view_member *member = view_find_member(&core->view, joiner); member != NULL && member->rooted;) {
+        struct fact_key key = fact_key_node_id(member->id);
+        welcome_first(core, &welcome, record_ident_of(member->tie, FACT_MEMBER, key.bytes, key.count));
+        member = node_id_equal(member->tie, member->id) ? NULL : view_find_member(&core->view, member->tie);
+    }
+    struct fact_key none = fact_key_empty();
+    welcome_first(core, &welcome, record_ident_of(core->options.self, FACT_NODE, none.bytes, none.count));
     records_each(&core->records, welcome_entry, &welcome);
     welcome.kind = FACT_NODE;
     records_each(&core->records, welcome_entry, &welcome);

@@ -116,6 +116,7 @@ static void mark_chains(struct view *view, bool standing, const struct view_memb
                 continue;
             }
             word->member->marked = true;
+            word->member->tie = without == NULL ? word->writer : word->member->tie;
             changed = true;
         }
     }

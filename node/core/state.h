@@ -692,7 +692,7 @@ void core_requests_housekeep(struct node_core *core);
 /* ---- requests_members.c ---- */
 
 void core_requests_join(struct node_core *core, const struct node_event *event);
-void core_requests_welcome(struct node_core *core, uint64_t client);
+void core_requests_welcome(struct node_core *core, uint64_t client, node_id joiner);
 
 /* Some member's invite that nobody has revoked, not expired. */
 bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);

@@ -104,54 +104,170 @@ static void strangers_are_counted_and_ignored(void **state)
     world_free(world);
 }
 
-static void load(struct node_core *core, struct node_effects *effects, const struct made *made)
+/* A core without a world around it: of a roster larger than worlds are. */
+struct alone {
+    struct node_core *core;
+    struct node_effects effects;
+    struct person self;
+    void *memory;
+};
+
+static void load(struct alone *alone, node_id writer, uint64_t seq, enum fact_kind kind, struct fact_key key, const void *fact)
 {
-    struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .now_ms = 1000, .bytes = made->bytes, .byte_count = made->count};
-    node_core_step(core, &event, effects);
+    struct made made;
+    make_record(&made, writer, 1, seq, kind, key, fact);
+    struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .now_ms = 1000, .bytes = made.bytes, .byte_count = made.count};
+    node_core_step(alone->core, &event, &alone->effects);
+}
+
+static void vouch(struct alone *alone, const struct person *writer, uint64_t seq, const struct person *about)
+{
+    struct fact_member member = make_member(about);
+    load(alone, writer->id, seq, FACT_MEMBER, fact_key_node_id(about->id), &member);
+}
+
+/* Person 0 is the founder. */
+static struct alone alone_new(uint32_t self)
+{
+    enum { BYTES = 64 << 20 };
+    struct alone alone = {.self = make_person(self), .memory = aligned_alloc(16, BYTES)};
+    alone.effects.items = calloc(NODE_EFFECTS_MAX, sizeof *alone.effects.items);
+    alone.effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
+    struct node_options options = {.self = alone.self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1,
+                                   .now_ms = 1000, .node = make_node(&alone.self, FACT_SLOTS_MAX), .memory = alone.memory,
+                                   .memory_bytes = BYTES};
+    memcpy(options.public_key, alone.self.public_key, sizeof options.public_key);
+    alone.core = node_core_init(&options);
+    return alone;
+}
+
+static void alone_free(struct alone *alone)
+{
+    free(alone->memory);
+    free(alone->effects.items);
+    free(alone->effects.bytes);
+}
+
+/* The founder vouches for all of them, and each says where it is. */
+static void load_members(struct alone *alone, uint32_t count)
+{
+    struct person founder = make_person(0);
+    for (uint32_t i = 0; i < count; i++) {
+        struct person person = make_person(i);
+        struct fact_node node = make_node(&person, 1);
+        vouch(alone, &founder, i + 1, &person);
+        load(alone, person.id, 1, FACT_NODE, fact_key_empty(), &node);
+    }
+}
+
+static void step(struct alone *alone, const struct node_event *event)
+{
+    alone->effects.count = alone->effects.used_bytes = 0;
+    node_core_step(alone->core, event, &alone->effects);
+}
+
+/* Starts it; who is admitted and connected until it has no more to do at once. Returns the number of steps. */
+static uint32_t start(struct alone *alone, uint32_t *admitted, uint32_t *connected)
+{
+    uint32_t steps = 0;
+    struct node_event event = {.kind = NODE_EVENT_START, .now_ms = 1000};
+    *admitted = *connected = 0;
+    do {
+        step(alone, &event);
+        for (uint32_t i = 0; i < alone->effects.count; i++) {
+            const struct node_effect *effect = &alone->effects.items[i];
+            *admitted += effect->kind == NODE_EFFECT_ADMIT && !node_id_equal(effect->u.peer.node, alone->self.id);
+            *connected += effect->kind == NODE_EFFECT_PEER;
+        }
+        event = (struct node_event){.kind = NODE_EVENT_TICK, .now_ms = node_core_next_ms(alone->core)};
+    } while (++steps < 10 && event.now_ms == 1000);
+    return steps;
 }
 
 /* A thousand members and all slots of this node are more than one step may say. */
 static void a_large_roster_is_admitted_in_several_steps(void **state)
 {
     (void)state;
-    enum { MEMBERS = 1000, BYTES = 64 << 20 };
-    struct node_effects effects = {.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items),
-                                   .bytes = malloc(NODE_EFFECT_BYTES_MAX)};
-    void *memory = aligned_alloc(16, BYTES);
-    struct person self = make_person(0);
-    struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1,
-                                   .now_ms = 1000, .node = make_node(&self, FACT_SLOTS_MAX), .memory = memory,
-                                   .memory_bytes = BYTES};
-    memcpy(options.public_key, self.public_key, sizeof options.public_key);
-    struct node_core *core = node_core_init(&options);
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        struct person person = make_person(i);
-        struct fact_member member = make_member(&person);
-        struct fact_node node = make_node(&person, 1);
-        struct made made;
-        make_record(&made, self.id, 1, i + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
-        load(core, &effects, &made);
-        make_record(&made, person.id, 1, 1, FACT_NODE, fact_key_empty(), &node);
-        load(core, &effects, &made);
-    }
-    uint32_t admitted = 0, connected = 0, steps = 0;
-    struct node_event event = {.kind = NODE_EVENT_START, .now_ms = 1000};
-    do {
-        effects.count = effects.used_bytes = 0;
-        node_core_step(core, &event, &effects);
-        for (uint32_t i = 0; i < effects.count; i++) {
-            admitted += effects.items[i].kind == NODE_EFFECT_ADMIT &&
-                        !node_id_equal(effects.items[i].u.peer.node, self.id);
-            connected += effects.items[i].kind == NODE_EFFECT_PEER;
-        }
-        event = (struct node_event){.kind = NODE_EVENT_TICK, .now_ms = node_core_next_ms(core)};
-    } while (++steps < 10 && event.now_ms == 1000);
-    assert_in_range(steps, 2, 5);
+    enum { MEMBERS = 1000 };
+    uint32_t admitted, connected;
+    struct alone alone = alone_new(0);
+    load_members(&alone, MEMBERS);
+    assert_in_range(start(&alone, &admitted, &connected), 2, 5);
     assert_int_equal(admitted, MEMBERS - 1);
     assert_int_equal(connected, MEMBERS - 1);
-    free(memory);
-    free(effects.items);
-    free(effects.bytes);
+    alone_free(&alone);
+}
+
+static void a_roster_beyond_what_a_node_can_hold_is_cut(void **state)
+{
+    (void)state;
+    uint32_t admitted, connected;
+    struct alone alone = alone_new(0);
+    load_members(&alone, NODE_MEMBERS_MAX + 80);
+    (void)start(&alone, &admitted, &connected);
+    assert_int_equal(admitted, NODE_MEMBERS_MAX);
+    assert_int_equal(alone.core->peer_count, NODE_MEMBERS_MAX);
+    struct node_event tick = {.kind = NODE_EVENT_TICK};
+    for (uint32_t i = 0; i < 100; i++) {
+        tick.now_ms = 2000 + 100 * i;
+        step(&alone, &tick);
+    }
+    assert_int_equal(alone.core->peer_count, NODE_MEMBERS_MAX);
+    alone_free(&alone);
+}
+
+/* Whether the records hold this voucher. */
+static bool has_voucher(const struct node_effect *welcome, const struct person *writer, const struct person *about)
+{
+    struct fact_key key = fact_key_node_id(about->id);
+    record_ident wanted = record_ident_of(writer->id, FACT_MEMBER, key.bytes, key.count);
+    size_t length;
+    for (size_t at = 0; at < welcome->byte_count; at += length) {
+        struct record record;
+        assert_int_equal(record_length(welcome->bytes + at, welcome->byte_count - at, &length), 0);
+        assert_int_equal(record_decode(welcome->bytes + at, length, &record), 0);
+        record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+        if (memcmp(&ident, &wanted, sizeof ident) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a thousand members' records one answer holds a third. */
+static void who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder(void **state)
+{
+    (void)state;
+    enum { MEMBERS = 900 };
+    uint32_t admitted, connected;
+    for (uint32_t try = 0; try < 4; try++) {
+        struct person founder = make_person(0), between = make_person(MEMBERS + 1 + try), joiner = make_person(2000 + try);
+        struct alone alone = alone_new(1000 + try);
+        load_members(&alone, MEMBERS);
+        vouch(&alone, &founder, 5000, &between);
+        vouch(&alone, &between, 1, &alone.self);
+        vouch(&alone, &alone.self, 1, &joiner); /* as if the answer to its first try had been lost */
+        struct fact_invite invite = {.expires_s = UINT32_MAX};
+        load(&alone, alone.self.id, 2, FACT_INVITE, fact_key_public_key(invite_key), &invite);
+        (void)start(&alone, &admitted, &connected);
+        struct node_event event = {.kind = NODE_EVENT_JOIN, .now_ms = 1000};
+        memcpy(event.u.join.invite_key, invite_key, PUBLIC_KEY_BYTES);
+        memcpy(event.u.join.public_key, joiner.public_key, PUBLIC_KEY_BYTES);
+        bytes_copy_text(event.u.join.name, sizeof event.u.join.name, joiner.name);
+        step(&alone, &event);
+        const struct node_effect *welcome = NULL;
+        for (uint32_t i = 0; i < alone.effects.count; i++) {
+            welcome = alone.effects.items[i].kind == NODE_EFFECT_WELCOME ? &alone.effects.items[i] : welcome;
+        }
+        assert_non_null(welcome);
+        assert_int_equal(welcome->u.reply.code, 0);
+        assert_true(has_voucher(welcome, &founder, &founder));
+        assert_true(has_voucher(welcome, &founder, &between));
+        assert_true(has_voucher(welcome, &between, &alone.self));
+        assert_true(has_voucher(welcome, &alone.self, &joiner));
+        assert_in_range(welcome->byte_count, 50000, EXCHANGE_MESSAGE_BYTES_MAX);
+        alone_free(&alone);
+    }
 }
 
 /* Seed 733108 of plan 4. */
@@ -185,6 +301,8 @@ int main(void)
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(strangers_are_counted_and_ignored),
         cmocka_unit_test(a_large_roster_is_admitted_in_several_steps),
+        cmocka_unit_test(a_roster_beyond_what_a_node_can_hold_is_cut),
+        cmocka_unit_test(who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder),
         cmocka_unit_test(who_is_heard_of_first_as_suspect_is_there_since_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
