@@ -213,6 +213,9 @@ static void a_roster_beyond_what_a_node_can_hold_is_cut(void **state)
         step(&alone, &tick);
     }
     assert_int_equal(alone.core->peer_count, NODE_MEMBERS_MAX);
+    for (uint32_t i = 0; i < NODE_MEMBERS_MAX; i++) {
+        assert_non_null(view_find_member(&alone.core->view, alone.core->peers[i]->id));
+    }
     alone_free(&alone);
 }
 
