@@ -9,6 +9,7 @@
  *   hints.c        where absent members may be
  *   persist.c      records and fences on their way to the disk, in the order of tickets
  *   runs.c         the workers of this node: directories, shoal-keep, logs; runs_adopt.c: across restarts
+ *   likely.c       whom to ask for code and checkpoints
  *   environment.c  what their programs find in the environment
  *   series.c       where metric points and logs live, and what workers report
  *   local.c        the local socket: connections, requests, replies
@@ -101,6 +102,7 @@ struct daemon_run {
     uint32_t stop_grace_ms;
     uint64_t renew_ms;
     uint32_t fetch_tries;
+    uint32_t asked_rounds; /* in vain, for its code */
     uint64_t fetch_id;
     bool fetching_checkpoint;
     bool started_seen;
@@ -263,10 +265,18 @@ void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, cons
 void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
 void daemon_runs_remove_later(struct daemon *daemon, const char *directory);
 
-/* Who may have this blob, code or checkpoint of an attempt's trial, the likeliest first; returns their number. */
+/* likely.c */
 #define DAEMON_LIKELY_MAX 16
-uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
-                            node_id out[DAEMON_LIKELY_MAX]);
+/* Whom to ask for the code of an experiment or the text of its configuration, the likeliest first; returns their number. Who has
+ * asked all of them in vain asks the next ones with `round` one higher. */
+uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_LIKELY_MAX]);
+
+/* The same of a checkpoint of an attempt's trial. */
+uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                                  node_id out[DAEMON_LIKELY_MAX]);
+
+/* Living nodes in the order in which they should hold a trial's series, self included. */
+uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
 /* runs_adopt.c */
 /* What shoal-keep keeps of it for the next daemon; its length. */
@@ -276,9 +286,6 @@ int daemon_runs_adopt(struct daemon *daemon);
 /* series.c */
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
-
-/* Living nodes in the order in which they should hold a trial's series and code, self included. */
-uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
 /* One entry, here and on the node that should hold a copy. */
 void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,

@@ -207,7 +207,7 @@ void query_worker_load(struct daemon *daemon, struct local_request *request, con
     wanted->for_worker = true;
     wanted->step = run->prepare.u.worker.step;
     wanted->blob = run->prepare.u.worker.checkpoint;
-    wanted->holder_count = daemon_runs_likely(daemon, &run->prepare.u.worker.attempt, wanted->blob, true, wanted->holders);
+    wanted->holder_count = daemon_likely_checkpoint(daemon, &run->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;

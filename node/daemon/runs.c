@@ -20,6 +20,7 @@
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
+#define FETCH_ROUNDS 3 /* so many times others are asked for code that those before do not have */
 #define LOG_ENTRY_BYTES (48u * 1024)
 
 /* ---- the log, read in pieces into the series ------------------------------------------------------------------- */
@@ -256,48 +257,17 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
-uint32_t daemon_runs_likely(const struct daemon *daemon, const attempt_id *attempt, hash256 blob, bool is_checkpoint,
-                            node_id likely[DAEMON_LIKELY_MAX])
-{
-    node_id holders[FACT_HOLDERS_MAX + 8];
-    uint32_t count = daemon_holders(daemon, attempt, holders, FACT_HOLDERS_MAX + 8);
-    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
-    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
-    uint32_t likely_count = 0;
-    _Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "the submitter, too, has room");
-    for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
-        if (hash256_equal(m->blob, blob)) {
-            struct view_manifest united;
-            (void)core_replicas_unite(daemon->core, m, &united);
-            memcpy(likely, united.holders, united.holder_count * sizeof likely[0]);
-            likely_count = united.holder_count;
-            break;
-        }
-    }
-    if (!is_checkpoint && experiment != NULL) {
-        likely[likely_count++] = experiment->submitter;
-    }
-    for (uint32_t i = 0; i < count && likely_count < DAEMON_LIKELY_MAX; i++) {
-        bool listed = node_id_equal(holders[i], daemon->keys.id);
-        for (uint32_t j = 0; j < likely_count; j++) {
-            listed |= node_id_equal(likely[j], holders[i]);
-        }
-        if (!listed) {
-            likely[likely_count++] = holders[i];
-        }
-    }
-    return likely_count;
-}
-
 /* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_run *run = &daemon->runs[slot];
     const struct node_effect *effect = &run->prepare;
     hash256 blob = run->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
+    const attempt_id *attempt = &effect->u.worker.attempt;
     node_id likely[DAEMON_LIKELY_MAX];
-    uint32_t likely_count =
-        daemon_runs_likely(daemon, &effect->u.worker.attempt, blob, run->fetching_checkpoint, likely);
+    uint32_t likely_count = run->fetching_checkpoint
+                                ? daemon_likely_checkpoint(daemon, attempt, blob, likely)
+                                : daemon_likely_code(daemon, attempt->experiment, run->asked_rounds, likely);
     daemon_tell_bulk(daemon);
     run->fetch_id = ++daemon->request_id;
     run->fetch_tries++;
@@ -314,7 +284,12 @@ void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, cons
         if (run->state != RUN_FETCHING || run->fetch_id != request) {
             continue;
         }
-        if (code != 0) {
+        bool has_more = !run->fetching_checkpoint && run->asked_rounds + 1 < FETCH_ROUNDS &&
+                        (run->asked_rounds + 1) * DAEMON_LIKELY_MAX <= daemon->core->peer_count;
+        if (code != 0 && has_more) {
+            run->asked_rounds++;
+            fetch(daemon, slot);
+        } else if (code != 0) {
             char why[400];
             (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", run->fetching_checkpoint ? "checkpoint" : "code", text);
             prepared(daemon, slot, code, 0, why);

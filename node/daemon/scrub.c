@@ -147,13 +147,8 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
     for (uint32_t i = 0; i < daemon->scrub.lost_count && i < DAEMON_LOST_MAX; i++) {
         wanted->must_be_here |= hash256_equal(daemon->scrub.lost[i], blob);
     }
-    wanted->holders[wanted->holder_count++] = experiment->submitter;
-    for (uint32_t i = 0; i < daemon->core->peer_count && wanted->holder_count < BLOB_HOLDERS_MAX; i++) {
-        node_id peer = daemon->core->peers[i]->id;
-        if (core_node_alive(daemon->core, peer) && !node_id_equal(peer, experiment->submitter)) {
-            wanted->holders[wanted->holder_count++] = peer;
-        }
-    }
+    _Static_assert(DAEMON_LIKELY_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
+    wanted->holder_count = daemon_likely_code(daemon, experiment->id, 0, wanted->holders);
 }
 
 static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)

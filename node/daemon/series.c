@@ -1,8 +1,7 @@
-/* The series of an attempt, metric points and logs: where they live, who holds copies, and what workers report into them. */
+/* The series of an attempt, metric points and logs: where they live, and what workers report into them. */
 
 #include <string.h>
 
-#include "base/rendezvous.h"
 #include "node/daemon/daemon.h"
 #include "node/daemon/points.h"
 
@@ -15,25 +14,6 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t numbe
     memcpy(out + 1, key.bytes, key.count);
     bytes_put_u16(out + 1 + key.count, (uint16_t)number);
     return 3u + key.count;
-}
-
-uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
-{
-    node_id all[NODE_MEMBERS_MAX + 1];
-    uint32_t count = 0;
-    all[count++] = daemon->keys.id;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        if (core_node_alive(daemon->core, daemon->core->peers[i]->id)) {
-            all[count++] = daemon->core->peers[i]->id;
-        }
-    }
-    uint8_t key[EXPERIMENT_ID_BYTES + 4];
-    memcpy(key, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
-    bytes_put_u32(key + EXPERIMENT_ID_BYTES, attempt->trial);
-    rendezvous_sort(all, count, key, sizeof key);
-    uint32_t taken = count < capacity ? count : capacity;
-    memcpy(out, all, taken * sizeof *out);
-    return taken;
 }
 
 void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
