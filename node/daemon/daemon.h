@@ -8,7 +8,7 @@
  *   daemon.c       the loop, effects, what comes from the control sockets and from bulk
  *   hints.c        where absent members may be
  *   persist.c      records and fences on their way to the disk, in the order of tickets
- *   runs.c         the workers of this node: directories, shoal-keep, logs; runs_adopt.c: across restarts
+ *   runs.c         the workers of this node: directories, shoal-keep; runs_log.c: what they print; runs_adopt.c: across restarts
  *   likely.c       whom to ask for code and checkpoints
  *   environment.c  what their programs find in the environment
  *   series.c       where metric points and logs live, and what workers report
@@ -119,7 +119,6 @@ struct daemon_run {
     uint64_t series_seq; /* next metric point */
     uint64_t reported_step; /* the highest with metrics */
     uint64_t log_offset; /* read so far */
-    uint64_t log_seq;
     bool log_busy;
     bool ended;
     struct keep_status status;
@@ -278,6 +277,13 @@ uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id 
 /* Living nodes in the order in which they should hold a trial's series, self included. */
 uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
+/* runs_log.c */
+/* Reads on what the worker of this slot prints. */
+void daemon_runs_log(struct daemon *daemon, uint32_t slot);
+
+/* Of one that has ended: whether all of it is read. If not, daemon_runs_poll is called again. */
+bool daemon_runs_log_ends(struct daemon *daemon, uint32_t slot);
+
 /* runs_adopt.c */
 /* What shoal-keep keeps of it for the next daemon; its length. */
 size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX]);
@@ -287,9 +293,9 @@ int daemon_runs_adopt(struct daemon *daemon);
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX]);
 
-/* One entry, here and on the node that should hold a copy. */
-void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
-                          const uint8_t *bytes, size_t count);
+/* One entry, here and on the node that should hold a copy. ERR_FULL: bulk has enough to write now; others of bulk_series_append. */
+int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
+                         const uint8_t *bytes, size_t count);
 
 /* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
 uint32_t daemon_series_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);

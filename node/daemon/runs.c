@@ -21,67 +21,6 @@
 
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* so many times others are asked for code that those before do not have */
-#define LOG_ENTRY_BYTES (48u * 1024)
-
-/* ---- the log, read in pieces into the series ------------------------------------------------------------------- */
-
-struct log_job {
-    struct job job;
-    struct daemon *daemon;
-    uint32_t slot;
-    attempt_id attempt;
-    char directory[KEEP_PATH_BYTES];
-    uint64_t offset;
-    size_t got;
-    uint64_t dropped;
-    int code;
-    uint8_t bytes[LOG_ENTRY_BYTES];
-};
-
-static void log_work(struct job *job)
-{
-    struct log_job *log = (struct log_job *)job;
-    log->code = keep_log_read(log->directory, log->offset, log->bytes, sizeof log->bytes, &log->got, &log->dropped);
-}
-
-static void log_take(struct daemon *daemon, struct daemon_run *run, struct log_job *log)
-{
-    if (log->code != 0 || log->got == 0) {
-        return;
-    }
-    run->log_offset = log->offset + log->dropped + log->got;
-    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.number, run->log_offset,
-                         log->bytes, log->got);
-}
-
-static void log_done(void *context, struct job *job)
-{
-    struct daemon *daemon = context;
-    struct log_job *log = (struct log_job *)job;
-    struct daemon_run *run = &daemon->runs[log->slot];
-    if (run->state == RUN_RUNNING && !run->last.is_taken &&
-        attempt_id_equal(&run->prepare.u.worker.attempt, &log->attempt)) {
-        run->log_busy = false;
-        log_take(daemon, run, log);
-    }
-    free(log);
-}
-
-static void log_start(struct daemon *daemon, uint32_t slot)
-{
-    struct daemon_run *run = &daemon->runs[slot];
-    struct log_job *log = run->log_busy ? NULL : calloc(1, sizeof *log);
-    if (log == NULL) {
-        return;
-    }
-    log->job = (struct job){.work = log_work, .done = log_done};
-    log->slot = slot;
-    log->attempt = run->prepare.u.worker.attempt;
-    log->offset = run->log_offset;
-    bytes_copy_text(log->directory, sizeof log->directory, run->directory);
-    run->log_busy = true;
-    jobs_run(daemon->file_jobs, &log->job);
-}
 
 /* ---- directories ----------------------------------------------------------------------------------------------- */
 
@@ -525,17 +464,9 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
     if (run->client != NULL) {
         daemon_local_drain(daemon, run->client);
     }
-    struct log_job *log = calloc(1, sizeof *log);
-    for (int i = 0; log != NULL && i < 64; i++) {
-        log->offset = run->log_offset;
-        bytes_copy_text(log->directory, sizeof log->directory, run->directory);
-        log_work(&log->job);
-        log_take(daemon, run, log);
-        if (log->code != 0 || log->got == 0) {
-            break;
-        }
+    if (!daemon_runs_log_ends(daemon, slot)) {
+        return; /* we come by again */
     }
-    free(log);
     char tail[FACT_TAIL_BYTES + 1] = "";
     size_t tail_bytes = 0;
     if (keep_log_tail(run->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
@@ -643,7 +574,7 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
         if (run->stopping_wanted) {
             run->stopping_wanted = keep_stopping(&run->link) != 0;
         }
-        log_start(daemon, slot);
+        daemon_runs_log(daemon, slot);
     }
 }
 

@@ -16,7 +16,7 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t numbe
     return 3u + key.count;
 }
 
-void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
+int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
                           uint64_t seq, const uint8_t *bytes, size_t count)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -30,7 +30,7 @@ void daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char
             others[other_count++] = holders[i];
         }
     }
-    (void)bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
+    return bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
 }
 
 /* ---- what workers report --------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
                     run->prepare.u.worker.attempt.trial);
         return;
     }
-    daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++, bytes,
+    (void)daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++, bytes,
                          writer.used_bytes);
     status_event(daemon, run, step);
 }
