@@ -465,8 +465,10 @@ static void sync_progress(struct node_core *core)
             synced += peer->synced;
         }
     }
-    bool done = core->peer_count == 0 || (alive > 0 && synced == alive) ||
-                (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
+    bool is_filling = core->filling_ms != 0 && core->now_ms - core->filling_ms < CORE_SYNC_FILLING_MS &&
+                      up_ms < CORE_SYNC_LONG_MS;
+    bool is_late = (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
+    bool done = core->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
     if (done && alive == 0 && core->peer_count > 0) {
         MARK(started_alone);
     }
@@ -583,6 +585,7 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
         break;
     default:
         error = take_records(core, from, message);
+        core->filling_ms = message->byte_count > EXCHANGE_MESSAGE_BYTES_MAX / 2 ? core->now_ms : core->filling_ms;
         break;
     }
     core->counters.malformed += error != 0;

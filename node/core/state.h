@@ -32,6 +32,8 @@
 #define CORE_SYNC_PEER_MS 1000      /* between digests to one peer; in a larger mesh between any two */
 #define CORE_SYNC_ALONE_MS 30000    /* a node on an old disk that hears nobody waits this long (DESIGN 5) */
 #define CORE_SYNC_PATIENCE_MS 10000 /* peers live, but their digests never agree: go on */
+#define CORE_SYNC_FILLING_MS 3000   /* ... unless much has come within that time, */
+#define CORE_SYNC_LONG_MS 120000    /* ... up to this: of a large state some megabytes come in ten seconds */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000
 #define CORE_REFUTE_MS 1500        /* who is called dead, and is not, has said so within this */
@@ -403,6 +405,7 @@ struct node_core {
     uint64_t now_ms, wall_s, started_ms;
     uint64_t woke_ms; /* when the last suspend or stall of this node was over; 0: there was none */
     bool started, syncing, leaving, disk_full;
+    uint64_t filling_ms; /* when much was last taken at once; 0: never */
     uint64_t leave_client;
     bool leave_asked, leave_told, leave_is_waited; /* waited: for another node to have stored that */
     uint32_t leave_stored_on;                      /* so many nodes have */

@@ -273,6 +273,52 @@ static void who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder(void **st
     }
 }
 
+/* A message full of records that this core has not seen. */
+static void send_many(struct alone *alone, node_id from, uint64_t now_ms)
+{
+    static uint32_t number = 5000;
+    uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
+    uint32_t used = 0;
+    for (struct made made; used < sizeof bytes - sizeof made.bytes; used += made.count) {
+        struct fact_control control = {1, true, true};
+        number++;
+        make_record(&made, from, 1, number, FACT_CONTROL, fact_key_experiment(make_experiment_id(number)), &control);
+        memcpy(bytes + used, made.bytes, made.count);
+    }
+    struct message message = {.kind = MESSAGE_RECORDS, .bytes = bytes, .byte_count = used};
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE, .now_ms = now_ms};
+    event.u.message.from = from;
+    event.u.message.message = &message;
+    step(alone, &event);
+}
+
+/* A state of many megabytes takes longer than one gives a peer whose digest never agrees. */
+static void who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in(void **state)
+{
+    (void)state;
+    uint32_t admitted, connected;
+    struct alone alone = alone_new(1);
+    load_members(&alone, 3);
+    (void)start(&alone, &admitted, &connected);
+    assert_int_equal(alone.core->peer_count, 2);
+    alone.core->peers[0]->state = SWIM_ALIVE;
+    node_id from = alone.core->peers[0]->id;
+    uint64_t now_ms = 1000, last_ms = now_ms + 3 * CORE_SYNC_PATIENCE_MS;
+    struct node_event tick = {.kind = NODE_EVENT_TICK};
+    for (; now_ms < last_ms; now_ms += 500) {
+        send_many(&alone, from, now_ms);
+        tick.now_ms = now_ms;
+        step(&alone, &tick);
+        assert_true(alone.core->syncing);
+    }
+    for (; now_ms < last_ms + CORE_SYNC_FILLING_MS + 2000; now_ms += 500) {
+        tick.now_ms = now_ms;
+        step(&alone, &tick);
+    }
+    assert_false(alone.core->syncing);
+    alone_free(&alone);
+}
+
 /* Seed 733108 of plan 4. */
 static void who_is_heard_of_first_as_suspect_is_there_since_then(void **state)
 {
@@ -306,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_large_roster_is_admitted_in_several_steps),
         cmocka_unit_test(a_roster_beyond_what_a_node_can_hold_is_cut),
         cmocka_unit_test(who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder),
+        cmocka_unit_test(who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in),
         cmocka_unit_test(who_is_heard_of_first_as_suspect_is_there_since_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
