@@ -2,8 +2,12 @@
 #define STORE_STATE_LMDB_H
 /* The `state` environment: records, fences and the like, in DIR/state. Small and synced at every write.
  *
- * Its file is allocated whole (64 MiB) when it is made, so that it can be written when the disk is full. Where the file
- * system copies on write (btrfs, zfs) that promise is the file system's to keep, and it may not.
+ * Its file is allocated (64 MiB) when it is made, and then in steps of as much ahead of what is used, while the disk has
+ * room; it never shrinks. So it can be written when the disk is full. Where the file system copies on write (btrfs, zfs)
+ * that promise is the file system's to keep, and it may not.
+ *
+ * The last 16 MiB, of the map or of what a full disk leaves, are for fences, for the table STATE_META, for deletions and
+ * for records that are urgent: what frees room again must never wait for room.
  *
  * All functions may be called from any thread; writers wait for each other, readers for nobody. A callback must not
  * write to the same state. */
@@ -13,6 +17,8 @@
 #include <stdint.h>
 
 #define STATE_FILE_BYTES (64u << 20)
+#define STATE_MAP_BYTES (1u << 30)
+#define STATE_RESERVE_BYTES (16u << 20)
 #define STATE_KEY_BYTES_MAX 511 /* LMDB's limit; at least 1 */
 #define STATE_VALUE_BYTES_MAX (1u << 20)
 
@@ -34,11 +40,18 @@ struct state_op {
     const void *value;
     size_t value_bytes;
     bool is_delete; /* the value is not looked at; what is absent may be deleted */
+    bool is_urgent; /* a record that may take of the reserve */
 };
 
 /* Does all operations in their order, or none, in one transaction that is on disk when this returns 0.
- * ERR_NO_SPACE: the 64 MiB are full (or a disk that copies on write is). ERR_USAGE: a key or value size. ERR_IO. */
+ * ERR_NO_SPACE: the map or the disk is full, but for the reserve if a record is not urgent. ERR_USAGE: a key or value
+ * size. ERR_IO. */
 int state_put_batch(struct state *state, const struct state_op *ops, size_t op_count);
+
+/* The same, but where there is no room for all of them what may take of the reserve goes on without the rest: still in
+ * their order, in a transaction for each run of the one kind or the other. `codes` [op_count]: what state_put_batch says of
+ * each. */
+void state_put_each(struct state *state, const struct state_op *ops, size_t op_count, int *codes);
 
 /* Copies the value. ERR_NOT_FOUND; ERR_FULL: `capacity_bytes` is too small, `*value_bytes` then says what is needed. */
 int state_get(struct state *state, enum state_table table, const void *key, size_t key_bytes, void *value,

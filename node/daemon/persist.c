@@ -1,6 +1,7 @@
 /* Records and fences on their way to the disk. The core wants PERSISTED in the order of tickets, own records are signed by
  * the edge thread first, and a commit costs a sync: so everything queues here, and whatever is ready at the head goes into
- * one transaction while the next ones gather. */
+ * one transaction while the next ones gather. Where there is no room for that, what frees room, what ends something and
+ * fences go on without the rest. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 struct daemon_persist_item {
     struct daemon_persist_item *next;
     uint64_t ticket;
-    bool is_own, is_ready, is_fence, is_forget;
+    bool is_own, is_ready, is_fence, is_forget, is_urgent;
     uint8_t key[RECORD_KEY_BYTES_MAX];
     uint32_t key_bytes;
     uint32_t byte_count;
@@ -25,7 +26,7 @@ struct batch {
     struct job job;
     struct state *state;
     uint32_t count;
-    int code;
+    int codes[BATCH_MAX];
     struct daemon_persist_item *items[BATCH_MAX];
 };
 
@@ -40,9 +41,10 @@ static void write_batch(struct job *job)
                                    .key_bytes = item->key_bytes,
                                    .value = item->bytes,
                                    .value_bytes = item->byte_count,
-                                   .is_delete = item->is_forget};
+                                   .is_delete = item->is_forget,
+                                   .is_urgent = item->is_urgent};
     }
-    batch->code = state_put_batch(batch->state, ops, batch->count);
+    state_put_each(batch->state, ops, batch->count, batch->codes);
 }
 
 static void batch_done(void *context, struct job *job)
@@ -50,15 +52,15 @@ static void batch_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct batch *batch = (struct batch *)job;
     daemon->persist_busy = false;
-    if (batch->code != 0) {
-        daemon_line(daemon, "the state could not be written: %s", err_text(batch->code));
-    }
-    for (uint32_t i = 0; i < batch->count; i++) {
+    for (uint32_t i = 0, told = 0; i < batch->count; i++) {
         struct daemon_persist_item *item = batch->items[i];
+        if (batch->codes[i] != 0 && told++ == 0) {
+            daemon_line(daemon, "the state could not be written: %s", err_text(batch->codes[i]));
+        }
         if (item->ticket != 0) {
             struct node_event event = {.kind = NODE_EVENT_PERSISTED};
             event.u.persisted.ticket = item->ticket;
-            event.u.persisted.ok = batch->code == 0;
+            event.u.persisted.ok = batch->codes[i] == 0;
             if (item->is_own) {
                 memcpy(event.u.persisted.signature, item->bytes + item->byte_count - RECORD_SIGNATURE_BYTES,
                        RECORD_SIGNATURE_BYTES);
@@ -93,6 +95,13 @@ void daemon_persist_flush(struct daemon *daemon)
     jobs_run(daemon->persist_jobs, &batch->job);
 }
 
+static bool is_urgent_record(const struct node_effect *effect)
+{
+    struct record record;
+    return record_decode(effect->bytes, effect->byte_count, &record) == 0 &&
+           (record.kind == FACT_TOMBSTONE || record.kind == FACT_CONTROL || record.kind == FACT_EVICTION);
+}
+
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_persist_item *item = calloc(1, sizeof *item + effect->byte_count);
@@ -102,6 +111,7 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     item->is_forget = effect->kind == NODE_EFFECT_FORGET_RECORD || effect->kind == NODE_EFFECT_FORGET_FENCE;
     item->is_own = !item->is_fence && effect->u.persist.own;
     item->is_ready = !item->is_own;
+    item->is_urgent = !item->is_fence && !item->is_forget && is_urgent_record(effect);
     item->key_bytes = effect->u.persist.key_bytes;
     memcpy(item->key, effect->u.persist.key, item->key_bytes);
     item->byte_count = effect->byte_count;

@@ -174,38 +174,6 @@ static void state_file_stays_reserved(void **state)
     }
 }
 
-/* More than its map: refused without harm, and deleting makes room. */
-static void state_full_map_is_an_answer(void **state)
-{
-    struct place *place = *state;
-    struct state *store;
-    assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
-    static char large[STATE_VALUE_BYTES_MAX];
-    int rc = 0;
-    unsigned stored = 0;
-    while (rc == 0 && stored < 200) {
-        struct state_op op = {.table = STATE_RECORDS,
-                              .key = &stored,
-                              .key_bytes = sizeof stored,
-                              .value = large,
-                              .value_bytes = sizeof large};
-        rc = state_put_batch(store, &op, 1);
-        stored += rc == 0;
-    }
-    assert_int_equal(rc, ERR_NO_SPACE);
-    assert_in_range(stored, 50, 64);
-    assert_file_is_reserved(place);
-    for (unsigned i = 0; i < stored; i++) {
-        size_t bytes;
-        assert_int_equal(state_get(store, STATE_RECORDS, &i, sizeof i, large, sizeof large, &bytes), 0);
-        struct state_op op = {.table = STATE_RECORDS, .key = &i, .key_bytes = sizeof i, .is_delete = true};
-        assert_int_equal(state_put_batch(store, &op, 1), 0);
-    }
-    struct state_op op = op_put(STATE_FENCES, "f", "1");
-    assert_int_equal(state_put_batch(store, &op, 1), 0);
-    state_close(&store);
-}
-
 /* A tmpfs on the place, or a printed line and a skipped test where that is not allowed. */
 static void place_mount(struct place *place, const char *size)
 {
@@ -232,6 +200,141 @@ static void fill_disk(const struct place *place)
     assert_int_equal(write(fd, block, 1), -1);
     assert_int_equal(errno, ENOSPC);
     close(fd);
+}
+
+/* Large values until one is refused. */
+static unsigned put_large(struct state *store, unsigned at_most)
+{
+    static char large[STATE_VALUE_BYTES_MAX];
+    int rc = 0;
+    unsigned stored = 0;
+    while (rc == 0 && stored < at_most) {
+        struct state_op op = {.table = STATE_RECORDS,
+                              .key = &stored,
+                              .key_bytes = sizeof stored,
+                              .value = large,
+                              .value_bytes = sizeof large};
+        rc = state_put_batch(store, &op, 1);
+        stored += rc == 0;
+    }
+    assert_int_equal(rc, stored == at_most ? 0 : ERR_NO_SPACE);
+    return stored;
+}
+
+/* More than its disk has room for: refused without harm, and deleting makes room. */
+static void state_full_of_large_values_is_an_answer(void **state)
+{
+    struct place *place = *state;
+    place_mount(place, "70m");
+    struct state *store;
+    assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
+    unsigned stored = put_large(store, 200);
+    assert_in_range(stored, 40, 64);
+    assert_file_is_reserved(place);
+    static char large[STATE_VALUE_BYTES_MAX];
+    for (unsigned i = 0; i < stored; i++) {
+        size_t bytes;
+        assert_int_equal(state_get(store, STATE_RECORDS, &i, sizeof i, large, sizeof large, &bytes), 0);
+        struct state_op op = {.table = STATE_RECORDS, .key = &i, .key_bytes = sizeof i, .is_delete = true};
+        assert_int_equal(state_put_batch(store, &op, 1), 0);
+    }
+    struct state_op op = op_put(STATE_FENCES, "f", "1");
+    assert_int_equal(state_put_batch(store, &op, 1), 0);
+    state_close(&store);
+}
+
+/* Small records, many to a batch, until one batch is refused: as many as are stored. */
+static unsigned put_small(struct state *store)
+{
+    char value[300] = {0};
+    unsigned keys[256];
+    struct state_op ops[256];
+    unsigned stored = 0;
+    for (int rc = 0; rc == 0 && stored < 1000000; stored += rc == 0 ? 256 : 0) {
+        for (unsigned i = 0; i < 256; i++) {
+            keys[i] = (stored + i) * 2654435761u; /* as idents are: in no order */
+            ops[i] = (struct state_op){.table = STATE_RECORDS,
+                                       .key = &keys[i],
+                                       .key_bytes = sizeof keys[i],
+                                       .value = value,
+                                       .value_bytes = sizeof value};
+        }
+        rc = state_put_batch(store, ops, 256);
+        assert_true(rc == 0 || rc == ERR_NO_SPACE);
+    }
+    return stored;
+}
+
+static void state_keeps_a_reserve_for_what_frees_room(void **state)
+{
+    struct place *place = *state;
+    place_mount(place, "70m");
+    struct state *store;
+    assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
+    fill_disk(place);
+    unsigned stored = put_small(store);
+    assert_in_range(stored, 50000, 200000);
+    state_close(&store);
+    assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
+
+    /* Of one batch what is urgent goes on, and the rest is refused. */
+    struct state_op ops[] = {op_put(STATE_META, "boot", "2"), op_put(STATE_RECORDS, "verdict", "v"),
+                             op_put(STATE_RECORDS, "tombstone", "t"), op_put(STATE_FENCES, "fence", "f")};
+    ops[2].is_urgent = true;
+    int codes[4];
+    assert_int_equal(state_put_batch(store, ops, 4), ERR_NO_SPACE);
+    state_put_each(store, ops, 4, codes);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], ERR_NO_SPACE);
+    assert_int_equal(codes[2], 0);
+    assert_int_equal(codes[3], 0);
+    char value[4];
+    size_t bytes;
+    assert_int_equal(state_get(store, STATE_RECORDS, "tombstone", 9, value, sizeof value, &bytes), 0);
+    assert_int_equal(state_get(store, STATE_RECORDS, "verdict", 7, value, sizeof value, &bytes), ERR_NOT_FOUND);
+
+    for (unsigned i = 0; i < stored; i += 256) {
+        unsigned keys[256];
+        struct state_op deletions[256];
+        for (unsigned k = 0; k < 256; k++) {
+            keys[k] = (i + k) * 2654435761u;
+            deletions[k] = (struct state_op){
+                .table = STATE_RECORDS, .key = &keys[k], .key_bytes = sizeof keys[k], .is_delete = true};
+        }
+        assert_int_equal(state_put_batch(store, deletions, 256), 0);
+    }
+    state_put_each(store, ops, 4, codes);
+    assert_int_equal(codes[1], 0);
+    state_close(&store);
+    assert_file_is_reserved(place);
+}
+
+/* The file grows ahead of what is used, so that a disk which fills up later still leaves it room. */
+static void state_reserves_more_as_it_grows(void **state)
+{
+    struct place *place = *state;
+    place_mount(place, "320m");
+    struct state *store;
+    assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
+    assert_int_equal(put_large(store, 100), 100);
+    char path[128];
+    snprintf(path, sizeof path, "%s/state/data.mdb", place->dir);
+    for (int life = 0; life < 2; life++) {
+        struct stat info;
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_size, 3 * STATE_FILE_BYTES);
+        assert_true((uint64_t)info.st_blocks * 512 >= 3 * STATE_FILE_BYTES);
+        if (life == 0) {
+            fill_disk(place);
+        }
+        assert_int_equal(put_large(store, 120), 120); /* in the room that it had reserved */
+        state_close(&store);
+        assert_int_equal(state_open(place->dir, &store, place->error, ERROR_BYTES), 0);
+    }
+    assert_in_range(put_large(store, 300), 150, 3 * 64);
+    struct state_op op = op_put(STATE_FENCES, "f", "1");
+    assert_int_equal(state_put_batch(store, &op, 1), 0);
+    state_close(&store);
 }
 
 static void state_writes_on_a_full_disk(void **state)
@@ -401,7 +504,9 @@ int main(void)
         TEST(state_keeps_what_was_put),
         TEST(state_batch_is_all_or_nothing),
         TEST(state_file_stays_reserved),
-        TEST(state_full_map_is_an_answer),
+        TEST(state_full_of_large_values_is_an_answer),
+        TEST(state_keeps_a_reserve_for_what_frees_room),
+        TEST(state_reserves_more_as_it_grows),
         TEST(state_writes_on_a_full_disk),
         TEST(state_says_when_there_is_no_room_for_it),
         TEST(state_refuses_a_damaged_file),
