@@ -4,6 +4,7 @@
  * done; nothing is taken from the system. Freed blocks go to a list of their size class (powers of two from 32), so
  * state that is replaced again and again does not grow. Same calls, same addresses relative to the base. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,8 @@
 struct arena {
     uint8_t *base;
     size_t capacity_bytes;
+    size_t reserve_bytes; /* of the fresh end: handed out only while ... */
+    bool takes_reserve;   /* ... this is set; both are the owner's to set */
     size_t fresh_bytes; /* handed out from the fresh end so far */
     size_t used_bytes;  /* in live blocks, rounded to their classes */
     void *free_lists[ARENA_CLASSES];

@@ -196,6 +196,7 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
     memcpy(entry->envelope, envelope, count);
     entry->envelope_bytes = (uint32_t)count;
     entry->on_disk = false;
+    entry->is_unfolded = false;
     entry->record = record;
     entry->record.key = entry->envelope + (record.key - envelope);
     entry->record.body = entry->envelope + (record.body - envelope);

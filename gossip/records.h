@@ -23,7 +23,8 @@ struct records_entry {
     uint32_t envelope_bytes;
     uint16_t block_bytes;     /* of the arena block that holds the envelope */
     bool published;           /* in the digests */
-    bool on_disk;             /* the caller's mark: this version is on the disk; false after a put */
+    bool on_disk : 1;         /* the caller's mark: this version is on the disk; false after a put */
+    bool is_unfolded : 1;     /* the caller's mark, too: there was no memory for what it says; false after a put */
     struct records_hash hash; /* while published: what this version adds to the digests */
     uint8_t *envelope;
     struct records_entry *next_in_bucket; /* sorted by ident, so no order depends on arrival */

@@ -211,7 +211,7 @@ struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record
     struct core_ack *ack = core_ack_new(core, client, ident, version);
     if (ack == NULL) {
         core_reply(core, client, ERR_MEMORY, 0,
-                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
+                   "The daemon has no memory left for new state; delete experiments that are over, and try again.");
         return NULL;
     }
     ack->blob = blob;
@@ -224,7 +224,7 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
 {
     if (pending == NULL) {
         core_reply(core, client, ERR_MEMORY, 0,
-                   "The daemon has no memory left for new state; delete old experiments or raise its limit.");
+                   "The daemon has no memory left for new state; delete experiments that are over, and try again.");
         return false;
     }
     if (core_ack_append(core, client, pending->ident, pending->version, blob, blob_too) == NULL) {

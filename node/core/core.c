@@ -56,9 +56,40 @@ void core_secret(struct node_core *core, uint8_t *out, uint32_t count)
     (void)crypto_generichash(out, count, input, sizeof input, core->options.secret, sizeof core->options.secret);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+
+static void look_at_memory(struct node_core *core)
+{
+    size_t free_bytes = core->arena.capacity_bytes - core->arena.used_bytes;
+    bool is_short = free_bytes < core->arena.capacity_bytes / (core->memory_is_short ? CORE_MEMORY_ENOUGH : CORE_MEMORY_SHORT);
+    if (is_short != core->memory_is_short) {
+        core->memory_is_short = is_short;
+        TRACE(&core->options.trace, is_short ? "memory is nearly full: nothing new begins until experiments are deleted"
+                                             : "memory has room again");
+    }
+}
+
+/* What frees memory or ends something, if that is held here: so nobody can use the reserve up with what he made up. Of the
+ * own disk a tombstone may be read before what it buries. */
+static bool may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk)
+{
+    experiment_id experiment;
+    attempt_id attempt;
+    switch (record->kind) {
+    case FACT_TOMBSTONE:
+    case FACT_CONTROL:
+        return from_disk || (fact_key_read_experiment(record, &experiment) == 0 &&
+                             view_find_experiment(&core->view, experiment) != NULL);
+    case FACT_VERDICT:
+        return fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;
+    default:
+        return false;
+    }
+}
+
 /* ---- records ------------------------------------------------------------------------------------------------------------ */
 
-static void after_put(struct node_core *core, const struct records_entry *entry)
+static void after_put(struct node_core *core, struct records_entry *entry)
 {
     if (entry->record.kind == FACT_CONTROL && !core->started &&
         BUG(cancel_forgotten, "a cancel that is on the disk is still known after a restart")) {
@@ -74,6 +105,11 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
     if (core->view.jump_count > jumps) {
         TRACE(&core->options.trace, "%s writes a record of kind %u with a clock more than %u ahead of all others: it does not count",
               writer != NULL && writer->name[0] != '\0' ? writer->name : "a node", (unsigned)entry->record.kind, LAMPORT_JUMP_MAX);
+    }
+    entry->is_unfolded = error == ERR_FULL;
+    if (entry->is_unfolded) {
+        core->has_unfolded = true;
+        core->refold_bytes = core->arena.used_bytes - core->arena.used_bytes / CORE_MEMORY_REFOLD;
     }
     if (error != 0) {
         TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
@@ -103,6 +139,57 @@ static void after_put(struct node_core *core, const struct records_entry *entry)
     }
 }
 
+/* Those that there was no memory to fold, now that some has become free. */
+static void refold(struct node_core *core)
+{
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->refold_bucket < RECORDS_BUCKETS; i++) {
+        for (struct records_entry *entry = core->records.buckets[core->refold_bucket], *next; entry != NULL; entry = next) {
+            next = entry->next_in_bucket;
+            if (!entry->is_unfolded) {
+                continue;
+            }
+            if (!core_has_room(core, 1024, 1u << 20)) {
+                return;
+            }
+            after_put(core, entry);
+            if (entry->is_unfolded) {
+                core->refold_bucket = RECORDS_BUCKETS; /* full again: later */
+                return;
+            }
+            if (entry->record.kind == FACT_TOMBSTONE) {
+                core_deletion_stored(core); /* it may have come to the disk meanwhile */
+            }
+        }
+        core->refold_bucket++;
+    }
+}
+
+static void refold_housekeep(struct node_core *core)
+{
+    if (core->has_unfolded && core->refold_bucket == RECORDS_BUCKETS && core->arena.used_bytes <= core->refold_bytes) {
+        core->has_unfolded = false;
+        core->refold_bucket = 0;
+    }
+}
+
+static struct core_pending *put_record(struct node_core *core, struct record *record)
+{
+    record->version = (struct record_version){core->options.boot, ++core->seq};
+    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
+    size_t count = record_encode(record, envelope, sizeof envelope);
+    CHECK(count > 0);
+    struct records_entry *entry;
+    int error = records_put(&core->records, envelope, count, false, &entry);
+    if (error != 0) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)record->kind, err_text(error));
+        return NULL;
+    }
+    struct core_pending *pending = core_persist(core, entry);
+    after_put(core, entry);
+    return pending;
+}
+
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body)
 {
@@ -119,19 +206,10 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
     if (fact_is_of_experiment(&record, &about) && core_is_deleted(core, about)) {
         return NULL;
     }
-    record.version = (struct record_version){core->options.boot, ++core->seq};
-    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
-    size_t count = record_encode(&record, envelope, sizeof envelope);
-    CHECK(count > 0);
-    struct records_entry *entry;
-    int error = records_put(&core->records, envelope, count, false, &entry);
-    if (error != 0) {
-        core->counters.full++;
-        TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)kind, err_text(error));
-        return NULL;
-    }
-    struct core_pending *pending = core_persist(core, entry);
-    after_put(core, entry);
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= may_take_reserve(core, &record, false);
+    struct core_pending *pending = put_record(core, &record);
+    core->arena.takes_reserve = takes_reserve;
     return pending;
 }
 
@@ -178,8 +256,8 @@ static bool undoes_result(const struct node_core *core, const uint8_t *envelope,
     return !kept->failed;
 }
 
-int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
-                     const node_id *stored_to)
+static int take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
+                       const node_id *stored_to)
 {
     struct record given;
     experiment_id about;
@@ -248,6 +326,18 @@ int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t c
     return 0;
 }
 
+int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
+                     const node_id *stored_to)
+{
+    struct record record;
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |=
+        record_decode(envelope, count, &record) == 0 && may_take_reserve(core, &record, from_disk);
+    int error = take_record(core, envelope, count, from_disk, stored_to);
+    core->arena.takes_reserve = takes_reserve;
+    return error;
+}
+
 /* ---- the machine ---------------------------------------------------------------------------------------------------------- */
 
 struct node_core *node_core_init(const struct node_options *options)
@@ -260,11 +350,13 @@ struct node_core *node_core_init(const struct node_options *options)
     }
     core->options = *options;
     core->arena = arena;
+    core->arena.reserve_bytes = arena.capacity_bytes / CORE_MEMORY_RESERVE;
     core->now_ms = options->now_ms;
     core->started_ms = options->now_ms;
     core->wall_s = options->wall_s;
     core->housekeep_ms = options->now_ms;
     core->sweep_bucket = RECORDS_BUCKETS;
+    core->refold_bucket = RECORDS_BUCKETS;
     random_init(&core->random, options->seed);
     core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
     fanout_init(&core->fanout);
@@ -417,6 +509,7 @@ static void tick(struct node_core *core)
 {
     core_disk_tick(core);
     core_deletion_sweep(core);
+    refold(core);
     core_members_tick(core);
     core_owner_tick(core);
     if (core->now_ms < core->housekeep_ms) {
@@ -433,6 +526,7 @@ static void tick(struct node_core *core)
     core_requests_housekeep(core);
     core_clone_housekeep(core);
     core_disk_housekeep(core);
+    refold_housekeep(core);
 }
 
 static void step(struct node_core *core, const struct node_event *event)
@@ -522,10 +616,12 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     }
     step(core, event);
     if (core->started) {
+        look_at_memory(core);
         core->lease.granting = !core->leaving && !core->is_out && !core_node_drained(core, core->options.self);
         core->lease.granting &=
             !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
         core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
+        core->lease.granting &= !core->memory_is_short;
         refresh_elections(core); /* the first experiment may just have come */
         bool is_raised = raise_boot(core);
         if (is_raised || (core->is_misquoted && !core->twin.is_yielding)) {
@@ -541,7 +637,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    bool is_busy = core->waiting_left || core->roster_is_cut_short || core->sweep_bucket < RECORDS_BUCKETS;
+    bool is_busy = core->waiting_left || core->roster_is_cut_short || core->sweep_bucket < RECORDS_BUCKETS ||
+                   core->refold_bucket < RECORDS_BUCKETS;
     uint64_t next_ms = is_busy ? core->now_ms : core->housekeep_ms;
     uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease), fanout_next_ms(&core->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {

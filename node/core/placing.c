@@ -352,9 +352,10 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
     return found;
 }
 
+/* With little memory left nobody looks: what begins could not be told to its end. */
 static bool has_free_slot(const struct node_core *core)
 {
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
+    for (uint32_t i = 0; i < core->view.member_count && !core->memory_is_short; i++) {
         const struct view_member *member = core->view.members[i];
         for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL; slot++) {
             if (member->slots[slot].state == LEASE_FREE && core_node_trusted(core, member->id)) {

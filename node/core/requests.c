@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/requests.h"
+#include "train/search.h"
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
 
@@ -17,6 +18,52 @@ static const struct records_entry *find_tombstone(const struct node_core *core, 
     }
     struct fact_key key = fact_key_experiment(id);
     return records_find(&core->records, record_ident_of(tombstone->writer, FACT_TOMBSTONE, key.bytes, key.count));
+}
+
+static uint64_t bytes_of_trials(const struct config *config, uint64_t trials)
+{
+    return trials * (CORE_TRIAL_BYTES + (uint64_t)config->slots_per_trial * CORE_TRIAL_WORKER_BYTES);
+}
+
+/* What the experiments that are known will take of the memory until they are over, about. */
+static uint64_t bytes_spoken_for(const struct node_core *core)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        if (!experiment->known || view_experiment_over(experiment)) {
+            continue;
+        }
+        uint64_t to_begin = 0;
+        for (uint32_t t = 0; t < experiment->trial_count; t++) {
+            to_begin += view_find_trial(experiment, t) == NULL;
+        }
+        bytes += bytes_of_trials(experiment->config, to_begin);
+    }
+    return bytes;
+}
+
+static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config)
+{
+    uint64_t spoken_for = bytes_spoken_for(core) + core->arena.capacity_bytes / CORE_MEMORY_SHORT + core->arena.used_bytes;
+    uint64_t room = core->arena.capacity_bytes > spoken_for ? core->arena.capacity_bytes - spoken_for : 0;
+    struct search_space space = config_search_space(config);
+    uint32_t trials = 0;
+    char text[NODE_REPLY_BYTES];
+    if (core->memory_is_short) {
+        core_reply(core, client, ERR_MEMORY, 0,
+                   "The daemon's memory for experiments is nearly full; delete experiments that are over, and submit again.");
+        return true;
+    }
+    if (search_trial_count(&space, &trials) == 0 && bytes_of_trials(config, trials) > room) {
+        format_text(text, sizeof text,
+                    "The experiment has %u trials, and the daemon's memory has room for about %u more like these; ask for "
+                    "fewer, or delete experiments that are over, and submit again.",
+                    (unsigned)trials, (unsigned)(room / bytes_of_trials(config, 1)));
+        core_reply(core, client, ERR_MEMORY, 0, text);
+        return true;
+    }
+    return false;
 }
 
 static void submit(struct node_core *core, const struct node_event *event)
@@ -58,6 +105,9 @@ static void submit(struct node_core *core, const struct node_event *event)
     pack_reader_init(&reader, event->bytes, event->byte_count);
     if (config_unpack(&reader, &config) != 0 || experiment_id_is_none(id)) {
         core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
+        return;
+    }
+    if (refused_for_memory(core, client, &config)) {
         return;
     }
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
@@ -238,11 +288,8 @@ static bool refused_when_out(struct node_core *core, const struct node_event *ev
     return true;
 }
 
-void core_requests_receive(struct node_core *core, const struct node_event *event)
+static void receive(struct node_core *core, const struct node_event *event)
 {
-    if (refused_when_out(core, event)) {
-        return;
-    }
     switch (event->u.request.kind) {
     case NODE_REQUEST_SUBMIT:
         submit(core, event);
@@ -283,6 +330,23 @@ void core_requests_receive(struct node_core *core, const struct node_event *even
         core_owner_leave(core);
         break;
     }
+}
+
+/* Those for which the last of the memory is kept. */
+static bool may_end_something(enum node_request_kind kind)
+{
+    return kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_PAUSE || kind == NODE_REQUEST_DELETE;
+}
+
+void core_requests_receive(struct node_core *core, const struct node_event *event)
+{
+    if (refused_when_out(core, event)) {
+        return;
+    }
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= may_end_something(event->u.request.kind);
+    receive(core, event);
+    core->arena.takes_reserve = takes_reserve;
 }
 
 void core_requests_housekeep(struct node_core *core)

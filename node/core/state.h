@@ -78,7 +78,13 @@
 #define CORE_CONFIRM_FRESH_MS 600000
 #define CORE_CONFIRM_RETRY_MS 60000
 #define CORE_CONFIRMS_MAX 8         /* asked at a time: each reads a whole checkpoint */
-#define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted */
+#define CORE_SWEEP_BUCKETS 16       /* of the table of records that one step looks through for what is deleted, or not folded */
+#define CORE_MEMORY_SHORT 10        /* less than 1/10 of the memory is free: nothing new begins, ... */
+#define CORE_MEMORY_ENOUGH 8        /* ... until 1/8 is */
+#define CORE_MEMORY_RESERVE 25      /* the last 1/25 is for what frees memory, or ends something that is held here */
+#define CORE_MEMORY_REFOLD 128      /* what could not be folded is tried again once 1/128 of the memory has become free */
+#define CORE_TRIAL_BYTES 3072       /* of one trial, about: its attempt, its verdict and two checkpoints, */
+#define CORE_TRIAL_WORKER_BYTES 1024 /* ... and each worker of it; measured in core_memory_test.c */
 #define CORE_CODE_COPIES 2          /* of the code and the configuration of an experiment that is not over */
 #define CORE_FAREWELL_MS 5000       /* between two words to one who is out and may not have heard */
 #define CORE_FAREWELL_LATE_MS 60000 /* ... after the first CORE_FAREWELLS */
@@ -405,6 +411,7 @@ struct node_core {
     uint64_t now_ms, wall_s, started_ms;
     uint64_t woke_ms; /* when the last suspend or stall of this node was over; 0: there was none */
     bool started, syncing, leaving, disk_full;
+    bool memory_is_short;
     uint64_t filling_ms; /* when much was last taken at once; 0: never */
     uint64_t leave_client;
     bool leave_asked, leave_told, leave_is_waited; /* waited: for another node to have stored that */
@@ -459,6 +466,9 @@ struct node_core {
     struct core_ack *acks;
     uint64_t retention_ms, collect_ms;
     uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
+    uint32_t refold_bucket; /* the same for records that are not folded */
+    bool has_unfolded;
+    size_t refold_bytes; /* has_unfolded: once so few are used they are tried again */
 
     uint64_t housekeep_ms;
     uint64_t repair_ms;

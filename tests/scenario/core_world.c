@@ -387,7 +387,8 @@ void world_restart(struct world *world, uint32_t number, bool adopt)
     struct node_options options = {.self = node->person.id, .mesh = make_mesh(), .boot = node->boots << 32 | (number + 1),
                                    .seed = 100 * number + node->boots, .now_ms = world->now_ms,
                                    .wall_s = wall_of(world, number), .memory = node->memory,
-                                   .memory_bytes = CORE_BYTES, .trace = {trace_line, tracer}};
+                                   .memory_bytes = world->core_bytes != 0 ? world->core_bytes : CORE_BYTES,
+                                   .trace = {trace_line, tracer}};
     options.node = make_node(&node->person, node->slot_count);
     bytes_copy_text(options.node.addresses[0], sizeof options.node.addresses[0], node->address);
     if (node->speaks.newest != 0) {

@@ -102,6 +102,7 @@ struct world {
     bool loses_keys; /* of groups that change, on their way to the owners */
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */
+    size_t core_bytes; /* of memory that each core has; 0: enough */
     uint32_t node_count;
     struct world_node nodes[WORLD_NODES_MAX];
     struct world_event *queue; /* by time, then by order */
