@@ -296,6 +296,9 @@ static void name_all(const struct node_core *core, struct named *named)
                 name_trial(core, experiment, experiment->trials[t], named);
             }
         }
+        for (uint32_t s = 0; s < experiment->stray_count; s++) {
+            name_trial(core, experiment, experiment->strays[s], named);
+        }
     }
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
         name_blob(named, push->blob);

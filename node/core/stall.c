@@ -127,17 +127,24 @@ static void shift_view_worker(struct view_worker *worker, uint64_t gap_ms)
     move(&worker->noted.died_ms, gap_ms);
 }
 
+static void shift_view_trial(const struct view_trial *trial, uint64_t gap_ms)
+{
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        for (struct view_worker *worker = a->workers; worker != NULL; worker = worker->next) {
+            shift_view_worker(worker, gap_ms);
+        }
+    }
+}
+
 static void shift_view(struct view *view, uint64_t gap_ms)
 {
     for (uint32_t e = 0; e < view->experiment_count; e++) {
         const struct view_experiment *experiment = view->experiments[e];
         for (uint32_t i = 0; i < experiment->trial_slots; i++) {
-            const struct view_trial *trial = experiment->trials[i];
-            for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-                for (struct view_worker *worker = a->workers; worker != NULL; worker = worker->next) {
-                    shift_view_worker(worker, gap_ms);
-                }
-            }
+            shift_view_trial(experiment->trials[i], gap_ms);
+        }
+        for (uint32_t i = 0; i < experiment->stray_count; i++) {
+            shift_view_trial(experiment->strays[i], gap_ms);
         }
     }
 }

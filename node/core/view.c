@@ -173,6 +173,10 @@ static int apply_experiment(struct view *view, const struct record *record)
         arena_give(view->arena, bytes, fact.config_bytes);
         return ERR_MALFORMED;
     }
+    if (!view_strays_settle(view, experiment, trial_count)) {
+        arena_give(view->arena, bytes, fact.config_bytes);
+        return ERR_FULL;
+    }
     arena_give(view->arena, experiment->config_bytes, experiment->config_byte_count);
     *kept = config;
     experiment->config = kept;

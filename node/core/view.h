@@ -194,6 +194,8 @@ struct view_experiment {
     uint32_t trial_count;
     struct view_trial **trials; /* by index; NULL where nothing is known */
     uint32_t trial_slots;
+    struct view_trial **strays; /* of which no configuration speaks, or none yet, by index: see view_trial_row */
+    uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
     bool changed; /* set by view_apply, cleared by whoever has looked */

@@ -102,35 +102,105 @@ struct view_experiment *view_experiment_row(struct view *view, experiment_id id)
     return experiment;
 }
 
+static uint32_t stray_position(const struct view_experiment *experiment, uint32_t index)
+{
+    uint32_t low = 0, high = experiment->stray_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment->strays[middle]->index < index) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index)
 {
-    return index < experiment->trial_slots ? experiment->trials[index] : NULL;
+    struct view_trial *trial = index < experiment->trial_slots ? experiment->trials[index] : NULL;
+    if (trial != NULL || experiment->stray_count == 0) {
+        return trial;
+    }
+    uint32_t at = stray_position(experiment, index);
+    return at < experiment->stray_count && experiment->strays[at]->index == index ? experiment->strays[at] : NULL;
+}
+
+/* Room in the table for this index. */
+static bool table_reserve(struct view *view, struct view_experiment *experiment, uint32_t index)
+{
+    if (index < experiment->trial_slots) {
+        return true;
+    }
+    uint32_t wanted = experiment->trial_slots == 0 ? 8 : experiment->trial_slots;
+    while (wanted <= index) {
+        wanted *= 2;
+    }
+    void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
+                              wanted * sizeof(void *));
+    if (bigger == NULL) {
+        return false;
+    }
+    experiment->trials = bigger;
+    experiment->trial_slots = wanted;
+    return true;
+}
+
+static bool stray_reserve(struct view *view, struct view_experiment *experiment)
+{
+    void *array = experiment->strays;
+    bool has_room = room_for_one(view->arena, &array, experiment->stray_count, &experiment->stray_slots);
+    experiment->strays = array;
+    return has_room;
 }
 
 struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index)
 {
-    if (index >= experiment->trial_slots) {
-        uint32_t wanted = experiment->trial_slots == 0 ? 8 : experiment->trial_slots;
-        while (wanted <= index) {
-            wanted *= 2;
-        }
-        void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
-                                  wanted * sizeof(void *));
-        if (bigger == NULL) {
-            return NULL;
-        }
-        experiment->trials = bigger;
-        experiment->trial_slots = wanted;
+    struct view_trial *trial = view_find_trial(experiment, index);
+    if (trial != NULL) {
+        return trial;
     }
-    struct view_trial *trial = experiment->trials[index];
+    bool is_stray = index >= VIEW_TRIALS_FEW && (!experiment->known || index >= experiment->trial_count);
+    if (!(is_stray ? stray_reserve(view, experiment) : table_reserve(view, experiment, index))) {
+        return NULL;
+    }
+    trial = arena_take(view->arena, sizeof *trial);
     if (trial == NULL) {
-        trial = arena_take(view->arena, sizeof *trial);
-        if (trial != NULL) {
-            trial->index = index;
-            experiment->trials[index] = trial;
-        }
+        return NULL;
+    }
+    trial->index = index;
+    if (is_stray) {
+        uint32_t at = stray_position(experiment, index);
+        memmove(experiment->strays + at + 1, experiment->strays + at,
+                (experiment->stray_count - at) * sizeof *experiment->strays);
+        experiment->strays[at] = trial;
+        experiment->stray_count++;
+    } else {
+        experiment->trials[index] = trial;
     }
     return trial;
+}
+
+bool view_strays_settle(struct view *view, struct view_experiment *experiment, uint32_t trial_count)
+{
+    uint32_t count = stray_position(experiment, trial_count);
+    if (count == 0) {
+        return true;
+    }
+    if (!table_reserve(view, experiment, experiment->strays[count - 1]->index)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        experiment->trials[experiment->strays[i]->index] = experiment->strays[i];
+    }
+    experiment->stray_count -= count;
+    memmove(experiment->strays, experiment->strays + count, experiment->stray_count * sizeof *experiment->strays);
+    if (experiment->stray_count == 0) {
+        arena_give(view->arena, experiment->strays, experiment->stray_slots * sizeof(void *));
+        experiment->strays = NULL;
+        experiment->stray_slots = 0;
+    }
+    return true;
 }
 
 struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id)
@@ -257,7 +327,11 @@ void view_experiment_drop(struct view *view, experiment_id id)
             trial_free(arena, experiment->trials[i]);
         }
     }
+    for (uint32_t i = 0; i < experiment->stray_count; i++) {
+        trial_free(arena, experiment->strays[i]);
+    }
     arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
+    arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
     for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
         next = control->next;
         arena_give(arena, control, sizeof *control);

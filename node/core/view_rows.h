@@ -6,7 +6,17 @@
 #include "node/core/view.h"
 
 struct view_experiment *view_experiment_row(struct view *view, experiment_id id);
+
+/* Trials of which the configuration speaks have a table, the first VIEW_TRIALS_FEW in any case. Of others there are only those
+ * that somebody's records name: they are strays, so that a made-up number costs no more memory than the record that it is
+ * in. */
+#define VIEW_TRIALS_FEW 64
 struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index);
+
+/* The configuration has come, of so many trials: their strays go into the table. False when the arena is full: nothing has
+ * changed then. */
+bool view_strays_settle(struct view *view, struct view_experiment *experiment, uint32_t trial_count);
+
 struct view_attempt *view_attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id);
 
 uint32_t view_tombstone_position(const struct view *view, experiment_id id); /* where it is, or would be */

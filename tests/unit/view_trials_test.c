@@ -225,6 +225,54 @@ static void a_diverged_trial_is_not_the_best(void **state)
     assert_int_equal(trial, 1);
 }
 
+/* One record about a trial that no configuration speaks of. */
+static void judge_far(struct mesh *mesh, uint32_t experiment, uint32_t trial)
+{
+    attempt_id id = make_attempt_id(experiment, trial, 1, 1, mesh->people[1].id);
+    judge(mesh, 1, &id, FACT_COMPLETED, 0.5);
+}
+
+static void a_made_up_trial_costs_no_more_than_its_record(void **state)
+{
+    struct mesh *mesh = *state;
+    size_t before = mesh->core->arena.used_bytes;
+    for (uint32_t i = 0; i < 100; i++) {
+        judge_far(mesh, 1 + i, SEARCH_TRIALS_MAX - 1 - i);
+    }
+    assert_in_range(mesh->core->arena.used_bytes - before, 100, 100 * 3000);
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 1, 1);
+    judge_far(mesh, 0, SEARCH_TRIALS_MAX - 1);
+    judge_far(mesh, 0, 1000);
+    assert_in_range(experiment->trial_slots, 0, 8);
+    assert_int_equal(view_find_trial(experiment, 1000)->index, 1000);
+    assert_int_equal(view_find_trial(experiment, SEARCH_TRIALS_MAX - 1)->index, SEARCH_TRIALS_MAX - 1);
+    assert_null(view_find_trial(experiment, 1001));
+    assert_int_equal(view_experiment_state(experiment), VIEW_QUEUED);
+}
+
+static void trials_that_come_before_their_experiment_are_among_its_trials(void **state)
+{
+    struct mesh *mesh = *state;
+    for (uint32_t i = 0; i < 400; i++) {
+        judge_far(mesh, 0, i * 7 % 400); /* in no order */
+    }
+    judge_far(mesh, 0, 500);
+    const struct view_experiment *experiment = view_find_experiment(&mesh->core->view, make_experiment_id(0));
+    assert_int_equal(experiment->stray_count, 400 - 64 + 1);
+    (void)submit(mesh, 0, 400, 1, 1);
+    for (uint32_t i = 0; i < 400; i++) {
+        assert_int_equal(experiment->trials[i]->index, i);
+        assert_int_equal(view_trial_state(experiment, i), VIEW_TRIAL_COMPLETED);
+    }
+    assert_int_equal(experiment->stray_count, 1);
+    assert_int_equal(view_find_trial(experiment, 500)->index, 500);
+    assert_int_equal(view_experiment_state(experiment), VIEW_COMPLETED);
+
+    /* All of them go with it. */
+    say(mesh, 0, FACT_TOMBSTONE, fact_key_experiment(make_experiment_id(0)), NULL);
+    assert_null(view_find_experiment(&mesh->core->view, make_experiment_id(0)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +288,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(cancel_absorbs_and_completion_outlives_it, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_trial_is_the_first_of_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_made_up_trial_costs_no_more_than_its_record, setup, teardown),
+        cmocka_unit_test_setup_teardown(trials_that_come_before_their_experiment_are_among_its_trials, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
