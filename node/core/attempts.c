@@ -26,7 +26,7 @@ static bool trial_waits_since(const struct node_core *core, const struct core_wa
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, watch->attempt.trial) : NULL;
-    return watch->ended_ms != 0 && trial != NULL && view_trial_highest(trial) != NULL &&
+    return (watch->ended_ms != 0 || watch->choosy_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
            attempt_id_equal(&view_trial_highest(trial)->id, &watch->attempt) &&
            view_trial_state(experiment, watch->attempt.trial) == VIEW_TRIAL_QUEUED;
 }
@@ -47,9 +47,10 @@ void attempts_forget(struct node_core *core, struct core_coordination *coordinat
 
 void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination)
 {
+    coordination->choosy_ms = 0;
     for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
         watch->since_ms = core->now_ms;
-        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->choosy_ms = watch->joined_ms = 0;
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stepped_ms = 0;
     }
 }

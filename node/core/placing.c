@@ -12,8 +12,17 @@ struct choice {
     bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
+/* What is to be placed. */
+struct wish {
+    const struct view_experiment *experiment;
+    const struct view_trial *trial; /* NULL: it has not begun yet */
+    uint64_t waited_ms;             /* for a place, or a better one */
+};
+
 /* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
- * they busy now: a node on which everything fails at once is always free. */
+ * they busy now: a node on which everything fails at once is always free. A quarantine ends by itself; but the others may
+ * be busy for weeks, or their slots held by a process that does not die: so after CORE_CHOOSY_MS a node on which the trial
+ * failed will do. */
 enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 #define CHOICES_MAX 256
@@ -84,16 +93,21 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer. */
+/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer; free now. */
 struct at_best {
-    uint32_t slots, heard;
+    uint32_t slots, heard, free;
 };
 
-/* Free slots by node, and how many there would be at best. */
-static uint32_t collect_choices(const struct node_core *core, const struct view_experiment *experiment,
-                                const struct view_trial *trial, enum choice_care care, struct choice *choices,
-                                struct at_best *at_best)
+static bool is_avoided(const struct wish *wish, node_id node)
 {
+    return wish->waited_ms < CORE_CHOOSY_MS && wish->trial != NULL && core_quarantine_avoids(wish->trial, node);
+}
+
+/* Free slots by node, and how many there would be at best. */
+static uint32_t collect_choices(const struct node_core *core, const struct wish *wish, enum choice_care care,
+                                struct choice *choices, struct at_best *at_best)
+{
+    const struct view_trial *trial = wish->trial;
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
     const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
     struct view_manifest united = {0};
@@ -101,7 +115,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         (void)core_replicas_unite(core, newest, &united);
     }
     uint32_t count = 0;
-    *at_best = (struct at_best){0, 0};
+    *at_best = (struct at_best){0};
     for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
         const struct view_member *member = core->view.members[i];
         const struct core_peer *peer = core_find_peer(core, member->id);
@@ -112,14 +126,14 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         }
         bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
         if ((care == CARE_FOR_ALL && is_quarantined) ||
-            (care != CARE_FOR_NOTHING && trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            (care != CARE_FOR_NOTHING && is_avoided(wish, member->id))) {
             continue;
         }
         struct choice *choice = &choices[count];
         *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
         bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            if (!kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]) ||
+            if (!kind_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
                 (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
                  is_backed_off(core, member->id, slot))) {
@@ -135,6 +149,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct view_
         for (uint32_t h = 0; h < united.holder_count; h++) {
             choice->has_copy |= node_id_equal(united.holders[h], member->id);
         }
+        at_best->free += choice->free_count;
         count += choice->free_count > 0;
     }
     return count;
@@ -372,19 +387,21 @@ struct place {
     struct fact_assignment members[FACT_MEMBERS_MAX];
 };
 
-static bool find_place(const struct node_core *core, const struct view_experiment *experiment,
-                       const struct view_trial *trial, uint32_t wanted, struct place *out)
+static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct place *out)
 {
     struct choice choices[CHOICES_MAX];
-    struct at_best at_best = {0, 0};
+    struct at_best at_best = {0};
     uint32_t count = 0;
     for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
-        count = collect_choices(core, experiment, trial, care, choices, &at_best);
+        count = collect_choices(core, wish, care, choices, &at_best);
         if (at_best.slots >= wanted) {
             break; /* a node that is silent or suspect is asked again soon: that is waited for, rather than to take a worse one */
         }
     }
-    uint32_t least = experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
+    uint32_t least = wish->experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
+    if (wish->waited_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
+        best = at_best.free;
+    }
     if (best < wanted && best >= least) {
         MARK(gang_smaller_than_wanted);
         wanted = best;
@@ -400,6 +417,40 @@ static bool is_picky(const struct view_trial *trial)
 }
 #define PICKY_MAX 16 /* trials passed over at a time */
 
+/* Since when it waits for a place, or a better one; NULL when memory is full. Of those that never began only the first is
+ * asked, for the others wait behind it. */
+static uint64_t *choosy_since(struct node_core *core, struct core_coordination *coordination, const struct view_trial *trial,
+                              uint32_t index)
+{
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    if (highest != NULL) {
+        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        if (watch == NULL) {
+            return NULL;
+        }
+        watch->seen_pass = coordination->pass;
+        return &watch->choosy_ms;
+    }
+    coordination->choosy_ms = coordination->choosy_trial == index ? coordination->choosy_ms : 0;
+    coordination->choosy_trial = index;
+    return &coordination->choosy_ms;
+}
+
+static bool find_place_for(struct node_core *core, struct core_coordination *coordination,
+                           const struct view_experiment *experiment, uint32_t index, struct place *out)
+{
+    struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
+    uint64_t *since_ms = choosy_since(core, coordination, wish.trial, index);
+    wish.waited_ms = since_ms != NULL && *since_ms != 0 ? core->now_ms - *since_ms : 0;
+    if (find_place(core, &wish, experiment->config->slots_per_trial, out)) {
+        return true;
+    }
+    if (since_ms != NULL && *since_ms == 0) {
+        *since_ms = core->now_ms;
+    }
+    return false;
+}
+
 /* Starts one gang for the first pending trial that has a place. */
 bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
                        const struct view_experiment *experiment)
@@ -408,8 +459,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     struct place place;
     bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
     for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
-        has_place = find_place(core, experiment, view_find_trial(experiment, order.index),
-                               experiment->config->slots_per_trial, &place);
+        has_place = find_place_for(core, coordination, experiment, order.index, &place);
         if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
             break;
         }
@@ -457,9 +507,10 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
+        const struct wish wish = {.experiment = experiment, .trial = trial};
         if (attempt == NULL || view_trial_completed(trial) != NULL || attempt->generation >= UINT16_MAX ||
             elastic_wants(core, coordination, experiment, attempt, size) == 0 ||
-            !find_place(core, experiment, trial, 1, &place)) {
+            !find_place(core, &wish, 1, &place)) {
             continue;
         }
         struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
@@ -525,8 +576,8 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             best = order;
         }
     }
-    if (claimed == NULL || !find_place(core, experiment, experiment->trials[best.index],
-                                       experiment->config->slots_per_trial, &place)) {
+    const struct wish wish = {.experiment = experiment, .trial = claimed != NULL ? experiment->trials[best.index] : NULL};
+    if (claimed == NULL || !find_place(core, &wish, experiment->config->slots_per_trial, &place)) {
         return false;
     }
     attempts_put_verdict(core, claimed, FACT_LOST,

@@ -60,6 +60,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->stopped_ms, gap_ms);
     move(&watch->idle_ms, gap_ms);
     move(&watch->ended_ms, gap_ms);
+    move(&watch->choosy_ms, gap_ms);
     move(&watch->joined_ms, gap_ms);
     move(&watch->join_ms, gap_ms);
     move(&watch->broken_ms, gap_ms);
@@ -81,6 +82,7 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
         shift_watch(watch, gap_ms);
     }
+    move(&coordination->choosy_ms, gap_ms);
     move(&coordination->unborne_ms, gap_ms);
     move(&coordination->hand_over_ms, gap_ms);
 }

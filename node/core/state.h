@@ -62,6 +62,7 @@
 #define CORE_LOST_FIRST_MS 500      /* before a further attempt of a trial that was lost twice in a row; doubled each time */
 #define CORE_LOST_WAIT_MS 30000     /* ... up to this */
 #define CORE_NEVER_RAN_WAIT_MS 120000 /* ... or this, if no program of it runs before it is lost */
+#define CORE_CHOOSY_MS 600000       /* so long a trial waits for a node where it has not failed, or for more slots than its least */
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
@@ -260,6 +261,7 @@ struct core_watch {
     uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
+    uint64_t choosy_ms; /* ended: since when its trial waits for a place, or a better one; 0: it does not */
     uint64_t joined_ms; /* 0: nobody is on the way to its group */
     uint64_t join_ms;   /* nobody is asked to join before, since of those who were */
     uint32_t join_losses; /* ... so many in a row did not come so far as to wait for their group */
@@ -292,6 +294,8 @@ struct core_coordination {
     struct core_watch *watches;
     struct core_regroup *regroups;
     uint64_t renew_ms;
+    uint32_t choosy_trial; /* without any attempt so far, ... */
+    uint64_t choosy_ms;    /* ... that waits for a place, or a better one, since then; 0: none does */
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;

@@ -298,6 +298,39 @@ static void a_trial_waits_for_slots_and_takes_those_that_come(void **state)
     world_free(world);
 }
 
+/* Where it failed it is not tried while other nodes could hold it; but those may be busy for weeks. */
+static void a_trial_that_failed_waits_ten_minutes_for_a_busy_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world_end_worker(world, 1, 0, 3);
+    world_run(world, 590000);
+    assert_int_equal(world_spawns(world), 2);
+    world_run(world, 40000);
+    assert_int_equal(world->nodes[1].spawn_count, 2);
+    world_free(world);
+}
+
+/* Three slots would be best, and are waited for; but those that others have may be theirs for weeks. */
+static void a_trial_waits_ten_minutes_for_more_slots_than_its_least(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 2);
+    struct config config;
+    make_config(&config, 2, 5);
+    config.slots_per_trial = config.max_slots = 3;
+    config.min_slots = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 590000);
+    assert_int_equal(world_spawns(world), 3);
+    world_run(world, 40000);
+    assert_int_equal(world_spawns(world), 4);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +345,8 @@ int main(void)
         cmocka_unit_test(pause_stops_and_resume_goes_on_from_the_checkpoint),
         cmocka_unit_test(the_same_story_is_told_in_the_same_words),
         cmocka_unit_test(a_trial_waits_for_slots_and_takes_those_that_come),
+        cmocka_unit_test(a_trial_that_failed_waits_ten_minutes_for_a_busy_node),
+        cmocka_unit_test(a_trial_waits_ten_minutes_for_more_slots_than_its_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
