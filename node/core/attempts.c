@@ -193,13 +193,11 @@ static void avoid_losers(struct node_core *core, const struct view_attempt *atte
     }
 }
 
-bool attempts_never_ran(const struct node_core *core, const struct view_attempt *attempt)
+bool attempts_never_ran(const struct view_attempt *attempt)
 {
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        const struct records_entry *entry = worker != NULL ? records_find(&core->records, worker->ident) : NULL;
-        struct fact_worker fact;
-        if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0 && fact.started_s != 0) {
+        if (worker != NULL && worker->has_started) {
             return false;
         }
     }
@@ -251,7 +249,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
     } else if (sight.lost > 0) {
         avoid_losers(core, attempt);
-        if (attempt->start_step > 0 && attempts_never_ran(core, attempt)) {
+        if (attempt->start_step > 0 && attempts_never_ran(attempt)) {
             /* Perhaps its checkpoint is not where its manifest says: a holder lost its disk, or was another daemon with the
              * same key. */
             MARK(checkpoint_doubted);

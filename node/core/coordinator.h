@@ -55,7 +55,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
 uint64_t attempts_stop_ms(const struct view_experiment *experiment);
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                           const char *why);
-bool attempts_never_ran(const struct node_core *core, const struct view_attempt *attempt); /* no program of it */
+bool attempts_never_ran(const struct view_attempt *attempt); /* no program of it */
 void attempts_renew(struct node_core *core, const struct core_coordination *coordination,
                     const struct view_attempt *attempt);
 

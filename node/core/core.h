@@ -140,6 +140,7 @@ struct node_event {
             int32_t code; /* PREPARED: 0 or an error; EXITED: exit status, or minus the signal */
             bool killed;  /* EXITED: ended by NODE_EFFECT_KILL or by its lease, not by itself */
             bool is_stopping; /* EXITED: it was asked to save and leave, perhaps by an earlier life of this daemon */
+            bool is_unstarted; /* EXITED: there never was a process, since this machine could not start one; code is not 0 */
             uint32_t port; /* PREPARED: a free port for MASTER_PORT; LISTENS: the data port */
             uint64_t step;
             bool is_elastic;     /* LISTENS: it can leave a group and enter the next */

@@ -231,13 +231,17 @@ void core_owner_experiment(struct node_core *core, const struct view_experiment 
 static void exited(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
-    const struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->workers[slot];
     int32_t code = event->u.worker.code;
     enum fact_reason reason;
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
         reason = worker->end_reason;
     } else if (event->u.worker.is_stopping) {
         reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
+    } else if (event->u.worker.is_unstarted) {
+        reason = FACT_LOST;
+        core_quarantine_unstarted(core, worker);
+        worker->started_s = 0;
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
         reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
@@ -245,7 +249,8 @@ static void exited(struct node_core *core, const struct node_event *event)
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
     core_quarantine_exited(core, worker, reason);
-    owner_worker_gone(core, slot, reason, code, reason == FACT_FAILED ? event->u.worker.text : NULL);
+    bool has_tail = reason == FACT_FAILED || event->u.worker.is_unstarted;
+    owner_worker_gone(core, slot, reason, code, has_tail ? event->u.worker.text : NULL);
 }
 
 static void prepared(struct node_core *core, const struct node_event *event)
@@ -260,9 +265,10 @@ static void prepared(struct node_core *core, const struct node_event *event)
     } else if (event->u.worker.code != 0) {
         TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
               event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
+        core_quarantine_unstarted(core, worker);
         worker_end(core, slot, FACT_LOST);
         if (worker->is_dropped) {
-            owner_worker_gone(core, slot, FACT_LOST, 0, event->u.worker.text);
+            owner_worker_gone(core, slot, FACT_LOST, event->u.worker.code, event->u.worker.text);
         }
     } else {
         worker->phase = CORE_WORKER_PREPARED;

@@ -22,7 +22,8 @@ struct wish {
 /* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
  * they busy now: a node on which everything fails at once is always free. A quarantine ends by itself; but the others may
  * be busy for weeks, or their slots held by a process that does not die: so after CORE_CHOOSY_MS a node on which the trial
- * failed will do. */
+ * failed will do. One that could not start it is left out for a while only, too, longer each time: perhaps what it lacked
+ * has come. */
 enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 #define CHOICES_MAX 256
@@ -100,7 +101,11 @@ struct at_best {
 
 static bool is_avoided(const struct wish *wish, node_id node)
 {
-    return wish->waited_ms < CORE_CHOOSY_MS && wish->trial != NULL && core_quarantine_avoids(wish->trial, node);
+    uint32_t losses = wish->trial != NULL ? core_quarantine_unstarted_count(wish->trial, &node) : 0;
+    uint64_t avoid_ms = losses == 0 ? 0 : (uint64_t)CORE_UNSTARTED_AVOID_MS << (losses < 16 ? losses - 1 : 15);
+    avoid_ms = avoid_ms < CORE_UNSTARTED_AVOID_MAX_MS ? avoid_ms : CORE_UNSTARTED_AVOID_MAX_MS;
+    bool has_failed = wish->trial != NULL && core_quarantine_avoids(wish->trial, node);
+    return wish->waited_ms < avoid_ms || (has_failed && wish->waited_ms < CORE_CHOOSY_MS);
 }
 
 /* Free slots by node, and how many there would be at best. */
@@ -272,7 +277,7 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     watch->seen_pass = coordination->pass;
     MARK(waits_after_losses);
     watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
-    bool has_news = !attempts_never_ran(core, last);
+    bool has_news = !attempts_never_ran(last);
     for (uint32_t i = 0; i < core->peer_count; i++) {
         has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;
     }
@@ -413,7 +418,8 @@ static bool find_place(const struct node_core *core, const struct wish *wish, ui
 /* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
 static bool is_picky(const struct view_trial *trial)
 {
-    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial));
+    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial) ||
+                             core_quarantine_unstarted_count(trial, NULL) > 0);
 }
 #define PICKY_MAX 16 /* trials passed over at a time */
 

@@ -9,7 +9,12 @@
  * A node quarantines itself, since it alone knows how long a worker lived; coordinators read its record and avoid it while
  * others could do the work. It blames itself for a trial that failed here within a minute, not for one that failed on
  * another node too. Trials of one experiment may all fail for its code: unless that works elsewhere (a trial completed, or
- * running for longer than a minute) they count as one, and as none once it has failed elsewhere. */
+ * running for longer than a minute) they count as one, and as none once it has failed elsewhere.
+ *
+ * It blames itself too for a trial that it could not even start: its network lets no code through, its disk has no room, its
+ * keep is gone. But code that nobody has can be started nowhere. So that counts only if another node that lives has started
+ * something of the experiment, and thus has the code; of a trial that was to start from a checkpoint, only if that trial has
+ * been started elsewhere since; and never if another node could not start it either. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -201,6 +206,21 @@ bool core_quarantine_is_suspect(const struct view_trial *trial)
     return is_suspect(trial, NULL);
 }
 
+uint32_t core_quarantine_unstarted_count(const struct view_trial *trial, const node_id *node)
+{
+    uint32_t count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        bool is_lost = verdict != NULL && verdict->reason == FACT_LOST, has_run = false, is_unstarted = false;
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            has_run |= w->has_started;
+            is_unstarted |= is_lost && view_worker_is_unstarted(w) && (node == NULL || node_id_equal(w->writer, *node));
+        }
+        count = is_unstarted ? count + 1 : has_run ? 0 : count;
+    }
+    return count;
+}
+
 void core_quarantine_told(struct node_core *core, const struct view_experiment *experiment, uint32_t index)
 {
     char text[256];
@@ -258,6 +278,38 @@ void core_quarantine_record(struct node_core *core, node_id node, const struct f
     }
 }
 
+static bool could_not_start_elsewhere(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            if (view_worker_is_unstarted(w) && !node_id_equal(w->writer, core->options.self)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whoever has started a worker elsewhere has its code, and the checkpoint. */
+static bool starts_elsewhere(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct core_young_failure *failure)
+{
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial =
+            !failure->lacked_checkpoint || i == failure->attempt.trial ? experiment->trials[i] : NULL;
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            bool is_since = !failure->lacked_checkpoint || a->id.number > failure->attempt.number;
+            for (const struct view_worker *w = is_since ? a->workers : NULL; w != NULL; w = w->next) {
+                if (w->has_started && !node_id_equal(w->writer, core->options.self) &&
+                    swim_state_of(&core->swim, w->writer) == SWIM_ALIVE) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 static bool has_failed_elsewhere(const struct node_core *core, const struct view_trial *trial)
 {
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
@@ -299,14 +351,21 @@ static uint32_t count_blame(const struct node_core *core)
     uint32_t blame = 0;
     for (uint32_t i = 0; i < core->young_failure_count; i++) {
         const struct core_young_failure *failure = &core->young_failures[i];
-        const struct view_experiment *experiment = view_find_experiment(&core->view, failure->experiment);
-        if (experiment == NULL || has_failed_elsewhere(core, view_find_trial(experiment, failure->trial))) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, failure->attempt.experiment);
+        const struct view_trial *trial =
+            experiment != NULL ? view_find_trial(experiment, failure->attempt.trial) : NULL;
+        if (failure->is_unstarted && experiment != NULL) {
+            blame += starts_elsewhere(core, experiment, failure) && !could_not_start_elsewhere(core, trial);
+            continue;
+        }
+        if (experiment == NULL || has_failed_elsewhere(core, trial)) {
             continue;
         }
         struct elsewhere elsewhere = look_elsewhere(core, experiment);
         bool is_first = true;
         for (uint32_t j = 0; j < i; j++) {
-            is_first &= !experiment_id_equal(core->young_failures[j].experiment, failure->experiment);
+            is_first &= core->young_failures[j].is_unstarted ||
+                        !experiment_id_equal(core->young_failures[j].attempt.experiment, failure->attempt.experiment);
         }
         blame += elsewhere.works || (is_first && !elsewhere.fails);
     }
@@ -320,10 +379,42 @@ static void begin_quarantine(struct node_core *core, uint32_t trials)
     q->is_active = true;
     q->level += q->level < FACT_QUARANTINE_LEVEL_MAX;
     q->minutes = q->level < FACT_QUARANTINE_LEVEL_MAX ? 1u << (q->level - 1) : 60;
-    format_text(q->why, sizeof q->why, "%u trials failed here within 60 s of their start, and on no other node", trials);
+    bool any_unstarted = false;
+    for (uint32_t i = 0; i < core->young_failure_count; i++) {
+        any_unstarted |= core->young_failures[i].is_unstarted;
+    }
+    format_text(q->why, sizeof q->why, "%u trials %sfailed here within 60 s of their start, and on no other node", trials,
+                any_unstarted ? "could not be started or " : "");
     core->quarantine_until_ms = core->now_ms + q->minutes * 60000ull;
     core->young_failure_count = 0;
     put_quarantine(core);
+}
+
+static void note_failure(struct node_core *core, const struct core_young_failure *failure)
+{
+    for (uint32_t i = 0; i < core->young_failure_count; i++) {
+        struct core_young_failure *same = &core->young_failures[i];
+        if (same->attempt.trial == failure->attempt.trial &&
+            experiment_id_equal(same->attempt.experiment, failure->attempt.experiment)) {
+            *same = same->is_unstarted ? *failure : *same;
+            return;
+        }
+    }
+    if (core->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
+        core->young_failure_count--;
+        memmove(core->young_failures, core->young_failures + 1, core->young_failure_count * sizeof core->young_failures[0]);
+    }
+    core->young_failures[core->young_failure_count++] = *failure;
+}
+
+void core_quarantine_unstarted(struct node_core *core, const struct core_worker *worker)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    struct core_young_failure failure = {
+        .attempt = worker->attempt,
+        .is_unstarted = true,
+        .lacked_checkpoint = worker->phase == CORE_WORKER_PREPARING && (attempt == NULL || attempt->start_step > 0)};
+    note_failure(core, &failure);
 }
 
 void core_quarantine_exited(struct node_core *core, const struct core_worker *worker, enum fact_reason reason)
@@ -342,18 +433,7 @@ void core_quarantine_exited(struct node_core *core, const struct core_worker *wo
         !node_id_equal(view_attempt_node(attempt), core->options.self)) {
         return;
     }
-    for (uint32_t i = 0; i < core->young_failure_count; i++) {
-        if (core->young_failures[i].trial == worker->attempt.trial &&
-            experiment_id_equal(core->young_failures[i].experiment, worker->attempt.experiment)) {
-            return;
-        }
-    }
-    if (core->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
-        core->young_failure_count--;
-        memmove(core->young_failures, core->young_failures + 1, core->young_failure_count * sizeof core->young_failures[0]);
-    }
-    core->young_failures[core->young_failure_count++] =
-        (struct core_young_failure){worker->attempt.experiment, worker->attempt.trial};
+    note_failure(core, &(struct core_young_failure){.attempt = worker->attempt});
 }
 
 void core_quarantine_housekeep(struct node_core *core)

@@ -63,6 +63,8 @@
 #define CORE_LOST_WAIT_MS 30000     /* ... up to this */
 #define CORE_NEVER_RAN_WAIT_MS 120000 /* ... or this, if no program of it runs before it is lost */
 #define CORE_CHOOSY_MS 600000       /* so long a trial waits for a node where it has not failed, or for more slots than its least */
+#define CORE_UNSTARTED_AVOID_MS 15000 /* ... for another node than one that could not start it; doubled each time */
+#define CORE_UNSTARTED_AVOID_MAX_MS 1800000 /* ... up to this */
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
@@ -315,10 +317,11 @@ struct core_backoff {
 };
 #define CORE_BACKOFFS_MAX 128
 
-/* A trial that failed here soon after its start. */
+/* A trial that failed here soon after its start, or that this node could not start at all. */
 struct core_young_failure {
-    experiment_id experiment;
-    uint32_t trial;
+    attempt_id attempt;
+    bool is_unstarted;
+    bool lacked_checkpoint; /* or something else, before it could be started, where it was to start from one */
 };
 #define CORE_YOUNG_FAILURES_MAX 32
 #define CORE_FENCES_AHEAD_MAX 256 /* of experiments that are not known here (yet) */
@@ -665,7 +668,8 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
 void core_quarantine_died(struct node_core *core, node_id node);
 void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before);
 
-/* A worker of this node has ended. */
+/* A worker of this node has ended; or could not be prepared or started here. */
+void core_quarantine_unstarted(struct node_core *core, const struct core_worker *worker);
 void core_quarantine_exited(struct node_core *core, const struct core_worker *worker, enum fact_reason reason);
 
 /* The coordinator about an attempt with a verdict: was it the death of its host that counts? */
@@ -678,6 +682,9 @@ bool core_quarantine_waits(const struct node_core *core, const struct view_trial
 /* The trial failed on this node, or lost it; or has lost a host anywhere. */
 bool core_quarantine_avoids(const struct view_trial *trial, node_id node);
 bool core_quarantine_is_suspect(const struct view_trial *trial);
+
+/* How often, since the trial last ran anywhere, this node could not prepare or start a worker of it; none: any node. */
+uint32_t core_quarantine_unstarted_count(const struct view_trial *trial, const node_id *node);
 
 /* "quarantined: it failed on a, b and c"; false if it is not. `told` traces it. */
 bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);

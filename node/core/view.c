@@ -423,6 +423,7 @@ static int apply_worker(struct view *view, const struct record *record)
     worker->master_port = fact.master_port;
     worker->data_port = fact.data_port;
     worker->step = fact.step;
+    worker->has_started = fact.started_s != 0;
     worker->is_elastic = fact.is_elastic;
     worker->waits = fact.waits;
     worker->has_state = fact.has_state;

@@ -81,6 +81,7 @@ struct view_worker {
     enum fact_worker_state state;
     enum fact_reason reason;
     int32_t exit_code;
+    bool has_started; /* its program was begun; false again once it turned out that it could not be */
     uint32_t generation;
     uint32_t master_port, data_port;
     uint64_t step;
@@ -309,6 +310,9 @@ const struct view_manifest *view_manifest_unite_by(const struct view_manifest *f
 
 /* The verdict that counts: the lowest reason, then the lowest writer; NULL while the attempt lives. */
 const struct view_verdict *view_attempt_verdict(const struct view_attempt *attempt);
+
+/* Its node could not prepare or start it. Who was never begun for another reason, since the lease was over, has no code. */
+bool view_worker_is_unstarted(const struct view_worker *worker);
 
 /* The attempt whose result is shown (the lowest completed one), or NULL. */
 struct view_attempt *view_trial_completed(const struct view_trial *trial);

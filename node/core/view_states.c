@@ -219,6 +219,11 @@ uint32_t view_trial_failures(const struct view_trial *trial)
     return failures;
 }
 
+bool view_worker_is_unstarted(const struct view_worker *worker)
+{
+    return worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST && !worker->has_started && worker->exit_code != 0;
+}
+
 node_id view_attempt_node(const struct view_attempt *attempt)
 {
     node_id none;

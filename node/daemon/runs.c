@@ -303,20 +303,22 @@ static void spawn_work(struct job *job)
     spawn->code = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->error);
 }
 
-static void run_ended(struct daemon *daemon, uint32_t slot, int32_t code, bool killed, const char *text)
+static void run_ended(struct daemon *daemon, uint32_t slot, struct node_event event)
 {
     struct daemon_run *run = &daemon->runs[slot];
     bool is_stopping = run->ended && run->status.is_stopping;
-    struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+    event.kind = NODE_EVENT_WORKER_EXITED;
     event.u.worker.slot = slot;
     event.u.worker.attempt = run->prepare.u.worker.attempt;
-    event.u.worker.code = code;
-    event.u.worker.killed = killed;
     event.u.worker.is_stopping = is_stopping;
-    event.u.worker.text = text;
     daemon_runs_remove_later(daemon, run->directory);
     memset(run, 0, sizeof *run);
     daemon_event(daemon, &event);
+}
+
+static void run_not_started(struct daemon *daemon, uint32_t slot, const char *text)
+{
+    run_ended(daemon, slot, (struct node_event){.u.worker = {.code = -1, .is_unstarted = true, .text = text}});
 }
 
 static void spawn_done(void *context, struct job *job)
@@ -334,7 +336,7 @@ static void spawn_done(void *context, struct job *job)
         }
     } else if (spawn->code != 0) {
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);
-        run_ended(daemon, spawn->slot, -1, true, spawn->error);
+        run_not_started(daemon, spawn->slot, spawn->error);
     } else {
         run->state = RUN_RUNNING;
         run->link = spawn->link;
@@ -370,7 +372,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
         free(spawn);
         free(items);
         run->prepare = *effect;
-        run_ended(daemon, slot, -1, true, "the worker's directory was not ready");
+        run_not_started(daemon, slot, "the worker's directory was not ready");
         return;
     }
     hash256 checkpoint = run->prepare.u.worker.checkpoint;
@@ -503,7 +505,7 @@ void daemon_runs_settled(struct daemon *daemon, uint64_t request)
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct run_last last = daemon->runs[slot].last;
         if (last.is_taken && last.read_id == request) {
-            run_ended(daemon, slot, last.code, last.killed, last.tail);
+            run_ended(daemon, slot, (struct node_event){.u.worker = {.code = last.code, .killed = last.killed, .text = last.tail}});
         }
     }
 }

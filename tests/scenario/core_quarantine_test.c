@@ -384,6 +384,95 @@ static void a_quarantined_node_is_used_when_no_other_could_hold_the_work(void **
     world_free(world);
 }
 
+/* ---- nodes that cannot even start what they are given ---- */
+
+/* Two of three nodes do their work, and b starts none. */
+static void assert_b_is_avoided(struct world *world)
+{
+    world->disk_ms = 100;
+    submit(world, 40, 5);
+    assert_line(world, 60000, "c: b is quarantined for 1 min: 3 trials could not be started or failed here");
+    world_run(world, 1000);
+    uint32_t tries = world_count(world, "b> prepare");
+    assert_in_range(tries, 3, 8);
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, "b> prepare"), tries);
+    world_run(world, 150000);
+    for (uint32_t trial = 0; trial < 40; trial++) {
+        assert_int_equal(state_of(world, trial), VIEW_TRIAL_COMPLETED);
+    }
+    assert_int_equal(world->nodes[1].spawn_count, 0);
+    assert_false(is_apart(world, 0, 0));
+    assert_false(is_apart(world, 0, 2));
+    world_free(world);
+}
+
+static void a_node_that_can_prepare_nothing_is_avoided(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].prepares_nothing = true;
+    assert_b_is_avoided(world);
+}
+
+static void a_node_that_can_start_nothing_is_avoided(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].starts_nothing = true;
+    assert_b_is_avoided(world);
+}
+
+/* The others are busy for as long as anybody looks, and so b alone is free. */
+static void a_node_that_can_start_nothing_and_alone_is_free_is_tried_rarely(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    world->nodes[1].starts_nothing = true;
+    submit(world, 40, 5);
+    world_run(world, 3600000);
+    assert_in_range(world_count(world, "b> prepare"), 6, 60);
+    world_free(world);
+}
+
+/* What it lacked comes: then it is used again, and the trial that could not be started there does not wait for the others. */
+static void a_node_that_can_start_trials_again_is_used_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    world->nodes[1].prepares_nothing = true;
+    submit(world, 2, 5);
+    world_run(world, 20000);
+    assert_int_equal(world_spawns(world), 1);
+    world->nodes[1].prepares_nothing = false;
+    world_run(world, 120000);
+    assert_int_equal(world->nodes[1].spawn_count, 1);
+    world_free(world);
+}
+
+/* It has run everywhere before: then nobody has it any more. */
+static void code_that_is_lost_everywhere_quarantines_no_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    submit(world, 40, 5);
+    world_run(world, 10000);
+    assert_in_range(world_spawns(world), 4, 39);
+    for (uint32_t i = 0; i < 4; i++) {
+        world->nodes[i].lacks_code = true;
+    }
+    world_run(world, 600000);
+    assert_int_equal(world_count(world, "persist quarantine"), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        world->nodes[i].lacks_code = false;
+    }
+    world_run(world, 300000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +491,11 @@ int main(void)
         cmocka_unit_test(a_broken_experiment_quarantines_no_node),
         cmocka_unit_test(a_broken_experiment_without_restarts_quarantines_no_node),
         cmocka_unit_test(a_quarantined_node_is_used_when_no_other_could_hold_the_work),
+        cmocka_unit_test(a_node_that_can_prepare_nothing_is_avoided),
+        cmocka_unit_test(a_node_that_can_start_nothing_is_avoided),
+        cmocka_unit_test(a_node_that_can_start_nothing_and_alone_is_free_is_tried_rarely),
+        cmocka_unit_test(a_node_that_can_start_trials_again_is_used_again),
+        cmocka_unit_test(code_that_is_lost_everywhere_quarantines_no_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

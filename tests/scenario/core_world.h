@@ -52,6 +52,8 @@ struct world_node {
     uint64_t wall_shift_s; /* its calendar is ahead by it */
     struct version_range speaks; /* versions of the protocol, from its next start on; newest 0: what this program does */
     bool fails_programs; /* every program fails at once here */
+    bool prepares_nothing; /* no code comes here, say */
+    bool starts_nothing;   /* its keep is gone, say */
     bool computes;       /* an elastic program here is in a step: it does not hear yet that it shall leave its group */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */

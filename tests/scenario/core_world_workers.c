@@ -89,6 +89,16 @@ static void spawn(struct world *world, uint32_t number, const struct node_effect
     CHECK(worker->ready && !worker->runs);
     CHECK(node_core_find_token(node->core, effect->u.worker.token) == (int)effect->u.worker.slot);
     worker->ready = false;
+    if (node->starts_nothing) {
+        struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+        event.u.worker.slot = effect->u.worker.slot;
+        event.u.worker.attempt = worker->attempt;
+        event.u.worker.code = -1;
+        event.u.worker.is_unstarted = true;
+        event.u.worker.text = "there is no shoal-keep";
+        world_post(world, world->now_ms, number, node->boots, &event);
+        return;
+    }
     worker->runs = true;
     worker->token = effect->u.worker.token;
     worker->number = effect->u.worker.number;
@@ -198,7 +208,8 @@ void world_worker_effect(struct world *world, uint32_t number, const struct node
             const struct world_node *other = &world->nodes[i];
             is_lost = !other->is_up || other->lacks_code || (effect->u.worker.step > 0 && other->has_bad_copies);
         }
-        worker_event(world, number, slot, NODE_EVENT_PREPARED, is_lost ? ERR_NOT_FOUND : 0, false, NULL);
+        is_lost |= node->prepares_nothing;
+        worker_event(world, number, slot, NODE_EVENT_PREPARED, is_lost ? ERR_NOT_FOUND : 0, false, is_lost ? "not found" : NULL);
         break;
     case NODE_EFFECT_SPAWN:
         spawn(world, number, effect);

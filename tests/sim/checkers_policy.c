@@ -266,8 +266,14 @@ static bool is_usable(const struct node_core *core, const struct view_member *me
     return held->state != LEASE_WITHHELD && !held->withheld && !is_refusing;
 }
 
+/* Another node is preferred for this trial, if only for a while. */
+static bool is_left_out(const struct view_trial *trial, node_id node)
+{
+    return core_quarantine_avoids(trial, node) || core_quarantine_unstarted_count(trial, &node) > 0;
+}
+
 /* A node in quarantine gets no new attempt while the others could hold its gang, be they busy now: it would always be
- * the one that is free. The nodes on which the trial itself has failed are left out first. */
+ * the one that is free. The nodes on which the trial itself has failed, or which could not start it, are left out first. */
 void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
 {
     const struct node_core *core = sim->nodes[node].core;
@@ -295,7 +301,7 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
                         member->slots != NULL && core_node_accepts(core, member->id) &&
                         !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
-            others += !core_quarantine_avoids(trial, member->id) && is_usable(core, member, slot);
+            others += !is_left_out(trial, member->id) && is_usable(core, member, slot);
         }
     }
     if (any) {
@@ -327,7 +333,7 @@ static uint32_t count_free(const struct sim *sim, int node, const struct view_tr
         const struct view_member *member = view_find_member(&core->view, sim->nodes[other].id);
         if (member == NULL || !core_node_accepts(core, member->id) || member->quarantine.is_active ||
             core_quarantine_is_false(core, member->id) ||
-            (trial != NULL && core_quarantine_avoids(trial, member->id))) {
+            (trial != NULL && is_left_out(trial, member->id))) {
             continue;
         }
         for (uint32_t slot = 0; slot < owner->lease.count; slot++) {
