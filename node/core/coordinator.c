@@ -401,6 +401,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
             coordination->settled = true;
             gangs_drop(core, coordination);
             elastic_drop(core, coordination);
+            placing_forget_ranks(core, coordination);
         }
         return;
     }
@@ -433,6 +434,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     }
     gangs_drop(core, coordination);
     elastic_drop(core, coordination);
+    placing_forget_ranks(core, coordination);
     coordination->pass++; /* of all watches */
     attempts_forget(core, coordination);
     struct core_coordination **link = &core->coordinations;

@@ -109,5 +109,6 @@ bool placing_grow_one(struct node_core *core, struct core_coordination *coordina
  * if one was. */
 bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment);
+void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination); /* they are computed again */
 
 #endif

@@ -228,27 +228,92 @@ static bool claimed_before(struct claim_order a, struct claim_order b)
     return a.rank <= 0 ? a.index < b.index : a.index > b.index;
 }
 
-static struct claim_order claim_order_of(const struct node_core *core, experiment_id experiment, uint32_t trial)
+/* What that order follows from, looked up once for all trials. */
+struct sides {
+    bool is_whole; /* nobody is away */
+    uint32_t count; /* of election_members */
+    bool is_ours[NODE_MEMBERS_MAX], has_left[NODE_MEMBERS_MAX];
+    uint64_t digest;
+};
+
+static struct sides sides_of(const struct node_core *core)
+{
+    struct sides sides = {.is_whole = true};
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        node_id node = core->election_members[i].node;
+        bool is_ours = core_node_trusted(core, node), has_left = coordinator_has_left(core, node);
+        sides.is_whole &= is_ours || has_left;
+        if (i < NODE_MEMBERS_MAX) {
+            uint8_t what[NODE_ID_BYTES + 2];
+            memcpy(what, node.bytes, NODE_ID_BYTES);
+            what[NODE_ID_BYTES] = sides.is_ours[i] = is_ours;
+            what[NODE_ID_BYTES + 1] = sides.has_left[i] = has_left;
+            sides.digest = bytes_hash64(what, sizeof what, sides.digest);
+            sides.count++;
+        }
+    }
+    return sides;
+}
+
+static int32_t rank_of(const struct node_core *core, const struct sides *sides, experiment_id experiment, uint32_t trial)
 {
     uint8_t key[EXPERIMENT_ID_BYTES + 4];
     memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
     bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
     uint64_t weights[NODE_MEMBERS_MAX];
     uint64_t best[2] = {0, 0}; /* of those away, of ours */
-    uint32_t count = core->election_member_count < NODE_MEMBERS_MAX ? core->election_member_count : NODE_MEMBERS_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct election_member *member = &core->election_members[i];
-        weights[i] = coordinator_has_left(core, member->node) ? 0 : rendezvous_weight(member->node, key, sizeof key);
-        bool is_ours = core_node_trusted(core, member->node);
+    for (uint32_t i = 0; i < sides->count; i++) {
+        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->election_members[i].node, key, sizeof key);
+        bool is_ours = sides->is_ours[i];
         best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
     }
-    struct claim_order order = {0, trial};
-    for (uint32_t i = 0; i < count; i++) {
-        bool is_ours = core_node_trusted(core, core->election_members[i].node);
-        order.rank += !is_ours && weights[i] > best[1];
-        order.rank -= is_ours && best[0] > 0 && weights[i] > best[0];
+    int32_t rank = 0;
+    for (uint32_t i = 0; i < sides->count; i++) {
+        rank += !sides->is_ours[i] && weights[i] > best[1];
+        rank -= sides->is_ours[i] && best[0] > 0 && weights[i] > best[0];
     }
-    return order;
+    return rank;
+}
+
+#define RANK_UNKNOWN INT32_MIN
+
+void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination)
+{
+    arena_give(&core->arena, coordination->ranks, coordination->rank_slots * sizeof *coordination->ranks);
+    coordination->ranks = NULL;
+    coordination->rank_slots = 0;
+}
+
+/* Somebody may be away for days, and what is pending is looked at many times a second: so ranks are kept while the sides
+ * stay as they are. NULL: there is no memory for that. */
+static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct sides *sides,
+                          uint32_t trial)
+{
+    bool is_kept = coordination->ranks_of == sides->digest;
+    if (trial >= coordination->rank_slots) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+        uint32_t slots = trial < experiment->trial_count ? experiment->trial_count : trial + 1;
+        placing_forget_ranks(core, coordination);
+        coordination->ranks = arena_take(&core->arena, slots * sizeof *coordination->ranks);
+        coordination->rank_slots = coordination->ranks != NULL ? slots : 0;
+        is_kept = false;
+    }
+    for (uint32_t i = 0; i < coordination->rank_slots && !is_kept; i++) {
+        coordination->ranks[i] = RANK_UNKNOWN;
+    }
+    coordination->ranks_of = sides->digest;
+    return coordination->ranks != NULL ? &coordination->ranks[trial] : NULL;
+}
+
+static struct claim_order claim_order_of(struct node_core *core, struct core_coordination *coordination,
+                                         const struct sides *sides, uint32_t trial)
+{
+    int32_t *kept = kept_rank(core, coordination, sides, trial);
+    int32_t rank = kept != NULL && *kept != RANK_UNKNOWN ? *kept : rank_of(core, sides, coordination->experiment, trial);
+    if (kept != NULL) {
+        *kept = rank;
+    }
+    return (struct claim_order){rank, trial};
 }
 
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
@@ -310,17 +375,6 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
     return true;
 }
 
-static bool is_whole(const struct node_core *core)
-{
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        node_id node = core->election_members[i].node;
-        if (!core_node_trusted(core, node) && !coordinator_has_left(core, node)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
  * have started may be running over there, as many as fit there. */
 struct unseen {
@@ -330,10 +384,16 @@ struct unseen {
 static struct unseen unseen_starts(const struct node_core *core, const struct view_experiment *experiment)
 {
     struct unseen unseen = {0, 0};
+    node_id looked_up = core->options.self;
+    bool is_trusted = core_node_trusted(core, looked_up);
     for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-            unseen.from = core_node_trusted(core, a->id.coordinator) ? unseen.from : i + 1;
+            if (!node_id_equal(a->id.coordinator, looked_up)) { /* most are of the same */
+                looked_up = a->id.coordinator;
+                is_trusted = core_node_trusted(core, looked_up);
+            }
+            unseen.from = is_trusted ? unseen.from : i + 1;
         }
     }
     for (uint32_t i = 0; i < core->view.member_count && unseen.from > 0; i++) {
@@ -345,17 +405,17 @@ static struct unseen unseen_starts(const struct node_core *core, const struct vi
 
 /* The next trial to be claimed, behind `after` if that is not NULL. */
 static bool next_pending(struct node_core *core, struct core_coordination *coordination,
-                         const struct view_experiment *experiment, const struct claim_order *after,
-                         struct claim_order *out)
+                         const struct view_experiment *experiment, const struct sides *sides,
+                         const struct claim_order *after, struct claim_order *out)
 {
-    bool by_index = is_whole(core) || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
+    bool by_index = sides->is_whole || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
     struct claim_order best = {0, 0};
     struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
     for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
         if (!trial_is_pending(core, coordination, experiment, i)) {
             continue;
         }
-        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, experiment->id, i);
+        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, coordination, sides, i);
         if (i >= unseen.from && i - unseen.from < unseen.count) {
             MARK(perhaps_begun_beyond_a_cut);
         }
@@ -372,15 +432,30 @@ static bool next_pending(struct node_core *core, struct core_coordination *coord
     return found;
 }
 
-/* With little memory left nobody looks: what begins could not be told to its end. */
-static bool has_free_slot(const struct node_core *core)
+static bool any_pending(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment)
+{
+    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+        if (trial_is_pending(core, coordination, experiment, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a kind that the experiment takes. One on a drained node counts: where none does, nobody looks since when a lost trial
+ * waits. With little memory left nobody looks at all: what begins could not be told to its end. */
+static bool has_free_slot(const struct node_core *core, const struct view_experiment *experiment)
 {
     for (uint32_t i = 0; i < core->view.member_count && !core->memory_is_short; i++) {
         const struct view_member *member = core->view.members[i];
-        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL; slot++) {
-            if (member->slots[slot].state == LEASE_FREE && core_node_trusted(core, member->id)) {
-                return true;
-            }
+        bool has_one = false;
+        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
+            has_one = member->slots[slot].state == LEASE_FREE &&
+                      kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
+        }
+        if (has_one && core_node_trusted(core, member->id)) {
+            return true;
         }
     }
     return false;
@@ -463,7 +538,11 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
 {
     struct claim_order order, after;
     struct place place;
-    bool has_place = false, found = has_free_slot(core) && next_pending(core, coordination, experiment, NULL, &order);
+    if (!has_free_slot(core, experiment)) {
+        return false;
+    }
+    struct sides sides = sides_of(core);
+    bool has_place = false, found = next_pending(core, coordination, experiment, &sides, NULL, &order);
     for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
         has_place = find_place_for(core, coordination, experiment, order.index, &place);
         if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
@@ -471,7 +550,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
         }
         MARK(picky_trial_passed_over);
         after = order;
-        found = next_pending(core, coordination, experiment, &after, &order);
+        found = next_pending(core, coordination, experiment, &sides, &after, &order);
     }
     if (!has_place) {
         return false;
@@ -544,14 +623,13 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
 bool placing_refill_one(struct node_core *core, struct core_coordination *coordination,
                         const struct view_experiment *experiment)
 {
-    return has_free_slot(core) && bring_to(core, coordination, experiment, experiment->config->slots_per_trial);
+    return has_free_slot(core, experiment) && bring_to(core, coordination, experiment, experiment->config->slots_per_trial);
 }
 
 bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
                       const struct view_experiment *experiment)
 {
-    struct claim_order pending;
-    return has_free_slot(core) && !next_pending(core, coordination, experiment, NULL, &pending) &&
+    return has_free_slot(core, experiment) && !any_pending(core, coordination, experiment) &&
            bring_to(core, coordination, experiment, experiment->config->max_slots);
 }
 
@@ -563,8 +641,9 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
 {
     struct place place;
     const struct view_attempt *claimed = NULL;
-    struct claim_order best = {0, 0}, pending;
-    if (is_whole(core) || !has_free_slot(core) || next_pending(core, coordination, experiment, NULL, &pending)) {
+    struct claim_order best = {0, 0};
+    struct sides sides = sides_of(core);
+    if (sides.is_whole || !has_free_slot(core, experiment) || any_pending(core, coordination, experiment)) {
         return false;
     }
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
@@ -575,7 +654,7 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             continue;
         }
         struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
-        struct claim_order order = claim_order_of(core, experiment->id, i);
+        struct claim_order order = claim_order_of(core, coordination, &sides, i);
         if (watch != NULL && attempts_look(core, experiment, highest, watch).overdue > 0 &&
             (claimed == NULL || claimed_before(order, best))) {
             claimed = highest;

@@ -301,6 +301,9 @@ struct core_coordination {
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;
+    int32_t *ranks; /* of its trials in the order of claims, as far as placing.c has asked; rank_slots of them, or NULL */
+    uint32_t rank_slots;
+    uint64_t ranks_of; /* a digest of what they follow from */
 };
 
 /* The highest claim that this owner has obeyed, on disk. */

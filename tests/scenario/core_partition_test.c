@@ -55,6 +55,33 @@ static void two_sides_do_different_work_first(void **state)
     world_free(world);
 }
 
+/* In an experiment of thousands of trials that order is much to compute, many times a second. */
+static void the_order_of_claims_is_kept_until_the_sides_change(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = story_begin(world, 20, 5), others[2] = {(coordinator + 1) % 3, (coordinator + 2) % 3};
+    world->nodes[others[0]].side = 1;
+    world_run(world, 30000);
+    assert_int_equal(world_coordinator(world), -1); /* one on either side */
+    world_end_worker(world, coordinator, 0, 0);
+    world_run(world, 5000);
+    struct core_coordination *row = core_find_coordination(world->nodes[coordinator].core, make_experiment_id(0));
+    assert_true(row->rank_slots >= 20);
+    for (uint32_t i = 0; i < 20; i++) {
+        row->ranks[i] = i == 17 ? -9 : 0; /* as no three nodes would have it */
+    }
+    size_t before = world->log_bytes;
+    world_end_worker(world, coordinator, 0, 0);
+    assert_true(world_run_until(world, 5000, before, "> spawn trial 17 "));
+    world->nodes[others[1]].side = 2;
+    world_run(world, 30000);
+    world_end_worker(world, coordinator, 0, 0);
+    world_run(world, 5000);
+    assert_int_not_equal(row->ranks[17], -9);
+    world_free(world);
+}
+
 /* Four trials that run for ever on four nodes, cut in two: patience is over after ten minutes, but a side that has other
  * work, or no room, claims nothing of the others'. */
 static void what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal(void **state)
@@ -276,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_sides_do_different_work_first),
+        cmocka_unit_test(the_order_of_claims_is_kept_until_the_sides_change),
         cmocka_unit_test(what_runs_beyond_a_cut_is_left_alone_and_lives_through_the_heal),
         cmocka_unit_test(what_may_run_beyond_a_cut_is_claimed_after_patience_when_there_is_room),
         cmocka_unit_test(what_may_run_of_a_failed_trial_beyond_a_cut_is_given_up_after_patience),
