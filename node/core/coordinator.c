@@ -115,6 +115,7 @@ void core_coordinator_led(struct node_core *core, experiment_id experiment, uint
     election_led(&coordination->election, claim);
     TRACE(&core->options.trace, "coordinates %s with term %llu", coordinator_name(row), (unsigned long long)term);
     coordination->renew_ms = core->now_ms;
+    coordination->renew_from = 0;
     attempts_begin_anew(core, coordination);
     row->changed = true;
 }
@@ -345,28 +346,41 @@ static void hand_over(struct node_core *core, struct core_coordination *coordina
 
 /* ---- one experiment ---------------------------------------------------------------------------------------------- */
 
-static void lead(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
+/* Judges the attempts, and renews the leases of those that live when that is due. There may be many more of them than effects
+ * of a step: the next ones go on with the renewals where there was no room. True: all were looked at. */
+static bool look_after(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
-    coordination->pass++;
     bool renews = core->now_ms >= coordination->renew_ms;
+    uint32_t left_off = UINT32_MAX; /* the first trial for which there was no room */
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
             if (!a->assigned || !core_has_room(core, 256, 1u << 18)) {
+                left_off = a->assigned && i < left_off ? i : left_off;
                 continue;
             }
             if (a->verdicts != NULL) {
                 core_quarantine_judge(core, experiment, trial, a);
                 continue;
             }
-            if (attempts_judge(core, coordination, experiment, trial, a) && renews) {
+            if (attempts_judge(core, coordination, experiment, trial, a) && renews && i >= coordination->renew_from) {
                 attempts_renew(core, coordination, a);
             }
         }
     }
-    if (renews) {
+    if (renews && left_off == UINT32_MAX) {
         coordination->renew_ms = core->now_ms + CORE_RENEW_MS;
+        coordination->renew_from = 0;
+    } else if (renews && left_off > coordination->renew_from) {
+        coordination->renew_from = left_off;
     }
+    return left_off == UINT32_MAX;
+}
+
+static void lead(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
+{
+    coordination->pass++;
+    bool has_seen_all = look_after(core, coordination, experiment);
     gangs_tick(core, coordination, experiment);
     if (wants_to_hand_over(core, coordination)) {
         if (coordination->gangs == NULL && leads(coordination)) { /* else as soon as they are complete */
@@ -387,7 +401,9 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
             break;
         }
     }
-    attempts_forget(core, coordination);
+    if (has_seen_all) {
+        attempts_forget(core, coordination);
+    }
 }
 
 void core_coordinator_experiment(struct node_core *core, struct view_experiment *experiment)

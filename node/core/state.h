@@ -298,6 +298,7 @@ struct core_coordination {
     uint64_t renew_ms;
     uint32_t choosy_trial; /* without any attempt so far, ... */
     uint64_t choosy_ms;    /* ... that waits for a place, or a better one, since then; 0: none does */
+    uint32_t renew_from;   /* the trial with which the renewals that did not fit into the last step go on */
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;
