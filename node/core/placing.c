@@ -593,7 +593,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
         const struct wish wish = {.experiment = experiment, .trial = trial};
-        if (attempt == NULL || view_trial_completed(trial) != NULL || attempt->generation >= UINT16_MAX ||
+        if (attempt == NULL || view_trial_completed(trial) != NULL ||
             elastic_wants(core, coordination, experiment, attempt, size) == 0 ||
             !find_place(core, &wish, 1, &place)) {
             continue;

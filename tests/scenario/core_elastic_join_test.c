@@ -54,6 +54,30 @@ static void a_group_grows_when_a_node_comes(void **state)
     world_free(world);
 }
 
+/* Each term has numbers of its own for the generations, and so they are large after some dozens of coordinators. */
+static void a_group_that_many_terms_have_led_grows_like_any_other(void **state)
+{
+    (void)state;
+    uint32_t third;
+    struct world *world = group_of_two_before_a_third(&third);
+    struct fact_claim claim = {.term = 70};
+    struct made made;
+    make_record(&made, world->nodes[third].person.id, world->nodes[third].core->options.boot, 1u << 20, FACT_CLAIM,
+                fact_key_experiment(make_experiment_id(0)), &claim);
+    for (uint32_t i = 0; i < third; i++) {
+        world_deliver(world, third, i, &made);
+    }
+    assert_line(world, 60000, "coordinates exp with term 71");
+    world_end_worker(world, follower(world, 0), 0, -9);
+    uint32_t generation = assert_group_after(world, 40000, 1, 2); /* another takes its place */
+    assert_true(generation > UINT16_MAX);
+    world_restart(world, third, false);
+    (void)assert_group_after(world, 60000, generation, 3);
+    assert_trains(world);
+    assert_one_attempt(world, 2, 2);
+    world_free(world);
+}
+
 static void a_group_does_not_grow_while_a_trial_waits_for_slots(void **state)
 {
     (void)state;
@@ -290,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_grows_when_a_node_comes),
+        cmocka_unit_test(a_group_that_many_terms_have_led_grows_like_any_other),
         cmocka_unit_test(a_group_does_not_grow_while_a_trial_waits_for_slots),
         cmocka_unit_test(a_lost_worker_is_replaced_before_a_trial_that_waits_begins),
         cmocka_unit_test(a_joiner_that_never_listens_is_dropped_and_costs_the_group_nothing),
