@@ -87,6 +87,7 @@ static void put_claim(struct node_core *core, struct core_coordination *coordina
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_claim_pack(&writer, &fact);
     struct core_pending *pending = core_put(core, FACT_CLAIM, fact_key_experiment(coordination->experiment), &writer);
+    coordination->claim_ms = core->now_ms + CORE_RETRY_MS;
     if (pending != NULL && !released) {
         pending->action = CORE_ACTION_LED;
         pending->attempt.experiment = coordination->experiment;
@@ -176,6 +177,19 @@ static void observe_groups(struct node_core *core, struct core_coordination *coo
     }
 }
 
+/* The disk refused our claim, and what an earlier life of ours said of the same term or a later one has taken its place there:
+ * nobody will say any more that ours is on the disk. */
+static bool claim_is_lost(const struct node_core *core, const struct core_coordination *coordination)
+{
+    if (!coordination->claiming) {
+        return false;
+    }
+    struct fact_key key = fact_key_experiment(coordination->experiment);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_CLAIM, key.bytes, key.count));
+    return entry != NULL && entry->on_disk && !core_claim_is_awaited(core, coordination->experiment);
+}
+
 static void elect(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -205,7 +219,17 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     }
     observe_groups(core, coordination, experiment);
     doubt(core, coordination, experiment);
+    if (claim_is_lost(core, coordination)) {
+        coordination->claiming = false;
+        election_lost(&coordination->election);
+    }
     if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
+        return;
+    }
+    if (coordination->election.claiming) { /* there was no memory for the record */
+        if (core->now_ms >= coordination->claim_ms) {
+            put_claim(core, coordination, election_next_term(&coordination->election), false);
+        }
         return;
     }
     enum election_action action =

@@ -213,6 +213,20 @@ struct core_pending *core_persist(struct node_core *core, const struct records_e
     return pending;
 }
 
+static bool has_claim(const struct core_pending *pending, experiment_id experiment)
+{
+    bool is_found = false;
+    for (; pending != NULL && !is_found; pending = pending->next) {
+        is_found = pending->action == CORE_ACTION_LED && experiment_id_equal(pending->attempt.experiment, experiment);
+    }
+    return is_found;
+}
+
+bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment)
+{
+    return has_claim(core->pending_first, experiment) || has_claim(core->refused, experiment);
+}
+
 void core_outbox_flush(struct node_core *core)
 {
     if (core->outbox_bytes == 0) {

@@ -72,7 +72,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
 
 /* struct core_regroup stays: resend_ms, due again. */
 
-/* Stays: renew_ms, due again. */
+/* Stay: claim_ms and renew_ms, due again. */
 static void shift_coordination(struct core_coordination *coordination, uint64_t gap_ms)
 {
     election_shift(&coordination->election, gap_ms);

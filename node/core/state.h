@@ -290,11 +290,12 @@ struct core_coordination {
     struct core_coordination *next; /* by experiment id */
     experiment_id experiment;
     struct election election;
-    bool claiming; /* a claim is on its way to the disk */
+    bool claiming; /* a claim is on its way to the disk; if election.claiming alone, there was no memory for it */
     bool settled;  /* nothing left to coordinate; until its records change */
     struct core_gang *gangs;
     struct core_watch *watches;
     struct core_regroup *regroups;
+    uint64_t claim_ms; /* a claim for which there was no memory is not tried again before */
     uint64_t renew_ms;
     uint32_t choosy_trial; /* without any attempt so far, ... */
     uint64_t choosy_ms;    /* ... that waits for a place, or a better one, since then; 0: none does */
@@ -545,6 +546,9 @@ void core_fence_load(struct node_core *core, const uint8_t *bytes, uint32_t coun
 
 /* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
 struct core_pending *core_persist(struct node_core *core, const struct records_entry *entry);
+
+/* True while the ticket of a claim of this node to the experiment is still out, or refused and to be tried again. */
+bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment);
 void core_outbox_flush(struct node_core *core); /* sends what this step has published to everybody who lives */
 void core_disk_persisted(struct node_core *core, const struct node_event *event);
 void core_disk_tick(struct node_core *core);

@@ -201,6 +201,74 @@ static void a_refused_version_is_not_stored_before_the_one_that_overtakes_it(voi
     world_free(world);
 }
 
+/* The coordinator is gone; its successor's claim is refused, too, and meanwhile its own claim of an earlier life comes back from
+ * somebody who has kept it. */
+static void claims_anew_beyond(uint64_t earlier_term)
+{
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = story_begin(world, 2, 5), successor = 1 - coordinator;
+    uint64_t term = core_find_coordination(world->nodes[successor].core, make_experiment_id(0))->election.highest.term;
+    world_crash(world, coordinator);
+    world->nodes[successor].disk_refuses = true;
+    world_run(world, 60000);
+    assert_true(core_find_coordination(world->nodes[successor].core, make_experiment_id(0))->claiming);
+    struct fact_claim fact = {.term = term + earlier_term};
+    struct made made;
+    make_record(&made, world->nodes[successor].person.id, 9ull << 32, 1, FACT_CLAIM, fact_key_experiment(make_experiment_id(0)),
+                &fact);
+    world_deliver(world, coordinator, successor, &made);
+    world_run(world, 5000);
+    world->nodes[successor].disk_refuses = false;
+    world_run(world, 20000);
+    assert_int_equal(world_coordinator(world), successor);
+    world_free(world);
+}
+
+static void a_refused_claim_that_an_earlier_one_has_replaced_is_not_waited_for(void **state)
+{
+    (void)state;
+    claims_anew_beyond(1);
+    claims_anew_beyond(3);
+}
+
+/* All pieces that are free, in a list through the first bytes of them; and there are no others any more. */
+static void *take_free_pieces(struct arena *arena)
+{
+    void *taken = NULL;
+    arena->capacity_bytes = arena->fresh_bytes;
+    for (uint32_t class = ARENA_CLASSES; class-- > 0;) {
+        for (void **piece; (piece = arena_take(arena, (size_t)32 << class)) != NULL; taken = piece) {
+            piece[0] = taken;
+            piece[1] = (void *)((uintptr_t)32 << class);
+        }
+    }
+    return taken;
+}
+
+static void a_claim_for_which_there_was_no_memory_is_made_when_there_is(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = story_begin(world, 2, 5), successor = 1 - coordinator;
+    struct node_core *core = world->nodes[successor].core;
+    world_crash(world, coordinator);
+    size_t capacity_bytes = core->arena.capacity_bytes;
+    void **taken = take_free_pieces(&core->arena);
+    uint64_t full = core->counters.full;
+    world_run(world, 60000);
+    assert_true(core->counters.full > full);
+    assert_int_equal(world_coordinator(world), -1);
+    core->arena.capacity_bytes = capacity_bytes;
+    while (taken != NULL) {
+        void **piece = taken;
+        taken = piece[0];
+        arena_give(&core->arena, piece, (size_t)(uintptr_t)piece[1]);
+    }
+    world_run(world, 5000);
+    assert_int_equal(world_coordinator(world), successor);
+    world_free(world);
+}
+
 /* However much waits for a disk that refuses, it is answered in pieces that fit. */
 static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
 {
@@ -235,6 +303,8 @@ int main(void)
         cmocka_unit_test(nothing_is_granted_under_a_fence_that_the_disk_refused),
         cmocka_unit_test(a_later_write_does_not_stand_in_for_a_refused_one),
         cmocka_unit_test(a_refused_version_is_not_stored_before_the_one_that_overtakes_it),
+        cmocka_unit_test(a_refused_claim_that_an_earlier_one_has_replaced_is_not_waited_for),
+        cmocka_unit_test(a_claim_for_which_there_was_no_memory_is_made_when_there_is),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
