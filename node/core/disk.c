@@ -273,10 +273,11 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
     experiment_id about;
     if (entry->record.kind == FACT_TOMBSTONE) {
         core_deletion_stored(core);
-    } else if (entry->record.kind == FACT_WORKER && fact_is_of_experiment(&entry->record, &about)) {
+    } else if (entry->record.kind == FACT_WORKER && node_id_equal(entry->record.writer, core->options.self) &&
+               fact_is_of_experiment(&entry->record, &about)) {
         struct view_experiment *experiment = view_find_experiment(&core->view, about);
         if (experiment != NULL) {
-            experiment->changed = true; /* its workers may have waited for that */
+            experiment->changed = true; /* a worker may have waited for that */
         }
     }
     if (!entry->published &&

@@ -269,6 +269,27 @@ static void a_claim_for_which_there_was_no_memory_is_made_when_there_is(void **s
     world_free(world);
 }
 
+/* Workers say how far they are every two seconds, and an experiment may have hundreds of them. */
+static void what_a_worker_elsewhere_says_is_looked_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = story_begin(world, 2, 5), other = 1 - coordinator;
+    const struct core_coordination *row = core_find_coordination(world->nodes[coordinator].core, make_experiment_id(0));
+    struct fact_worker fact = {.state = FACT_WORKER_RUNNING, .step = 1000};
+    struct made made;
+    make_record(&made, world->nodes[other].person.id, world->nodes[other].core->options.boot, 1u << 20, FACT_WORKER,
+                fact_key_worker(&world->nodes[other].workers[0].attempt, 0), &fact);
+    world->disk_ms = 20;
+    uint64_t pass = row->pass;
+    world_deliver(world, other, coordinator, &made);
+    assert_int_equal(row->pass, pass + 1);
+    size_t before = world->log_bytes;
+    assert_true(world_run_until(world, 50, before, "< persisted"));
+    assert_int_equal(row->pass, pass + 1);
+    world_free(world);
+}
+
 /* However much waits for a disk that refuses, it is answered in pieces that fit. */
 static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
 {
@@ -305,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_refused_version_is_not_stored_before_the_one_that_overtakes_it),
         cmocka_unit_test(a_refused_claim_that_an_earlier_one_has_replaced_is_not_waited_for),
         cmocka_unit_test(a_claim_for_which_there_was_no_memory_is_made_when_there_is),
+        cmocka_unit_test(what_a_worker_elsewhere_says_is_looked_at_once),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
