@@ -477,6 +477,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     placing_forget_ranks(core, coordination);
     coordination->pass++; /* of all watches */
     attempts_forget(core, coordination);
+    arena_give(&core->arena, coordination->watches, coordination->watch_slots * sizeof *coordination->watches);
     struct core_coordination **link = &core->coordinations;
     while (*link != coordination) {
         link = &(*link)->next;

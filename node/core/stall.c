@@ -79,8 +79,8 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     for (struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
         shift_gang(gang, gap_ms);
     }
-    for (struct core_watch *watch = coordination->watches; watch != NULL; watch = watch->next) {
-        shift_watch(watch, gap_ms);
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        shift_watch(coordination->watches[i], gap_ms);
     }
     move(&coordination->choosy_ms, gap_ms);
     move(&coordination->unborne_ms, gap_ms);

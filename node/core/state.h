@@ -256,7 +256,6 @@ struct core_gang {
 
 /* What the coordinator has noticed about a living attempt, since when. */
 struct core_watch {
-    struct core_watch *next;
     attempt_id attempt;
     uint64_t since_ms;
     uint64_t failed_ms;  /* 0: no rank has failed */
@@ -293,7 +292,8 @@ struct core_coordination {
     bool claiming; /* a claim is on its way to the disk; if election.claiming alone, there was no memory for it */
     bool settled;  /* nothing left to coordinate; until its records change */
     struct core_gang *gangs;
-    struct core_watch *watches;
+    struct core_watch **watches; /* by trial, then attempt */
+    uint32_t watch_count, watch_slots;
     struct core_regroup *regroups;
     uint64_t claim_ms; /* a claim for which there was no memory is not tried again before */
     uint64_t renew_ms;
