@@ -104,6 +104,8 @@ static int writer_stop(struct writer *writer)
 
 /* ---- in ---- */
 
+#define STORE_PASSES_MAX 4
+
 static int read_exactly(int fd, uint8_t *bytes, size_t count, uint64_t offset, char *error, size_t error_size)
 {
     size_t done = 0;
@@ -194,6 +196,17 @@ out_free:
     return rc;
 }
 
+/* A collection takes what was stored first if this lasts for so long: a slow disk, or a process that was stopped. */
+static int store_all_pieces(struct chunks *chunks, int fd, const struct blob_cut *cut, struct blob_manifest *manifest,
+                            char *error, size_t error_size)
+{
+    int rc = store_pieces(chunks, fd, cut, manifest, error, error_size);
+    for (uint32_t pass = 1; rc == 0 && !chunks_has_all(chunks, manifest); pass++) {
+        rc = pass < STORE_PASSES_MAX ? store_pieces(chunks, fd, cut, manifest, error, error_size) : ERR_AGAIN;
+    }
+    return rc;
+}
+
 static int store_manifest(struct chunks *chunks, const struct blob_manifest *manifest, hash256 *manifest_hash)
 {
     size_t capacity_bytes = BLOB_ENCODED_BYTES(manifest->chunk_count);
@@ -226,7 +239,7 @@ int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes,
         manifest.chunks = malloc(((size_t)cut.chunk_count + 1) * sizeof *manifest.chunks);
         rc = manifest.chunks != NULL ? 0 : ERR_MEMORY;
         if (rc == 0 && cut.chunk_count > 0) {
-            rc = store_pieces(chunks, fd, &cut, &manifest, reason, sizeof reason);
+            rc = store_all_pieces(chunks, fd, &cut, &manifest, reason, sizeof reason);
         }
         if (rc == 0) {
             rc = store_manifest(chunks, &manifest, manifest_hash);
@@ -366,6 +379,15 @@ int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *bl
     return blob_move(chunks, manifest_hash, -1, blamed, error, error_size);
 }
 
+bool chunks_has_all(struct chunks *chunks, const struct blob_manifest *manifest)
+{
+    bool has_all = true;
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+        has_all = chunks_has(chunks, manifest->chunks[i].hash) && has_all; /* each is asked for, and so stays */
+    }
+    return has_all;
+}
+
 int chunks_blob_missing(struct chunks *chunks, hash256 manifest_hash, struct blob_piece *missing, uint32_t capacity,
                         uint32_t *missing_count)
 {
@@ -377,7 +399,7 @@ int chunks_blob_missing(struct chunks *chunks, hash256 manifest_hash, struct blo
     uint32_t count = 0;
     struct blob_piece piece = {0};
     while (blob_next(&manifest, &piece)) {
-        if (!chunks_has(chunks, piece.hash)) {
+        if (!chunks_look(chunks, piece.hash)) {
             if (count < capacity) {
                 missing[count] = piece;
             }

@@ -37,29 +37,57 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, HASH_BYTES);
 }
 
-static int mark(struct chunks *chunks, const hash256 *kept, size_t kept_count, struct hashes *needed)
+static void hashes_sort(struct hashes *hashes)
 {
+    if (hashes->count > 0) {
+        qsort(hashes->items, hashes->count, sizeof hashes->items[0], compare);
+    }
+}
+
+static int mark_blob(struct chunks *chunks, hash256 blob, struct hashes *needed, struct chunks_collected *out)
+{
+    struct blob_manifest manifest;
+    int rc = hashes_add(needed, blob);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = chunks_manifest_get(chunks, blob, &manifest);
+    if (rc == ERR_NOT_FOUND || rc == ERR_MALFORMED) {
+        return 0; /* it may be on its way; or somebody names a chunk of data */
+    }
+    if (rc == ERR_CORRUPT) {
+        if (out->damaged_count < CHUNKS_DAMAGED_MAX) {
+            out->damaged[out->damaged_count++] = blob;
+        }
+        return 0;
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    for (uint32_t c = 0; c < manifest.chunk_count && rc == 0; c++) {
+        rc = hashes_add(needed, manifest.chunks[c].hash);
+    }
+    chunks_manifest_free(&manifest);
+    return rc;
+}
+
+static int mark(struct chunks *chunks, const hash256 *kept, size_t kept_count, struct hashes *needed,
+                struct chunks_collected *out)
+{
+    struct hashes blobs = {0};
     int rc = 0;
     for (size_t i = 0; i < kept_count && rc == 0; i++) {
-        struct blob_manifest manifest;
-        rc = chunks_manifest_get(chunks, kept[i], &manifest);
-        if (rc == ERR_NOT_FOUND) {
-            rc = hashes_add(needed, kept[i]); /* it may be on its way */
-            continue;
-        }
-        if (rc != 0) {
-            return rc;
-        }
-        rc = hashes_add(needed, kept[i]);
-        for (uint32_t c = 0; c < manifest.chunk_count && rc == 0; c++) {
-            rc = hashes_add(needed, manifest.chunks[c].hash);
-        }
-        chunks_manifest_free(&manifest);
+        rc = hashes_add(&blobs, kept[i]);
     }
-    if (rc == 0 && needed->count > 0) {
-        qsort(needed->items, needed->count, sizeof needed->items[0], compare);
+    hashes_sort(&blobs);
+    for (size_t i = 0; i < blobs.count && rc == 0; i++) {
+        if (i == 0 || !hash256_equal(blobs.items[i], blobs.items[i - 1])) {
+            rc = mark_blob(chunks, blobs.items[i], needed, out);
+        }
     }
-    return rc;
+    free(blobs.items);
+    hashes_sort(needed);
+    return rc == 0 && out->damaged_count > 0 ? ERR_CORRUPT : rc;
 }
 
 struct sweep {
@@ -82,7 +110,7 @@ static int look(void *context, hash256 hash, size_t count)
 static int delete_batch(struct chunks *chunks, const hash256 *hashes, size_t count, uint32_t idle_s,
                         struct chunks_collected *out)
 {
-    struct chunks_collected deleted = {0, 0};
+    struct chunks_collected deleted = {0};
     MDB_txn *txn;
     int rc = mdb_txn_begin(chunks->env, NULL, 0, &txn);
     if (rc != 0) {
@@ -113,10 +141,10 @@ static int delete_batch(struct chunks *chunks, const hash256 *hashes, size_t cou
 int chunks_collect(struct chunks *chunks, const hash256 *kept, size_t kept_count, uint32_t idle_s,
                    struct chunks_collected *out)
 {
-    *out = (struct chunks_collected){0, 0};
+    *out = (struct chunks_collected){0};
     struct hashes needed = {0};
     struct sweep sweep = {.chunks = chunks, .needed = &needed, .idle_s = idle_s};
-    int rc = mark(chunks, kept, kept_count, &needed);
+    int rc = mark(chunks, kept, kept_count, &needed, out);
     rc = rc == 0 ? chunks_each(chunks, look, &sweep) : rc;
     for (size_t at = 0; at < sweep.garbage.count && rc == 0; at += BATCH_CHUNKS) {
         size_t left = sweep.garbage.count - at;

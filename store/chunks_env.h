@@ -16,7 +16,7 @@ struct chunks {
     MDB_dbi series_table;
     uint64_t map_bytes;
     pthread_mutex_t answer_mutex; /* held while somebody is told that a chunk is here, and while one is collected */
-    uint32_t opened_s; /* CLOCK_BOOTTIME */
+    uint32_t opened_s; /* CLOCK_MONOTONIC */
     /* When a chunk was last stored or asked for, in s since the store was opened, by the first two bytes of its hash: several
      * share a cell, so some stay for longer than they had to. 0: not since then, and what was before is not known. */
     _Atomic uint32_t touched_s[CHUNKS_TOUCH_CELLS];
@@ -26,6 +26,9 @@ void chunks_touch(struct chunks *chunks, hash256 hash);
 
 /* For how long the chunk, or one that shares its cell, was not touched. */
 uint32_t chunks_idle_s(const struct chunks *chunks, hash256 hash);
+
+/* As chunks_has, but touches nothing: whoever is told so cannot rely on it. */
+bool chunks_look(struct chunks *chunks, hash256 hash);
 
 struct chunks_item {
     hash256 hash;

@@ -18,7 +18,7 @@
 static uint32_t now_s(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* in a suspend nobody could have touched anything */
     return (uint32_t)now.tv_sec;
 }
 
@@ -164,12 +164,17 @@ int chunks_get(struct chunks *chunks, hash256 hash, void *buffer, size_t capacit
     return 0;
 }
 
-bool chunks_has(struct chunks *chunks, hash256 hash)
+bool chunks_look(struct chunks *chunks, hash256 hash)
 {
     size_t count;
+    return chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+}
+
+bool chunks_has(struct chunks *chunks, hash256 hash)
+{
     (void)pthread_mutex_lock(&chunks->answer_mutex);
     chunks_touch(chunks, hash);
-    bool has = chunk_copy(chunks, hash, NULL, 0, &count) == 0;
+    bool has = chunks_look(chunks, hash);
     (void)pthread_mutex_unlock(&chunks->answer_mutex);
     return has;
 }

@@ -66,8 +66,9 @@ int chunks_space(struct chunks *chunks, struct chunks_space *out);
 
 /* Cuts `total_bytes` of `fd` from offset 0 (pread, so its position does not matter), stores the chunks, and at last the
  * manifest, whose hash it gives. The next 16 MiB are read and hashed while a thread writes the last ones; this takes
- * 32 MiB of memory while it runs (less for less data). `chunk_bytes` 0: the default. ERR_IO: also if fd has fewer
- * bytes. ERR_NO_SPACE: chunks stored so far stay. ERR_FULL, ERR_USAGE (see blob_cut_plan), ERR_MEMORY. */
+ * 32 MiB of memory while it runs (less for less data). `chunk_bytes` 0: the default. What is collected meanwhile is stored
+ * again. ERR_IO: also if fd has fewer bytes. ERR_NO_SPACE: chunks stored so far stay. ERR_AGAIN: chunks are collected
+ * faster than they are stored. ERR_FULL, ERR_USAGE (see blob_cut_plan), ERR_MEMORY. */
 int chunks_put_blob_from_fd(struct chunks *chunks, int fd, uint64_t total_bytes, uint32_t chunk_bytes,
                             hash256 *manifest_hash, char *error, size_t error_size);
 
@@ -85,23 +86,35 @@ int chunks_read_blob_to_fd(struct chunks *chunks, hash256 manifest_hash, int fd,
 /* The same without writing: is every chunk there and undamaged? */
 int chunks_verify_blob(struct chunks *chunks, hash256 manifest_hash, hash256 *blamed, char *error, size_t error_size);
 
+/* chunks_has of every chunk of this manifest, which need not be stored. */
+bool chunks_has_all(struct chunks *chunks, const struct blob_manifest *manifest);
+
 /* Which chunks are not stored here (by name; use chunks_verify_blob to look at the bytes). At most `capacity` go to
- * `missing`, in order; `*missing_count` counts all. As chunks_manifest_get: ERR_NOT_FOUND is the manifest itself. */
+ * `missing`, in order; `*missing_count` counts all. As chunks_manifest_get: ERR_NOT_FOUND is the manifest itself. Looking
+ * is not asking: who looks again and again keeps no garbage from being collected. */
 int chunks_blob_missing(struct chunks *chunks, hash256 manifest_hash, struct blob_piece *missing, uint32_t capacity,
                         uint32_t *missing_count);
 
 /* ---- collection ---- */
 
+#define CHUNKS_DAMAGED_MAX 8 /* told of at a time; the next collection finds more */
+
 struct chunks_collected {
     uint64_t chunks, bytes;
+    uint32_t damaged_count;
+    hash256 damaged[CHUNKS_DAMAGED_MAX];
 };
 
 /* Deletes every chunk that none of these blobs needs and that was neither stored nor asked for (chunks_has) in the last
- * `idle_s` seconds; what an earlier process did counts as done when the store was opened. A kept blob that is not here
- * is passed over; its chunks that are here already are safe for `idle_s` (known weakness: a blob that takes longer than
- * that to come may lose what came first, and is not whole then). The store stays usable meanwhile. ERR_CORRUPT, ERR_MALFORMED, ERR_VERSION: the
- * manifest of a kept blob cannot be read, so nobody can tell which chunks it needs, and nothing was deleted. ERR_MEMORY,
- * ERR_NO_SPACE, ERR_IO: what `*out` says was deleted. */
+ * `idle_s` seconds, in which the machine was not suspended; what an earlier process did counts as done when the store was
+ * opened. `kept` may name a blob several times. A kept blob that is not here is passed over; its chunks that are here already
+ * are safe for `idle_s`: a blob that takes longer than that to come may lose what came first, so whoever stores its manifest
+ * looks with chunks_has_all before. A kept chunk that is no manifest (anybody may name any hash) stays, and means nothing
+ * more. The store stays usable meanwhile.
+ *
+ * ERR_CORRUPT: nobody can tell which chunks a kept blob needs, and nothing was deleted; `out->damaged` are manifests that the
+ * caller deletes (chunks_delete), or this goes on for ever. ERR_VERSION: the same, of a manifest that a later program wrote.
+ * ERR_MEMORY, ERR_NO_SPACE, ERR_IO: what `*out` says was deleted. */
 int chunks_collect(struct chunks *chunks, const hash256 *kept, size_t kept_count, uint32_t idle_s,
                    struct chunks_collected *out);
 

@@ -117,6 +117,9 @@ static void collect_done(void *context, struct job *job)
                     (unsigned long long)(collect->collected.bytes + (1u << 20) - 1) >> 20);
         daemon->disk_check_ms = 0;
     }
+    for (uint32_t i = 0; i < collect->collected.damaged_count && !daemon->closed; i++) {
+        (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]); /* its event says so, and has it mended */
+    }
     if (collect->code != 0) {
         daemon_line(daemon, "what nothing needs any more could not be deleted: %s", err_text(collect->code));
     }

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,7 +24,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "store/chunks_lmdb.h"
+#include "store/chunks_env.h"
 #include "store/hash.h"
 
 #define ERROR_BYTES 512
@@ -34,6 +35,33 @@ struct place {
     struct chunks *chunks;
     bool mounted;
 };
+
+/* The linker gives the store these in place of the system's. */
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+ssize_t __real_pread(int fd, void *bytes, size_t count, off_t offset);
+ssize_t __wrap_pread(int fd, void *bytes, size_t count, off_t offset);
+
+static uint32_t suspended_s;             /* what the clocks say that go on in a suspend */
+static struct chunks *collected_at_read; /* not NULL: everything in it is collected when its third batch is read */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int rc = __real_clock_gettime(clock, out);
+    out->tv_sec += clock != CLOCK_MONOTONIC ? suspended_s : 0;
+    return rc;
+}
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t count, off_t offset)
+{
+    if (collected_at_read != NULL && offset == 2 * CHUNKS_TRANSACTION_BYTES) {
+        struct chunks_collected collected;
+        assert_int_equal(chunks_collect(collected_at_read, NULL, 0, 0, &collected), 0);
+        assert_true(collected.chunks > 0);
+        collected_at_read = NULL;
+    }
+    return __real_pread(fd, bytes, count, offset);
+}
 
 static int place_make(void **state)
 {
@@ -649,6 +677,75 @@ static void nothing_is_collected_while_a_kept_manifest_is_damaged(void **state)
     assert_int_equal(chunks_collect(place->chunks, &b, 1, 0, &collected), ERR_CORRUPT);
     assert_int_equal(collected.chunks, 0);
     assert_int_equal(count_chunks(place), 6);
+    assert_true(collected.damaged_count == 1 && hash256_equal(collected.damaged[0], b));
+    assert_int_equal(chunks_delete(place->chunks, b), 0); /* it can be fetched again; if nobody has it, its chunks are no use */
+    assert_int_equal(chunks_collect(place->chunks, &b, 1, 0, &collected), 0);
+    assert_int_equal(count_chunks(place), 0);
+}
+
+/* Any member can write a record that names any hash. */
+static void a_kept_chunk_that_is_no_manifest_ends_no_collection(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    uint8_t *bytes = random_bytes(11, COUNT_BYTES);
+    hash256 a, b, kept[3];
+    place_open(place);
+    put_two(place, &a, &b);
+    kept[0] = kept[1] = hash_bytes(bytes, 1u << 20); /* the first chunk of both */
+    kept[2] = b;
+    assert_int_equal(chunks_collect(place->chunks, kept, 3, 0, &collected), 0);
+    assert_int_equal(collected.chunks, 2);
+    assert_int_equal(chunks_collect(place->chunks, kept, 1, 0, &collected), 0);
+    assert_int_equal(count_chunks(place), 1);
+    free(bytes);
+}
+
+static void who_only_looks_keeps_nothing_from_being_collected(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    hash256 a, b;
+    uint32_t missing;
+    place_open(place);
+    put_two(place, &a, &b);
+    place->chunks->opened_s -= 7200;
+    assert_int_equal(chunks_blob_missing(place->chunks, a, NULL, 0, &missing), 0);
+    assert_int_equal(missing, 0);
+    assert_int_equal(chunks_collect(place->chunks, NULL, 0, 3600, &collected), 0);
+    assert_int_equal(count_chunks(place), 0);
+}
+
+static void a_suspend_does_not_make_chunks_idle(void **state)
+{
+    struct place *place = *state;
+    struct chunks_collected collected;
+    hash256 a, b;
+    place_open(place);
+    put_two(place, &a, &b);
+    suspended_s = 7200;
+    int rc = chunks_collect(place->chunks, NULL, 0, 3600, &collected);
+    suspended_s = 0;
+    assert_int_equal(rc, 0);
+    assert_int_equal(count_chunks(place), 6);
+}
+
+/* A collection takes what was stored first; the blob is whole all the same. */
+static void what_is_collected_while_a_blob_is_stored_is_stored_again(void **state)
+{
+    struct place *place = *state;
+    hash256 name;
+    place_open(place);
+    uint8_t *bytes = random_bytes(12, 3 * CHUNKS_TRANSACTION_BYTES);
+    int fd = memfd_of(bytes, 3 * CHUNKS_TRANSACTION_BYTES);
+    collected_at_read = place->chunks;
+    int rc = chunks_put_blob_from_fd(place->chunks, fd, 3 * CHUNKS_TRANSACTION_BYTES, 1u << 20, &name, place->error,
+                                     ERROR_BYTES);
+    assert_int_equal(rc, 0);
+    assert_null(collected_at_read);
+    assert_int_equal(chunks_verify_blob(place->chunks, name, NULL, place->error, ERROR_BYTES), 0);
+    close(fd);
+    free(bytes);
 }
 
 static bool begins_with_x(void *context, const uint8_t *prefix, size_t prefix_bytes)
@@ -697,6 +794,10 @@ int main(void)
         TEST(collection_takes_what_no_kept_blob_needs),
         TEST(what_was_touched_lately_is_not_collected),
         TEST(nothing_is_collected_while_a_kept_manifest_is_damaged),
+        TEST(a_kept_chunk_that_is_no_manifest_ends_no_collection),
+        TEST(who_only_looks_keeps_nothing_from_being_collected),
+        TEST(a_suspend_does_not_make_chunks_idle),
+        TEST(what_is_collected_while_a_blob_is_stored_is_stored_again),
         TEST(dead_series_are_collected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
