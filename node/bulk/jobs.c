@@ -11,6 +11,10 @@
 
 #define FETCH_IN_FLIGHT 8
 #define PUSH_IN_FLIGHT 3
+#define PUSH_PASSES_MAX 8
+/* Until its manifest is there nobody knows what a chunk is of, and it may be collected once nobody has asked for it for an
+ * hour, or some minutes on a full disk (CORE_COLLECT_FULL_IDLE_S). So what takes longer asks for all of it now and then. */
+#define LOOK_MS 240000
 #define APPENDS_PER_PEER 2
 #define ENTRIES_PER_STEP 256
 #define NAME_BYTES 13 /* the first digits of a hash or node id suffice for people */
@@ -129,11 +133,9 @@ static int job_manifest(struct bulk *bulk, struct bulk_job *job, const uint8_t *
 
 /* ---- fetch ---- */
 
-static void fetch_begin(struct bulk *bulk, struct bulk_job *job, const uint8_t *bytes, size_t count)
+/* What is to be fetched, from whom, and what is here already. */
+static void fetch_plan(struct bulk *bulk, struct bulk_job *job)
 {
-    if (job_manifest(bulk, job, bytes, count) != 0) {
-        return;
-    }
     blob_fetch_init(&job->fetch, &job->manifest, job->slots, FETCH_IN_FLIGHT);
     for (uint32_t i = 0; i < job->command->node_count; i++) {
         if (bulk_link_peer(bulk, job->command->nodes[i]) != NULL) {
@@ -145,7 +147,15 @@ static void fetch_begin(struct bulk *bulk, struct bulk_job *job, const uint8_t *
             (void)blob_fetch_present(&job->fetch, i);
         }
     }
-    job->state = BULK_JOB_CHUNKS;
+    job->look_ms = bulk->now_ms;
+}
+
+static void fetch_begin(struct bulk *bulk, struct bulk_job *job, const uint8_t *bytes, size_t count)
+{
+    if (job_manifest(bulk, job, bytes, count) == 0) {
+        fetch_plan(bulk, job);
+        job->state = BULK_JOB_CHUNKS;
+    }
 }
 
 static void fetch_start(struct bulk *bulk, struct bulk_job *job)
@@ -179,6 +189,11 @@ static void fetch_manifest(struct bulk *bulk, struct bulk_job *job)
 static void fetch_end(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES];
+    if (!chunks_has_all(bulk->chunks, &job->manifest)) { /* what came before a suspend was collected after it */
+        fetch_plan(bulk, job);
+        bulk->again = true;
+        return;
+    }
     int code = bulk_store_result(bulk, chunks_put(bulk->chunks, job->command->hash, job->encoded, job->encoded_bytes));
     if (code == 0) {
         job_finish(bulk, job, 0, "%s", "");
@@ -191,6 +206,10 @@ static void fetch_end(struct bulk *bulk, struct bulk_job *job)
 static void fetch_chunks(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES], chunk[NAME_BYTES];
+    if (bulk->now_ms - job->look_ms >= LOOK_MS) {
+        (void)chunks_has_all(bulk->chunks, &job->manifest); /* they stay; what does not is seen at the end */
+        job->look_ms = bulk->now_ms;
+    }
     while (bulk->question_count < BULK_QUESTIONS_MAX) {
         struct blob_ask ask;
         int code = blob_fetch_next(&job->fetch, &ask);
@@ -273,6 +292,7 @@ static void push_start(struct bulk *bulk, struct bulk_job *job)
     }
     if (job_manifest(bulk, job, buffer, count) == 0) {
         job->state = BULK_JOB_CHUNKS;
+        job->look_ms = bulk->now_ms;
     }
     bulk_unmap(buffer);
 }
@@ -289,6 +309,25 @@ static void push_to_self(struct bulk *bulk, struct bulk_job *job)
     job_finish(bulk, job, 0, "%s", "");
 }
 
+static void push_look(struct bulk *bulk, struct bulk_job *job)
+{
+    job->batch_from = 0;
+    job->look_ms = bulk->now_ms;
+}
+
+/* All was sent, and some of it may be gone again: the peer is asked once more, until it lacks nothing. */
+static void push_again(struct bulk *bulk, struct bulk_job *job)
+{
+    char name[NAME_BYTES];
+    if (job->passes++ == PUSH_PASSES_MAX) {
+        job_finish(bulk, job, ERR_AGAIN, "Node %s does not keep what is sent to it; the transfer was given up.",
+                   name_of(job->command->nodes[0].bytes, name));
+        return;
+    }
+    job->has_sent = false;
+    push_look(bulk, job);
+}
+
 static void push_chunks(struct bulk *bulk, struct bulk_job *job)
 {
     node_id to = job->command->nodes[0];
@@ -296,7 +335,11 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
         push_to_self(bulk, job);
         return;
     }
-    for (;;) {
+    while (!job->finished) {
+        if (job->batch_count == 0 && job->batch_from == job->manifest.chunk_count && job->has_sent) {
+            push_again(bulk, job);
+            continue;
+        }
         if (job->batch_count == 0 && job->batch_from == job->manifest.chunk_count) {
             if (bulk_link_ask(bulk, job, BULK_PUT, to, job->command->hash, 0)) {
                 job->state = BULK_JOB_LAST;
@@ -309,15 +352,18 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
                 job->batch_count = left < BULK_WIRE_HAS_MAX ? left : BULK_WIRE_HAS_MAX;
                 job->batch_next = 0;
                 job->batch_known = false;
+                job->batch_sent = false;
             }
             return;
         }
         while (job->batch_known && job->batch_next < job->batch_count && job->outstanding < PUSH_IN_FLIGHT) {
             uint32_t i = job->batch_next;
-            if ((job->held[i / 8] & (1u << (i % 8))) == 0 &&
-                !bulk_link_ask(bulk, job, BULK_PUT, to, job->manifest.chunks[job->batch_from + i].hash, 0)) {
+            bool is_held = (job->held[i / 8] & (1u << (i % 8))) != 0;
+            if (!is_held && !bulk_link_ask(bulk, job, BULK_PUT, to, job->manifest.chunks[job->batch_from + i].hash, 0)) {
                 return;
             }
+            job->has_sent |= !is_held;
+            job->batch_sent |= !is_held;
             job->batch_next++;
         }
         if (!job->batch_known || job->batch_next < job->batch_count || job->outstanding > 0) {
@@ -325,6 +371,9 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
         }
         job->batch_from += job->batch_count;
         job->batch_count = 0;
+        if (job->batch_sent && bulk->now_ms - job->look_ms >= LOOK_MS) {
+            push_look(bulk, job);
+        }
     }
 }
 
@@ -339,7 +388,12 @@ static void push_answer(struct bulk *bulk, struct bulk_job *job, const struct bu
     }
     bool stored = question->kind == BULK_PUT && message != NULL && message->kind == BULK_STATUS &&
                   message->status == BULK_STORED;
-    if (!stored) {
+    bool is_incomplete = job->state == BULK_JOB_LAST && message != NULL && message->kind == BULK_STATUS &&
+                         message->status == BULK_MISSING;
+    if (is_incomplete) {
+        job->state = BULK_JOB_CHUNKS;
+        push_again(bulk, job);
+    } else if (!stored) {
         job_finish_peer(bulk, job, question->node, message, code);
     } else if (job->state == BULK_JOB_LAST) {
         job_finish(bulk, job, 0, "%s", "");

@@ -224,9 +224,32 @@ void bulk_serve_pump(struct bulk *bulk)
 
 /* ---- all else ---- */
 
+/* Whoever has a manifest has all of its blob; so ERR_NOT_FOUND: these bytes are one, and something of it was collected here
+ * since it came, or never did. (A chunk of data that reads as a manifest is refused likewise: nobody has one by chance.) */
+static int check_manifest(struct bulk *bulk, const uint8_t *bytes, size_t count)
+{
+    uint32_t chunk_count;
+    uint64_t total_bytes;
+    struct blob_manifest manifest;
+    if (blob_decode_counts(bytes, count, &chunk_count, &total_bytes) != 0) {
+        return 0;
+    }
+    struct blob_chunk *chunks = calloc(chunk_count + 1u, sizeof *chunks);
+    if (chunks == NULL) {
+        return ERR_MEMORY;
+    }
+    CHECK(blob_decode(bytes, count, chunks, chunk_count, &manifest) == 0);
+    bool is_whole = chunks_has_all(bulk->chunks, &manifest);
+    free(chunks);
+    return is_whole ? 0 : ERR_NOT_FOUND;
+}
+
 static void serve_put(struct bulk *bulk, struct bulk_letter *letter, const struct bulk_message *message)
 {
-    int code = bulk_store_result(bulk, chunks_put(bulk->chunks, message->hash, message->body, message->body_bytes));
+    int code = check_manifest(bulk, message->body, message->body_bytes);
+    if (code == 0) {
+        code = bulk_store_result(bulk, chunks_put(bulk->chunks, message->hash, message->body, message->body_bytes));
+    }
     reply_status(bulk, letter, message->tag, status_of(code == ERR_USAGE ? ERR_CORRUPT : code));
 }
 

@@ -121,6 +121,10 @@ struct bulk_job {
     uint32_t batch_next;    /* which of these is looked at next */
     bool batch_known;       /* the answer came */
     uint8_t held[BULK_WIRE_HAS_MAX / 8];
+    bool batch_sent;        /* PUSH: a chunk of the batch was sent; */
+    bool has_sent;          /* ... one of any, since the last pass over all began */
+    uint32_t passes;        /* PUSH: how often it was found to lack something though all was sent */
+    uint64_t look_ms;       /* PUSH, FETCH: when the chunks that are there were last asked about */
     struct bulk_check check; /* VERIFY of this node */
 };
 

@@ -175,6 +175,50 @@ static void a_push_sends_what_the_peer_lacks(void **state)
     assert_blob(b, empty);
 }
 
+/* What the transfer took longer for than chunks are kept that nobody asks for. */
+static void collect_all(struct side *side)
+{
+    struct chunks_collected collected;
+    assert_int_equal(chunks_collect(side->chunks, NULL, 0, 0, &collected), 0);
+    assert_true(collected.chunks > 0);
+}
+
+static void what_is_collected_in_the_middle_of_a_push_is_sent_again(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *b = &world->sides[1];
+    side_open(a, 16 * MIB, NULL);
+    side_open(b, 0, NULL);
+    befriend(a, b);
+    hash256 manifest = blob_put(a, 30, BLOB_BYTES);
+    assert_int_equal(bulk_push(a->bulk, 1, manifest, b->keys.id), 0);
+    wait_received(world, b, 6 * MIB);
+    collect_all(b);
+    wait_ok(world, a, BULK_PUSHED, 1);
+    assert_true(received_bytes(b) > BLOB_BYTES + 2 * MIB);
+    assert_blob(b, manifest);
+    uint8_t *encoded = malloc(BLOB_CHUNK_BYTES_MAX);
+    size_t encoded_bytes;
+    assert_int_equal(chunks_get(b->chunks, manifest, encoded, BLOB_CHUNK_BYTES_MAX, &encoded_bytes), 0);
+    free(encoded);
+    assert_int_equal(received_bytes(b) % MIB, encoded_bytes); /* sent once, when all else was there */
+}
+
+static void what_is_collected_in_the_middle_of_a_fetch_is_fetched_again(void **state)
+{
+    struct world *world = *state;
+    struct side *a = &world->sides[0], *c = &world->sides[1];
+    side_open(a, 16 * MIB, NULL);
+    side_open(c, 0, NULL);
+    befriend(a, c);
+    hash256 manifest = blob_put(a, 31, BLOB_BYTES);
+    assert_int_equal(bulk_fetch(c->bulk, 1, manifest, &a->keys.id, 1), 0);
+    wait_received(world, c, 6 * MIB);
+    collect_all(c);
+    wait_ok(world, c, BULK_FETCHED, 1);
+    assert_blob(c, manifest);
+}
+
 static void a_push_finds_its_own_copy_damaged(void **state)
 {
     struct world *world = *state;
@@ -403,6 +447,8 @@ int main(void)
         TEST(a_holder_may_die_in_the_middle),
         TEST(a_fetch_goes_on_where_it_stopped),
         TEST(a_push_sends_what_the_peer_lacks),
+        TEST(what_is_collected_in_the_middle_of_a_push_is_sent_again),
+        TEST(what_is_collected_in_the_middle_of_a_fetch_is_fetched_again),
         TEST(a_push_finds_its_own_copy_damaged),
         TEST(dead_peers_hold_up_nobody),
         TEST(what_waits_behind_dead_peers_starts_when_they_are_given_up),

@@ -122,6 +122,20 @@ static void members_may_talk_nonsense(void **state)
     assert_int_equal(bulk_wire_decode(answer, count, NULL, 0, &message), 0);
     assert_int_equal(message.status, BULK_DAMAGED);
     assert_false(chunks_has(a->chunks, put.hash));
+    /* Nor a manifest of what is not here. */
+    struct blob_chunk chunk = {.hash = {{7}}, .bytes = 100};
+    struct blob_manifest manifest = {.chunk_count = 1, .total_bytes = 100, .chunks = &chunk};
+    uint8_t encoded[BLOB_ENCODED_BYTES(1)];
+    assert_int_equal(blob_encode(&manifest, encoded, sizeof encoded, &put.body_bytes), 0);
+    put.body = encoded;
+    put.hash = hash_bytes(encoded, put.body_bytes);
+    assert_int_equal(bulk_wire_encode(&put, head, sizeof head, &head_bytes), 0);
+    assert_true(zmq_send(socket, head, head_bytes, ZMQ_SNDMORE) >= 0);
+    count = sizeof answer;
+    assert_true(ask_raw(world, socket, put.body, put.body_bytes, answer, &count, PATIENCE_MS));
+    assert_int_equal(bulk_wire_decode(answer, count, NULL, 0, &message), 0);
+    assert_int_equal(message.status, BULK_MISSING);
+    assert_false(chunks_has(a->chunks, put.hash));
     struct bulk_statistics statistics;
     bulk_statistics(a->bulk, &statistics);
     assert_int_equal(statistics.malformed, 51);
