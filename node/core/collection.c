@@ -2,9 +2,9 @@
  * to let the rest go is decided here, for this node's own disk and its own records only:
  *
  *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more.
- *   2. The writer of a manifest asks the holders of what is kept of that trial to read their copies. What would not be kept
- *      even if nothing were left but those of which as many as there should be are whole, is let go: it writes its row
- *      again, without holders.
+ *   2. The writer of a manifest asks the holders of what is kept of that trial, and of the best of the experiment, to read
+ *      their copies. What would not be kept even if nothing were left but those of which as many as there should be are
+ *      whole, is let go: it writes its row again, without holders.
  *   3. Now and then the shell is told every blob that is still named: what belongs to none of them may go. So whatever
  *      became garbage in any way (checkpoints let go, experiments deleted, uploads that broke off) goes on this one way.
  *
@@ -171,8 +171,10 @@ static uint32_t copies_wanted(const struct node_core *core, const struct view_ex
     return wanted < nodes ? wanted : nodes;
 }
 
-/* Which checkpoints of the trial are known to be on as many disks as they should; what is kept and is not is asked for. */
-static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
+/* Which checkpoints of the trial are known to be on as many disks as they should; what is kept (`only_best`: as one of the
+ * best of the experiment) and is not is asked for. */
+static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial,
+                      bool only_best)
 {
     uint32_t wanted = copies_wanted(core, experiment);
     for (struct view_manifest *row = trial->manifests; row != NULL;) {
@@ -183,7 +185,7 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
             const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
             if (said != NULL && is_within(core, said->held_ms, CORE_CONFIRM_FRESH_MS)) {
                 confirmed++;
-            } else if (checkpoint.is_kept && core_node_alive(core, checkpoint.holders[i])) {
+            } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i])) {
                 ask(core, checkpoint.blob, checkpoint.holders[i], false);
             }
         }
@@ -221,16 +223,29 @@ static bool has_work(const struct node_core *core, const struct view_manifest *r
            (node_id_equal(row->writer, core->options.self) || is_gone(core, row->writer));
 }
 
+static bool trial_has_work(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if (has_work(core, row)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What was confirmed of a trial when this node last had to decide something of it counts no more. */
+static bool forget_safe(struct view_trial *trial)
+{
+    bool has_best = false;
+    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        row->is_safe = false;
+        has_best |= row->is_best;
+    }
+    return has_best;
+}
+
 static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
 {
-    bool any = false;
-    for (const struct view_manifest *row = trial->manifests; row != NULL && !any; row = row->next) {
-        any = has_work(core, row);
-    }
-    if (!any) {
-        return;
-    }
-    mark_safe(core, experiment, trial);
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         if (has_work(core, row) && node_id_equal(row->writer, core->options.self) &&
             retention_may_go(experiment, trial, row) && core_has_room(core, 256, 1u << 18)) {
@@ -238,6 +253,31 @@ static void let_go_of_trial(struct node_core *core, const struct view_experiment
                   experiment->config->name, trial->index, (unsigned long long)row->step);
             MARK(checkpoint_let_go);
             let_go(core, row);
+        }
+    }
+}
+
+/* What this node has to decide of its own trials depends on the best of all: so it asks for those, too, whosever they are. */
+static void let_go_of_experiment(struct node_core *core, struct view_experiment *experiment)
+{
+    bool any = false;
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        any |= experiment->trials[t] != NULL && trial_has_work(core, experiment->trials[t]);
+    }
+    for (uint32_t t = 0; any && t < experiment->trial_slots; t++) {
+        struct view_trial *trial = experiment->trials[t];
+        bool is_waiting = trial != NULL && trial_has_work(core, trial);
+        bool has_best = trial != NULL && forget_safe(trial);
+        if (is_waiting || has_best) {
+            mark_safe(core, experiment, trial, !is_waiting);
+        }
+    }
+    if (any) {
+        retention_find_bar(experiment);
+    }
+    for (uint32_t t = 0; any && t < experiment->trial_slots; t++) {
+        if (experiment->trials[t] != NULL) {
+            let_go_of_trial(core, experiment, experiment->trials[t]);
         }
     }
 }
@@ -348,10 +388,8 @@ void core_collection_housekeep(struct node_core *core)
             continue;
         }
         retention_mark(experiment);
-        for (uint32_t t = 0; may && t < experiment->trial_slots; t++) {
-            if (experiment->trials[t] != NULL) {
-                let_go_of_trial(core, experiment, experiment->trials[t]);
-            }
+        if (may) {
+            let_go_of_experiment(core, experiment);
         }
     }
     uint64_t every_ms = core->disk_full ? CORE_COLLECT_FULL_MS : CORE_COLLECT_MS;

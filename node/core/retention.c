@@ -29,30 +29,48 @@ static struct view_manifest *unite(struct view_manifest *first, struct view_mani
     return row;
 }
 
-static void keep(struct view_manifest *first)
+static void keep(struct view_manifest *first, bool is_best)
 {
     struct view_manifest united;
     struct view_manifest *end = unite(first, &united);
     for (struct view_manifest *row = first; row != end; row = row->next) {
         row->is_kept = true;
+        row->is_best |= is_best;
     }
 }
 
-/* The best of the trial behind `last` (NULL: of all), if it is before `best`. */
+/* The best of the trial behind `last` (no row: of all), if it is before `best`. */
 static void find_best(const struct view_experiment *experiment, struct view_trial *trial, const struct candidate *last,
-                      struct candidate *best)
+                      bool only_safe, struct candidate *best)
 {
     uint32_t position = 0;
     for (struct view_manifest *row = trial->manifests, *next; row != NULL; row = next, position++) {
         struct view_manifest united;
         next = unite(row, &united);
         struct candidate candidate = {row, united.metric, trial->index, position};
-        if (united.holder_count > 0 && united.has_metric &&
-            (last == NULL || is_before(experiment, last, &candidate)) &&
+        if (united.holder_count > 0 && united.has_metric && (row->is_safe || !only_safe) &&
+            (last->row == NULL || is_before(experiment, last, &candidate)) &&
             (best->row == NULL || is_before(experiment, &candidate, best))) {
             *best = candidate;
         }
     }
+}
+
+/* The same of the trial, or of all trials (NULL). */
+static struct candidate find_next_best(const struct view_experiment *experiment, struct view_trial *trial,
+                                       const struct candidate *last, bool only_safe)
+{
+    struct candidate best = {NULL, 0, 0, 0};
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        struct view_trial *looked_at = trial != NULL ? trial : experiment->trials[t];
+        if (looked_at != NULL) {
+            find_best(experiment, looked_at, last, only_safe, &best);
+        }
+        if (trial != NULL) {
+            break;
+        }
+    }
+    return best;
 }
 
 /* Keeps the best `count` of the trial, or of all trials (NULL). */
@@ -60,21 +78,11 @@ static void keep_best(struct view_experiment *experiment, struct view_trial *tri
 {
     struct candidate last = {NULL, 0, 0, 0};
     for (uint32_t i = 0; i < count; i++) {
-        struct candidate best = {NULL, 0, 0, 0};
-        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
-            struct view_trial *looked_at = trial != NULL ? trial : experiment->trials[t];
-            if (looked_at != NULL) {
-                find_best(experiment, looked_at, last.row != NULL ? &last : NULL, &best);
-            }
-            if (trial != NULL) {
-                break;
-            }
-        }
-        if (best.row == NULL) {
+        last = find_next_best(experiment, trial, &last, false);
+        if (last.row == NULL) {
             return;
         }
-        keep(best.row);
-        last = best;
+        keep(last.row, trial == NULL);
     }
 }
 
@@ -101,6 +109,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
 {
     for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         row->is_kept = false;
+        row->is_best = false;
     }
     bool lives = retention_trial_lives(experiment, trial, is_over), has_newest = false, has_durable = false;
     uint32_t count = 0;
@@ -115,7 +124,7 @@ static void mark_trial(struct view_experiment *experiment, struct view_trial *tr
             MARK(newest_durable_kept_beside_newest);
         }
         if (is_needed || count < experiment->config->save_trial_latest || is_a_beginning(trial, united.blob)) {
-            keep(row);
+            keep(row, false);
         }
         has_newest = true;
         has_durable |= united.durable;
@@ -135,7 +144,24 @@ void retention_mark(struct view_experiment *experiment)
     keep_best(experiment, NULL, experiment->config->save_experiment_best);
 }
 
-/* How many safe checkpoints of the trial are newer than the candidate (if it is of this trial), and how many better. */
+void retention_find_bar(struct view_experiment *experiment)
+{
+    struct candidate last = {NULL, 0, 0, 0};
+    uint32_t count = 0;
+    while (count < experiment->config->save_experiment_best) {
+        last = find_next_best(experiment, NULL, &last, true);
+        if (last.row == NULL) {
+            break;
+        }
+        count++;
+    }
+    experiment->bar = (struct view_bar){.is_there = last.row != NULL,
+                                        .metric = last.metric,
+                                        .trial = last.trial,
+                                        .position = last.position};
+}
+
+/* How many safe checkpoints of the trial are newer than the candidate of it, and how many better. */
 static void count_safe(const struct view_experiment *experiment, const struct view_trial *trial,
                        const struct candidate *candidate, uint32_t *newer, uint32_t *better)
 {
@@ -148,7 +174,7 @@ static void count_safe(const struct view_experiment *experiment, const struct vi
             continue;
         }
         struct candidate safe = {NULL, united.metric, trial->index, position};
-        *newer += trial->index == candidate->trial && position < candidate->position;
+        *newer += position < candidate->position;
         *better += united.has_metric && is_before(experiment, &safe, candidate);
     }
 }
@@ -179,15 +205,13 @@ bool retention_may_go(const struct view_experiment *experiment, const struct vie
     if (BUG(let_go_unconfirmed, "a checkpoint goes once as many newer ones as are kept are confirmed")) {
         return true;
     }
-    uint32_t newer = 0, better = 0, ignored = 0, best_of_all = 0;
+    uint32_t newer = 0, better = 0;
     count_safe(experiment, trial, &candidate, &newer, &better);
-    for (uint32_t t = 0; t < experiment->trial_slots && experiment->config->save_experiment_best > 0; t++) {
-        if (experiment->trials[t] != NULL) {
-            count_safe(experiment, experiment->trials[t], &candidate, &ignored, &best_of_all);
-        }
-    }
+    const struct candidate bar = {NULL, experiment->bar.metric, experiment->bar.trial, experiment->bar.position};
+    bool is_behind_bar = experiment->config->save_experiment_best == 0 ||
+                         (experiment->bar.is_there && is_before(experiment, &bar, &candidate));
     uint32_t latest = experiment->config->save_trial_latest;
     latest = latest == 0 && retention_trial_lives(experiment, trial, view_experiment_over(experiment)) ? 1 : latest;
-    return newer >= latest && (!united.has_metric || (better >= experiment->config->save_trial_best &&
-                                                      best_of_all >= experiment->config->save_experiment_best));
+    return newer >= latest &&
+           (!united.has_metric || (better >= experiment->config->save_trial_best && is_behind_bar));
 }

@@ -16,11 +16,16 @@
  * all trials, and so is asked once for all of them. */
 bool retention_trial_lives(const struct view_experiment *experiment, const struct view_trial *trial, bool is_over);
 
-/* Sets is_kept in all manifest rows of a known experiment. */
+/* Sets is_kept and is_best in all manifest rows of a known experiment. */
 void retention_mark(struct view_experiment *experiment);
 
+/* Sets the experiment's bar by what is marked as safe now, once for all that retention_may_go is asked about: it would have
+ * to look through all trials for each. */
+void retention_find_bar(struct view_experiment *experiment);
+
 /* True if a checkpoint (any of its rows) may be let go: it is not kept, nor would it be if only it and what is marked
- * as safe were there. A trial that saves faster than copies can be confirmed lets go all the same. */
+ * as safe were there (of other trials: when the bar was set). A trial that saves faster than copies can be confirmed lets go
+ * all the same. */
 bool retention_may_go(const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_manifest *row);
 

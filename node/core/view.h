@@ -158,6 +158,7 @@ struct view_manifest {
     bool has_metric;
     double metric;
     bool is_kept; /* by retention_mark, when that was last called */
+    bool is_best; /* ... and is among the best of the experiment */
     bool is_safe; /* as many holders as there should be said lately that their copies are whole; set by whoever asks them */
 };
 
@@ -199,6 +200,11 @@ struct view_experiment {
     uint32_t stray_count, stray_slots;
     struct view_control *controls;
     struct view_claim *claims;
+    struct view_bar {   /* by retention_find_bar, when that was last called: whatever is behind this one has as many safe and */
+        bool is_there;  /* ... better ones before it as the experiment keeps */
+        double metric;
+        uint32_t trial, position;
+    } bar;
     bool changed; /* set by view_apply, cleared by whoever has looked */
 };
 

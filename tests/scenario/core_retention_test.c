@@ -19,24 +19,28 @@ static hash256 blob_of(uint64_t step)
     return blob;
 }
 
-/* The one worker saves; a metric below 0: none. */
+/* The worker of this node saves; a metric below 0: none. */
+static void save_on(struct world *world, uint32_t node, uint64_t step, double metric)
+{
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT, .bytes = metrics};
+    event.byte_count = metric >= 0 ? make_metrics(metrics, metric) : 0;
+    event.u.blob.attempt = world->nodes[node].workers[0].attempt;
+    event.u.blob.step = step;
+    event.u.blob.bytes = 1000;
+    event.u.blob.blob = blob_of(step);
+    world_step(world, node, &event);
+    world_run(world, 100);
+}
+
+/* The one worker saves. */
 static void save(struct world *world, uint64_t step, double metric)
 {
     for (uint32_t i = 0; i < world->node_count; i++) {
-        const struct world_worker *worker = &world->nodes[i].workers[0];
-        if (!world->nodes[i].is_up || !worker->runs) {
-            continue;
+        if (world->nodes[i].is_up && world->nodes[i].workers[0].runs) {
+            save_on(world, i, step, metric);
+            return;
         }
-        uint8_t metrics[FACT_METRICS_BYTES_MAX];
-        struct node_event event = {.kind = NODE_EVENT_CHECKPOINT, .bytes = metrics};
-        event.byte_count = metric >= 0 ? make_metrics(metrics, metric) : 0;
-        event.u.blob.attempt = worker->attempt;
-        event.u.blob.step = step;
-        event.u.blob.bytes = 1000;
-        event.u.blob.blob = blob_of(step);
-        world_step(world, i, &event);
-        world_run(world, 100);
-        return;
     }
     fail_msg("no worker runs");
 }
@@ -64,17 +68,22 @@ static void begin(struct world *world)
     save_three(world);
 }
 
-/* The steps of the checkpoints that this node would list, newest first. */
-static void assert_listed(const struct world *world, uint32_t node, const char *expected)
+/* The steps of the checkpoints that this node would list of a trial, newest first. */
+static void assert_trial_listed(const struct world *world, uint32_t node, uint32_t index, const char *expected)
 {
     char text[128] = "";
     struct view_manifest found;
-    const struct view_trial *trial = view_find_trial(world_experiment(world, node), 0);
+    const struct view_trial *trial = view_find_trial(world_experiment(world, node), index);
     for (const struct view_manifest *row = trial->manifests; core_replicas_next(world->nodes[node].core, &row, &found);) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)found.step);
     }
     assert_string_equal(text, expected);
+}
+
+static void assert_listed(const struct world *world, uint32_t node, const char *expected)
+{
+    assert_trial_listed(world, node, 0, expected);
 }
 
 static bool is_named(const struct world *world, uint32_t node, hash256 blob)
@@ -112,6 +121,39 @@ static void what_is_neither_newest_nor_best_is_let_go(void **state)
         assert_true(is_named(world, i, world_experiment(world, i)->config_text));
         assert_false(is_named(world, i, blob_of(10)) || is_named(world, i, blob_of(30)));
     }
+    world_free(world);
+}
+
+/* Three trials on as many nodes, the best of them all one node's. What the others have is behind those, though none of their
+ * own is. */
+static void the_best_of_one_node_let_go_what_others_have(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    struct config config;
+    make_config(&config, 3, 5);
+    config.checkpoint_replicas = 2;
+    config.save_trial_best = 0;
+    config.save_trial_latest = 1;
+    config.save_experiment_best = 2;
+    (void)story_begin_with(world, &config, 10000);
+    uint32_t trials[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(world->nodes[i].workers[0].runs);
+        trials[i] = world->nodes[i].workers[0].attempt.trial;
+        double better = i == 0 ? 0.5 : 0;
+        save_on(world, i, 100 * i + 10, 0.4 + better);
+        save_on(world, i, 100 * i + 20, 0.3 + better);
+        save_on(world, i, 100 * i + 30, 0.1);
+    }
+    assert_trial_listed(world, 0, trials[2], "230 220 210");
+    world_run(world, 2 * RETENTION_MS);
+    assert_trial_listed(world, 2, trials[0], "30 20 10");
+    assert_trial_listed(world, 0, trials[1], "130");
+    assert_trial_listed(world, 0, trials[2], "230");
+    uint32_t asked = world_count(world, "> confirm");
+    world_run(world, 2 * CORE_CONFIRM_FRESH_MS);
+    assert_int_equal(world_count(world, "> confirm"), asked);
     world_free(world);
 }
 
@@ -322,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_neither_newest_nor_best_is_let_go),
+        cmocka_unit_test(the_best_of_one_node_let_go_what_others_have),
         cmocka_unit_test(nothing_is_let_go_while_a_copy_of_what_is_kept_is_bad),
         cmocka_unit_test(nothing_is_let_go_or_collected_while_a_member_is_away),
         cmocka_unit_test(a_full_disk_does_not_wait_for_who_is_away),

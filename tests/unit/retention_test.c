@@ -219,6 +219,7 @@ static void assert_may_go(struct fold *fold, uint32_t trial, const char *expecte
 {
     char text[128] = "";
     retention_mark(fold->experiment);
+    retention_find_bar(fold->experiment);
     for (const struct view_manifest *row = fold->experiment->trials[trial]->manifests; row != NULL; row = row->next) {
         if (retention_may_go(fold->experiment, fold->experiment->trials[trial], row)) {
             size_t used = strlen(text);
