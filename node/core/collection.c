@@ -288,13 +288,16 @@ static void let_go_of_experiment(struct node_core *core, struct view_experiment 
 struct named {
     uint8_t *out;
     uint32_t count;
+    hash256 last;
 };
 
+/* The rows of one checkpoint follow each other, and name it once. */
 static void name_blob(struct named *named, hash256 blob)
 {
-    if (hash256_is_none(blob)) {
+    if (hash256_is_none(blob) || hash256_equal(blob, named->last)) {
         return;
     }
+    named->last = blob;
     if (named->out != NULL) {
         memcpy(named->out + (size_t)named->count * HASH_BYTES, blob.bytes, HASH_BYTES);
     }
@@ -349,19 +352,30 @@ static void name_all(const struct node_core *core, struct named *named)
     }
 }
 
+static void forget_named(struct node_core *core)
+{
+    arena_give(&core->arena, core->named, core->named_bytes);
+    core->named = NULL;
+    core->named_bytes = 0;
+}
+
+/* The list may be longer than all else that one step has to say, so it has a place of its own, until the next step. */
 static void collect(struct node_core *core)
 {
-    struct named named = {NULL, 0};
+    struct named named = {0};
     name_all(core, &named);
-    if ((uint64_t)named.count * HASH_BYTES > NODE_EFFECT_BYTES_MAX / 2 ||
-        !core_has_room(core, 64, named.count * HASH_BYTES + (1u << 18))) {
-        TRACE(&core->options.trace, "nothing is collected: %u blobs are named, more than one step can list", named.count);
+    uint32_t counted = named.count;
+    CHECK(core->named == NULL);
+    core->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
+    if (core->named == NULL || !core_has_room(core, 64, 1u << 18)) {
+        TRACE(&core->options.trace, "nothing is collected: there is no room to list the %u blobs that are named", counted);
+        arena_give(&core->arena, core->named, (size_t)counted * HASH_BYTES);
+        core->named = NULL;
+        core->counters.full++;
         return;
     }
-    uint32_t counted = named.count;
-    named.out = core->out->bytes + core->out->used_bytes;
-    named.count = 0;
-    core->out->used_bytes += counted * HASH_BYTES;
+    core->named_bytes = counted * HASH_BYTES;
+    named = (struct named){.out = core->named};
     name_all(core, &named);
     CHECK(named.count == counted);
     if (core->disk_full) {
@@ -370,12 +384,13 @@ static void collect(struct node_core *core)
     MARK(collects);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_COLLECT);
     effect->u.collect.idle_s = core->disk_full ? CORE_COLLECT_FULL_IDLE_S : CORE_COLLECT_IDLE_S;
-    effect->bytes = named.out;
-    effect->byte_count = counted * HASH_BYTES;
+    effect->bytes = core->named;
+    effect->byte_count = core->named_bytes;
 }
 
 void core_collection_housekeep(struct node_core *core)
 {
+    forget_named(core);
     if (core->now_ms < core->retention_ms || core->syncing || core->leaving) {
         return;
     }

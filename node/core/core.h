@@ -274,7 +274,7 @@ struct node_effect {
             char text[NODE_REPLY_BYTES]; /* one sentence when refused */
         } reply;
     } u;
-    const uint8_t *bytes; /* in the effects' byte store; valid until the effects are cleared */
+    const uint8_t *bytes; /* in the effects' byte store, COLLECT's in the core's memory; valid until the effects are cleared */
     uint32_t byte_count;
 };
 

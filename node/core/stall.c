@@ -151,10 +151,20 @@ static void shift_view(struct view *view, uint64_t gap_ms)
     }
 }
 
-/* struct node_core. Stay: quarantine_until_ms, told in minutes; retry_ms, retention_ms, collect_ms, housekeep_ms, repair_ms,
- * digest_ms and the next round of `fanout`, due again. now_ms and woke_ms are set by the step. */
+/* A collection deletes what nobody has touched for a while, and for the length of the gap nobody could: whoever was sending
+ * or saving something goes on first. (A long gap is as good as one of CORE_COLLECT_MS: who is there speaks within that.) */
+static void put_off_collection(struct node_core *core, uint64_t gap_ms)
+{
+    uint64_t from_ms = core->now_ms + (gap_ms < CORE_COLLECT_MS ? gap_ms : CORE_COLLECT_MS);
+    core->collect_ms = core->collect_ms > from_ms ? core->collect_ms : from_ms;
+}
+
+/* struct node_core. Stay: quarantine_until_ms, told in minutes; retry_ms, retention_ms, housekeep_ms, repair_ms, digest_ms and
+ * the next round of `fanout`, due again; collect_ms, but for the collection that would come too early. now_ms and woke_ms are
+ * set by the step. */
 void core_stall_shift(struct node_core *core, uint64_t gap_ms)
 {
+    put_off_collection(core, gap_ms);
     swim_shift(&core->swim, gap_ms);
     lease_shift(&core->lease, gap_ms);
     shift_view(&core->view, gap_ms);

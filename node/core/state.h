@@ -477,6 +477,8 @@ struct node_core {
     struct core_confirmation *confirmations;
     struct core_ack *acks;
     uint64_t retention_ms, collect_ms;
+    uint8_t *named; /* what the last NODE_EFFECT_COLLECT points to; given back at the next step that looks after things */
+    uint32_t named_bytes;
     uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
     uint32_t refold_bucket; /* the same for records that are not folded */
     bool has_unfolded;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -360,6 +361,33 @@ static void what_is_deleted_is_not_named(void **state)
     world_free(world);
 }
 
+/* More than there is room for in what one step can say otherwise. */
+static void many_named_blobs_are_no_reason_not_to_collect(void **state)
+{
+    (void)state;
+    enum { COUNT = 70000 };
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    struct node_core *core = world->nodes[0].core;
+    struct core_push *pushes = calloc(COUNT, sizeof *pushes);
+    assert_non_null(pushes);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        pushes[i].blob = blob_of(1 + i);
+        pushes[i].next = i + 1 < COUNT ? &pushes[i + 1] : NULL;
+    }
+    core->pushes = pushes;
+    world_run(world, CORE_COLLECT_MS + RETENTION_MS);
+    core->pushes = NULL;
+    assert_int_equal(world->nodes[0].named_count, COUNT);
+    assert_true(is_named(world, 0, blob_of(1)) && is_named(world, 0, blob_of(COUNT)));
+    assert_int_equal(world->nodes[1].named_count, 0);
+    world_run(world, 2 * CORE_COLLECT_MS);
+    assert_int_equal(world->nodes[0].named_count, 0);
+    assert_int_equal(core->counters.full, 0);
+    free(pushes);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +400,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_no_longer_is_not_copied_again),
         cmocka_unit_test(the_newest_that_is_left_stands_for_what_is_kept_and_lost),
         cmocka_unit_test(what_is_deleted_is_not_named),
+        cmocka_unit_test(many_named_blobs_are_no_reason_not_to_collect),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

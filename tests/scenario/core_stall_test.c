@@ -121,6 +121,26 @@ static void a_confirmation_grows_old_in_a_sleep(void **state)
     world_free(world);
 }
 
+/* It was sending something, or somebody something to it, and in the sleep none of that was touched. */
+static void who_wakes_up_collects_nothing_yet(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world_run(world, CORE_COLLECT_MS + 60000);
+    uint32_t before = world_count(world, "a> collect");
+    assert_true(before > 0);
+    world_sleep(world, 0, 2 * HOUR_MS);
+    world_sleep(world, 1, 2 * HOUR_MS);
+    world_run(world, 2 * HOUR_MS);
+    assert_line(world, 1000, "a: stalled for ");
+    world_run(world, CORE_COLLECT_MS - 60000);
+    assert_int_equal(world_count(world, "a> collect"), before);
+    world_run(world, 120000);
+    assert_int_equal(world_count(world, "a> collect"), before + 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_gang_lives_through_the_sleep_of_all),
         cmocka_unit_test(a_request_waits_for_its_second_disk_after_a_sleep),
         cmocka_unit_test(a_confirmation_grows_old_in_a_sleep),
+        cmocka_unit_test(who_wakes_up_collects_nothing_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

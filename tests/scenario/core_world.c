@@ -349,6 +349,7 @@ void world_free(struct world *world)
         free(node->effects.items);
         free(node->effects.bytes);
         free(node->records);
+        free(node->named);
     }
     free(world->log);
     free(world);

@@ -17,7 +17,6 @@
 #define WORLD_NODES_MAX 5
 #define WORLD_SLOTS_MAX 4
 #define WORLD_DISK_MAX 2048
-#define WORLD_NAMED_MAX 64
 #define WORLD_LINKS_MAX (2 * WORLD_NODES_MAX + 1)
 #define WORLD_LOG_BYTES (4u << 20)
 #define WORLD_CODE_BYTE 0xc0 /* the first of the hash of what world_submit submits */
@@ -85,7 +84,7 @@ struct world_node {
     uint32_t fence_count;
     struct world_worker workers[WORLD_SLOTS_MAX];
     uint32_t spawn_count; /* in all its lives */
-    hash256 named[WORLD_NAMED_MAX]; /* what was to be kept when it last collected */
+    hash256 *named; /* what was to be kept when it last collected; NULL: never */
     uint32_t named_count;
 };
 

@@ -1,6 +1,7 @@
 #include "tests/scenario/core_world_inside.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/check.h"
 
@@ -132,7 +133,10 @@ void world_collect(struct world *world, uint32_t number, const struct node_effec
 {
     struct world_node *node = &world->nodes[number];
     node->named_count = effect->byte_count / HASH_BYTES;
-    CHECK(effect->byte_count % HASH_BYTES == 0 && node->named_count <= WORLD_NAMED_MAX && effect->u.collect.idle_s >= 600);
+    CHECK(effect->byte_count % HASH_BYTES == 0 && effect->u.collect.idle_s >= 600);
+    free(node->named);
+    node->named = malloc(effect->byte_count + 1);
+    CHECK(node->named != NULL);
     memcpy(node->named, effect->bytes, effect->byte_count);
     world_say(world, number, '>', "collect");
 }
