@@ -12,7 +12,7 @@
 #define SCRUB_REST_MS (24ull * 3600000)  /* between two passes */
 #define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second; one chunk more at most */
 #define MEND_SOON_MS 2000                /* after something was dropped: more may follow */
-#define MEND_AGAIN_MS 600000             /* nobody who has it could be reached */
+#define MEND_AGAIN_MS 600000             /* nobody who has it could be reached: whether somebody can be now */
 #define MENDS_MAX 8                      /* fetches at a time */
 #define DAMAGED_MAX 8                    /* told of one second's chunks; the next pass finds more */
 
@@ -99,6 +99,7 @@ struct daemon_mend {
     struct daemon_mend *next;
     uint64_t request;
     hash256 blob;
+    uint32_t living; /* holders, when it began */
 };
 
 struct wanted_blob {
@@ -179,9 +180,25 @@ static void mend_work(struct job *job)
     }
 }
 
+/* Blobs that lack something are looked for then, or sooner. */
+static void mend_at(struct daemon *daemon, uint64_t when_ms)
+{
+    if (daemon->scrub.mend_ms == 0 || when_ms < daemon->scrub.mend_ms) {
+        daemon->scrub.mend_ms = when_ms;
+    }
+}
+
 static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
 {
-    uint32_t count = 0;
+    uint64_t now_ms = daemon_now_ms();
+    uint32_t count = 0, living = 0;
+    for (uint32_t i = 0; i < wanted->holder_count; i++) {
+        living += core_node_alive(daemon->core, wanted->holders[i]);
+    }
+    if (!mends_later_may(&daemon->scrub.later, now_ms, wanted->blob, living)) {
+        mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
+        return;
+    }
     for (const struct daemon_mend *mend = daemon->mends; mend != NULL; mend = mend->next) {
         if (hash256_equal(mend->blob, wanted->blob)) {
             return;
@@ -193,10 +210,10 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
     if (mend == NULL ||
         bulk_fetch(daemon->bulk, request, wanted->blob, wanted->holders, wanted->holder_count) != 0) {
         free(mend);
-        daemon->scrub.mend_ms = daemon_now_ms() + MEND_SOON_MS; /* when some of the others are whole */
+        mend_at(daemon, now_ms + MEND_SOON_MS); /* when some of the others are whole */
         return;
     }
-    *mend = (struct daemon_mend){daemon->mends, request, wanted->blob};
+    *mend = (struct daemon_mend){daemon->mends, request, wanted->blob, living};
     daemon->mends = mend;
 }
 
@@ -255,10 +272,12 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
     bytes_to_hex(hex, mend->blob.bytes, 8);
     if (code == 0) {
         daemon->scrub.restored++;
+        mends_later_forget(&daemon->scrub.later, mend->blob);
         daemon_line(daemon, "blob %s... is whole again on this disk", hex);
     } else {
         daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
-        daemon->scrub.mend_ms = daemon_now_ms() + MEND_AGAIN_MS;
+        mends_later_failed(&daemon->scrub.later, daemon_now_ms(), mend->blob, mend->living);
+        mend_at(daemon, daemon_now_ms() + MEND_AGAIN_MS);
     }
     free(mend);
 }
