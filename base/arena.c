@@ -35,10 +35,10 @@ void *arena_take(struct arena *arena, size_t bytes)
         return NULL;
     }
     void *block = arena->free_lists[class];
-    size_t end_bytes = arena->capacity_bytes - (arena->takes_reserve ? 0 : arena->reserve_bytes);
+    size_t reserve_bytes = arena->takes_reserve ? 0 : arena->reserve_bytes;
     if (block != NULL) {
         memcpy(&arena->free_lists[class], block, sizeof(void *));
-    } else if (class_bytes(class) + arena->fresh_bytes <= end_bytes) {
+    } else if (class_bytes(class) + arena->fresh_bytes + reserve_bytes <= arena->capacity_bytes) {
         block = arena->base + arena->fresh_bytes;
         arena->fresh_bytes += class_bytes(class);
     } else {
