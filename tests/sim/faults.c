@@ -481,8 +481,7 @@ void faults_strike(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* A new key that none of the others in the core was told of: nobody lets it in. */
-static bool is_stranger(const struct sim *sim, int node)
+bool faults_is_stranger(const struct sim *sim, int node)
 {
     struct fact_key key = fact_key_node_id(sim->nodes[node].id);
     bool has_others = false;
@@ -505,7 +504,7 @@ void faults_heal(struct sim *sim)
 {
     for (int i = 0; i < (int)sim->plan.node_count; i++) {
         bool is_new = (sim->plan.core >> i & 1) != 0 && !node_id_is_none(sim->nodes[i].was);
-        if (is_new && is_stranger(sim, i)) {
+        if (is_new && faults_is_stranger(sim, i)) {
             plan_leave_out(&sim->plan, i); /* of those who are never seen again it is one */
         }
     }

@@ -2,6 +2,7 @@
 #define TESTS_SIM_FAULTS_H
 /* The storm: faults at the moments that the seed draws; and the heal, after which a core of nodes is whole again. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sim;
@@ -10,6 +11,9 @@ struct sim_event;
 void faults_init(struct sim *sim);
 void faults_strike(struct sim *sim, struct sim_event *event);
 void faults_heal(struct sim *sim);
+
+/* A new key that none of the others in the core was told of: nobody lets it in. */
+bool faults_is_stranger(const struct sim *sim, int node);
 
 /* The machine of a poison trial goes down, or a daemon in the middle of its commits. */
 void faults_strike_down(struct sim *sim, struct sim_event *event);

@@ -198,6 +198,12 @@ void twins_became(struct sim *sim, struct sim_event *event)
     if (!is_kept) {
         sim_fail(sim, 2, "n%d becomes another node, and so has its twin: nobody has their key any more", node);
     }
+    if (sim->healed && faults_is_stranger(sim, node)) { /* all whom it told died in that moment */
+        plan_leave_out(&sim->plan, node);
+        self->is_gone = self->refuses = true;
+        sim->unstable_until_ms = sim->now_ms;
+        return;
+    }
     sim_push(sim, sim->now_ms + 200, SIM_BOOT, node)->serial = self->life;
 }
 
