@@ -456,8 +456,21 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
     }
 }
 
+/* What is over wants no coordinator. What does not fit into one step is left to the housekeeping. */
+void core_coordinator_leave(struct node_core *core)
+{
+    for (struct core_coordination *c = core->coordinations; c != NULL && core_has_room(core, 512, 1u << 20); c = c->next) {
+        if (leads(c) && !c->settled) {
+            hand_over(core, c);
+        }
+    }
+}
+
 void core_coordinator_housekeep(struct node_core *core)
 {
+    if (core->leaving) {
+        core_coordinator_leave(core);
+    }
     for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
         struct view_experiment *experiment = c->settled ? NULL : view_find_experiment(&core->view, c->experiment);
         if (experiment != NULL) {
@@ -484,15 +497,6 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     }
     *link = coordination->next;
     arena_give(&core->arena, coordination, sizeof *coordination);
-}
-
-void core_coordinator_leave(struct node_core *core)
-{
-    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
-        if (leads(c)) {
-            hand_over(core, c);
-        }
-    }
 }
 
 void core_coordinator_out(struct node_core *core)

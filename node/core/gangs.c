@@ -66,18 +66,24 @@ void gangs_unlink(struct core_coordination *coordination, struct core_gang *gang
     *link = gang->next;
 }
 
+#define ROOM_TO_END 384 /* effects: a word to each owner, and all that this node's own slots can come to say in a step */
+
 /* Gives up: what was reserved is returned; what is recorded gets its verdict. Out of the list first: this node may be
- * an owner itself, whose refusal can make us yield, which drops all gangs. */
+ * an owner itself, whose refusal can make us yield, which drops all gangs. These may be more than a step has room for: then
+ * reservations run out by themselves, and whoever looks after the attempt next sees that its slots are not leased to it. */
 static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                        const char *why)
 {
     MARK(gang_gives_up);
     gangs_unlink(coordination, gang);
     const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
-    if (attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL && !gang->is_joining) {
+    bool has_room = core_has_room(core, ROOM_TO_END, 1u << 18);
+    if (has_room && attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL && !gang->is_joining) {
         attempts_put_verdict(core, attempt, FACT_LOST, why);
     }
-    gang_release(core, gang);
+    if (has_room) {
+        gang_release(core, gang);
+    }
     arena_give(&core->arena, gang, sizeof *gang);
 }
 
@@ -334,6 +340,6 @@ static bool gangs_step(struct node_core *core, struct core_coordination *coordin
 void gangs_tick(struct node_core *core, struct core_coordination *coordination,
                 const struct view_experiment *experiment)
 {
-    while (core_has_room(core, 256, 1u << 18) && gangs_step(core, coordination, experiment)) {
+    while (core_has_room(core, ROOM_TO_END, 1u << 18) && gangs_step(core, coordination, experiment)) {
     }
 }

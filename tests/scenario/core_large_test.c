@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/coordinator.h"
 #include "tests/scenario/core_story.h"
 
 #define TRIALS 40
@@ -58,10 +59,90 @@ static void leases_that_one_step_cannot_renew_are_renewed_by_the_next_ones(void 
     world_free(world);
 }
 
+/* As if the node were in a step that has said so much already. */
+static struct node_core *in_a_full_step(struct world *world, uint32_t node, uint32_t room)
+{
+    struct world_node *full = &world->nodes[node];
+    full->effects.count = NODE_EFFECTS_MAX - room;
+    full->effects.used_bytes = 0;
+    full->core->out = &full->effects;
+    return full->core;
+}
+
+static void who_leaves_with_more_than_one_step_can_hand_over_goes_on_in_the_next(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    uint32_t coordinator = story_begin(world, 1, 0);
+    struct node_core *core = in_a_full_step(world, coordinator, 0);
+    core->leaving = true;
+    core_coordinator_leave(core);
+    core->out = NULL;
+    size_t before = world->log_bytes;
+    assert_int_equal(world_coordinator(world), coordinator);
+    assert_true(world_run_until(world, 1000, before, "> persist claim"));
+    assert_true(world_run_until(world, 20000, before, "coordinates exp"));
+    assert_int_equal(world_coordinator(world), 1 - coordinator);
+    world_free(world);
+}
+
+static void who_leaves_says_nothing_of_what_is_over(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    struct config config;
+    make_config(&config, 2, 5);
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 30000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    size_t before = world->log_bytes;
+    world_request(world, (uint32_t)coordinator, NODE_REQUEST_LEAVE);
+    assert_true(world_run_until(world, 10000, before, "> reply"));
+    assert_true(world_find(world, before, "persist claim") == SIZE_MAX);
+    world_free(world);
+}
+
+static void groups_that_a_full_step_drops_are_judged_later(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 4);
+    world_start_all(world);
+    world->disk_ms = 300;
+    story_submit(world, 0, 20, 5);
+    assert_line(world, 10000, "> persist attempt");
+    world_run(world, 200);
+    int coordinator = world_coordinator(world);
+    assert_true(coordinator >= 0);
+    struct core_coordination *row = core_find_coordination(world->nodes[coordinator].core, make_experiment_id(0));
+    uint32_t recorded = 0;
+    for (const struct core_gang *gang = row->gangs; gang != NULL; gang = gang->next) {
+        recorded += gang->state != CORE_GANG_RESERVING;
+    }
+    assert_true(recorded >= 4);
+    struct node_core *core = in_a_full_step(world, (uint32_t)coordinator, 3);
+    gangs_drop(core, row);
+    core->out = NULL;
+    assert_null(row->gangs);
+    world->disk_ms = 0;
+    world_run(world, 60000);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        count += running(world, i);
+    }
+    assert_int_equal(count, 20);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leases_that_one_step_cannot_renew_are_renewed_by_the_next_ones),
+        cmocka_unit_test(who_leaves_with_more_than_one_step_can_hand_over_goes_on_in_the_next),
+        cmocka_unit_test(who_leaves_says_nothing_of_what_is_over),
+        cmocka_unit_test(groups_that_a_full_step_drops_are_judged_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
