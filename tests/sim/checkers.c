@@ -74,6 +74,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_11_COLLECTED] = "11: a copy that is kept no longer was deleted",
     [PREMISE_11_COLLECTED_BESIDE] = "11: ... while its trial ran",
     [PREMISE_11_ROTTEN] = "11: a copy was found rotten",
+    [PREMISE_11_GOES] = "11: at the end of what nobody keeps nothing was to be held",
     [PREMISE_11_KEPT] = "11: at the end a copy that is kept was looked for",
     [PREMISE_12_LED] = "12: a coordinator asked an owner",
     [PREMISE_12_OBEYED] = "12: an owner obeyed a second coordinator",

@@ -81,6 +81,7 @@ enum checkers_premise {
     PREMISE_11_COLLECTED,
     PREMISE_11_COLLECTED_BESIDE,  /* ... of a trial that has a living attempt */
     PREMISE_11_ROTTEN,
+    PREMISE_11_GOES,              /* of an experiment that is over nobody should be named for what is not kept */
     PREMISE_11_KEPT,
     PREMISE_12_LED,
     PREMISE_12_OBEYED,            /* an owner answered a second coordinator of an experiment */

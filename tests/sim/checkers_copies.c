@@ -9,6 +9,7 @@
 #include "tests/sim/copies.h"
 
 #define AWAY_MS 90000 /* until all know that it is away, and what was begun before is over */
+#define LET_GO_MS 120000 /* until what is kept is confirmed, and the rest let go */
 #define COLLECT_SLACK_MS 120000 /* until a collection that is due is over, and the next one is counted from */
 
 /* ---- what all who live know ------------------------------------------------------------------------------------------ */
@@ -290,6 +291,21 @@ static void check_holders(struct sim *sim, const struct view_manifest *checkpoin
     }
 }
 
+/* All members are there and know that it is over: nothing of it is saved any more, so what is kept stays the same. */
+static bool is_over_everywhere(const struct sim *sim, uint32_t e)
+{
+    bool is_over = true;
+    for (int node = 0; node < (int)sim->plan.node_count && is_over; node++) {
+        const struct sim_node *each = &sim->nodes[node];
+        const struct view_experiment *experiment =
+            sim_runs(sim, node) && !each->core->syncing && !each->is_evicted && !each->leaves
+                ? view_find_experiment(&each->core->view, sim->plan.experiments[e].id)
+                : NULL;
+        is_over = experiment != NULL && experiment->known && view_experiment_over(experiment);
+    }
+    return is_over;
+}
+
 /* Since when all who live have known that it is deleted. */
 void checkers_copies_second(struct sim *sim)
 {
@@ -301,6 +317,8 @@ void checkers_copies_second(struct sim *sim)
         }
         uint64_t *since_ms = &sim->checkers->deleted_ms[e];
         *since_ms = !is_known ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+        uint64_t *over_ms = &sim->checkers->over_ms[e];
+        *over_ms = !is_over_everywhere(sim, e) ? 0 : *over_ms == 0 ? sim->now_ms : *over_ms;
     }
 }
 
@@ -333,6 +351,37 @@ static void check_deleted(struct sim *sim, uint32_t e)
     }
 }
 
+static bool was_any_struck(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < BLOBS_MAX; i++) {
+        if (sim->blobs.all[i].struck != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What no rule keeps of an experiment that has been over for long is let go, if nobody is away and no copy was lost: then
+ * all that is kept can be confirmed. */
+static void check_let_go(struct sim *sim, const struct view_experiment *experiment, uint32_t e)
+{
+    uint64_t since_ms = sim->checkers->over_ms[e];
+    uint64_t calm_ms = sim->unstable_until_ms + CALM_MS;
+    since_ms = since_ms > calm_ms || since_ms == 0 ? since_ms : calm_ms;
+    if (since_ms == 0 || sim->now_ms < since_ms + LET_GO_MS || was_any_struck(sim)) {
+        return;
+    }
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        const struct view_trial *trial = experiment->trials[t];
+        for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL; row != NULL; row = row->next) {
+            checkers_met(sim, PREMISE_11_GOES);
+            if (!row->is_kept && row->holder_count > 0) {
+                sim_fail(sim, 11, "step %llu of trial %u is kept no longer, and not let go", (unsigned long long)row->step, t);
+            }
+        }
+    }
+}
+
 void checkers_copies_end(struct sim *sim)
 {
     if (sim->plan.version < 7) {
@@ -354,5 +403,9 @@ void checkers_copies_end(struct sim *sim)
     }
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         check_deleted(sim, e);
+        const struct view_experiment *experiment = view_find_experiment(view, sim->plan.experiments[e].id);
+        if (experiment != NULL && experiment->known && !has_ambiguous_names(sim)) {
+            check_let_go(sim, experiment, e);
+        }
     }
 }

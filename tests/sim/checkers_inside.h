@@ -131,6 +131,7 @@ struct checkers {
     uint64_t last_own_ms;
     uint64_t other_disk_ms;    /* when some node came back on another disk */
     uint64_t deleted_ms[PLAN_EXPERIMENTS_MAX]; /* since when all know that it is; 0: not all */
+    uint64_t over_ms[PLAN_EXPERIMENTS_MAX];    /* since when all know that it is over, and no member is away; 0: not so */
     uint64_t apart_ms;         /* after the heal: when two of the core did not see each other yet */
     const uint8_t *sent_bytes; /* walked already */
     uint64_t sent_step;
