@@ -107,6 +107,7 @@ struct policy {
     uint64_t waits_ms[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX]; /* ... it has not begun it, though it fits */
     uint64_t twice_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* since when another attempt of its trial lives on its side */
     uint64_t quarantine_ms[PLAN_NODES_MAX]; /* when it began, or its daemon did */
+    uint64_t taking_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the other accepts work, as the node sees it; 0: it does not */
     uint64_t known_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the node knows that the other is in quarantine */
     uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
 };

@@ -239,6 +239,10 @@ static void watch_quarantine(struct sim *sim, int node)
         sim_fail(sim, 9, "n%d has been in quarantine for %llu ms, and it was to last for %u min", node,
                  (unsigned long long)(sim->now_ms - policy->quarantine_ms[node]), core->quarantine.minutes);
     }
+    for (int other = 0; other < (int)sim->plan.node_count; other++) {
+        uint64_t *since_ms = &policy->taking_ms[node][other];
+        *since_ms = !core_node_accepts(core, sim->nodes[other].id) ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
+    }
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         int other = core->view.members[i]->quarantine.is_active ? sim_find_node(sim, core->view.members[i]->id) : -1;
         if (other >= 0 && policy->known_ms[node][other] == 0) {
@@ -297,7 +301,9 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
         any |= member->quarantine.is_active;
         int host = member->quarantine.is_active ? -1 : sim_find_node(sim, member->id);
         uint64_t since_ms = host >= 0 ? checkers_together_ms(sim, node, host) : UINT64_MAX;
-        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node &&
+        uint64_t taking_ms = host >= 0 ? sim->checkers->policy.taking_ms[node][host] : 0;
+        bool was_taking = taking_ms != 0 && sim->now_ms - taking_ms > QUARANTINE_KNOWN_MS; /* when the gang was begun */
+        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node && was_taking &&
                         member->slots != NULL && core_node_accepts(core, member->id) &&
                         !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
@@ -408,6 +414,7 @@ void checkers_policy_began(struct sim *sim, int node)
     policy->level[node] = sim->nodes[node].core->quarantine.level;
     policy->quarantine_ms[node] = sim->now_ms;
     memset(policy->known_ms[node], 0, sizeof policy->known_ms[node]);
+    memset(policy->taking_ms[node], 0, sizeof policy->taking_ms[node]);
     memset(policy->waits_ms[node], 0, sizeof policy->waits_ms[node]);
     memset(policy->given_up_ms[node], 0, sizeof policy->given_up_ms[node]);
     memset(sim->checkers->progress.missed[node], 0, sizeof sim->checkers->progress.missed[node]);
