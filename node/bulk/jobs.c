@@ -309,23 +309,21 @@ static void push_to_self(struct bulk *bulk, struct bulk_job *job)
     job_finish(bulk, job, 0, "%s", "");
 }
 
-static void push_look(struct bulk *bulk, struct bulk_job *job)
-{
-    job->batch_from = 0;
-    job->look_ms = bulk->now_ms;
-}
-
-/* All was sent, and some of it may be gone again: the peer is asked once more, until it lacks nothing. */
-static void push_again(struct bulk *bulk, struct bulk_job *job)
+/* The peer is asked once more about the whole blob: some of what was sent may be gone again. With `is_pass` all was sent. It
+ * ends when the peer lacks nothing, or keeps so little that it never will. */
+static void push_again(struct bulk *bulk, struct bulk_job *job, bool is_pass)
 {
     char name[NAME_BYTES];
-    if (job->passes++ == PUSH_PASSES_MAX) {
+    bool is_endless = job->sent_count > (uint64_t)PUSH_PASSES_MAX * job->manifest.chunk_count;
+    job->passes += is_pass;
+    if (job->passes > PUSH_PASSES_MAX || is_endless) {
         job_finish(bulk, job, ERR_AGAIN, "Node %s does not keep what is sent to it; the transfer was given up.",
                    name_of(job->command->nodes[0].bytes, name));
         return;
     }
-    job->has_sent = false;
-    push_look(bulk, job);
+    job->has_sent &= !is_pass;
+    job->batch_from = 0;
+    job->look_ms = bulk->now_ms;
 }
 
 static void push_chunks(struct bulk *bulk, struct bulk_job *job)
@@ -337,7 +335,7 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
     }
     while (!job->finished) {
         if (job->batch_count == 0 && job->batch_from == job->manifest.chunk_count && job->has_sent) {
-            push_again(bulk, job);
+            push_again(bulk, job, true);
             continue;
         }
         if (job->batch_count == 0 && job->batch_from == job->manifest.chunk_count) {
@@ -363,6 +361,7 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
                 return;
             }
             job->has_sent |= !is_held;
+            job->sent_count += !is_held;
             job->batch_sent |= !is_held;
             job->batch_next++;
         }
@@ -372,7 +371,7 @@ static void push_chunks(struct bulk *bulk, struct bulk_job *job)
         job->batch_from += job->batch_count;
         job->batch_count = 0;
         if (job->batch_sent && bulk->now_ms - job->look_ms >= LOOK_MS) {
-            push_look(bulk, job);
+            push_again(bulk, job, false);
         }
     }
 }
@@ -392,7 +391,7 @@ static void push_answer(struct bulk *bulk, struct bulk_job *job, const struct bu
                          message->status == BULK_MISSING;
     if (is_incomplete) {
         job->state = BULK_JOB_CHUNKS;
-        push_again(bulk, job);
+        push_again(bulk, job, true);
     } else if (!stored) {
         job_finish_peer(bulk, job, question->node, message, code);
     } else if (job->state == BULK_JOB_LAST) {

@@ -188,6 +188,20 @@ static void check_remove(struct bulk *bulk, uint32_t index)
     memmove(&bulk->checks[index], &bulk->checks[index + 1], (bulk->check_count - index) * sizeof bulk->checks[0]);
 }
 
+/* Whoever has asked about a blob while it was read is answered by that reading: of one that all nodes look at each has asked. */
+static void answer_all(struct bulk *bulk, hash256 hash, uint8_t status)
+{
+    for (uint32_t i = 0; i < bulk->check_count;) {
+        struct bulk_serve_check *check = &bulk->checks[i];
+        if (hash256_equal(check->check.hash, hash)) {
+            (void)tell_status(bulk, check->routing_id, check->routing_id_bytes, check->tag, status);
+            check_remove(bulk, i);
+        } else {
+            i++;
+        }
+    }
+}
+
 /* A chunk of the first one per turn: who wants another chunk sent waits for the reading of one at most. */
 static void checks_pump(struct bulk *bulk)
 {
@@ -197,8 +211,7 @@ static void checks_pump(struct bulk *bulk)
     struct bulk_serve_check *first = &bulk->checks[0];
     int code = bulk_check_step(bulk, &first->check);
     if (code != ERR_AGAIN) {
-        (void)tell_status(bulk, first->routing_id, first->routing_id_bytes, first->tag, status_of(code));
-        check_remove(bulk, 0);
+        answer_all(bulk, first->check.hash, status_of(code));
     }
     for (uint32_t i = 0; i < bulk->check_count;) {
         struct bulk_serve_check *check = &bulk->checks[i];

@@ -124,6 +124,7 @@ struct bulk_job {
     bool batch_sent;        /* PUSH: a chunk of the batch was sent; */
     bool has_sent;          /* ... one of any, since the last pass over all began */
     uint32_t passes;        /* PUSH: how often it was found to lack something though all was sent */
+    uint64_t sent_count;    /* PUSH: chunks, some of them more than once if the peer did not keep them */
     uint64_t look_ms;       /* PUSH, FETCH: when the chunks that are there were last asked about */
     struct bulk_check check; /* VERIFY of this node */
 };

@@ -69,7 +69,7 @@ static bool trial_waits_since(const struct node_core *core, const struct core_wa
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, watch->attempt.trial) : NULL;
-    return (watch->ended_ms != 0 || watch->choosy_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
+    return (watch->ended_ms != 0 || watch->choosy.since_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
            attempt_id_equal(&view_trial_highest(trial)->id, &watch->attempt) &&
            view_trial_state(experiment, watch->attempt.trial) == VIEW_TRIAL_QUEUED;
 }
@@ -90,11 +90,11 @@ void attempts_forget(struct node_core *core, struct core_coordination *coordinat
 
 void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination)
 {
-    coordination->choosy_ms = 0;
+    placing_forget_waits(coordination);
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
         struct core_watch *watch = coordination->watches[i];
         watch->since_ms = core->now_ms;
-        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->choosy_ms = watch->joined_ms = 0;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stepped_ms = 0;
     }
 }
@@ -110,6 +110,15 @@ static uint64_t duration_s(const struct node_core *core, const attempt_id *attem
     }
     const struct core_watch *watch = find_watch(coordination, attempt);
     return watch != NULL ? (core->now_ms - watch->since_ms) / 1000 : 0;
+}
+
+static bool any_unstarted(const struct view_attempt *attempt)
+{
+    bool any = false;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        any |= view_worker_is_unstarted(worker);
+    }
+    return any;
 }
 
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
@@ -135,6 +144,11 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
           coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
           attempt->id.number, fact_reason_name(reason), why);
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    struct core_coordination *coordination = core_find_coordination(core, attempt->id.experiment);
+    if (coordination != NULL) {
+        bool is_unstarted = reason == FACT_LOST && attempts_never_ran(attempt) && any_unstarted(attempt);
+        coordination->unstarted_losses = is_unstarted ? coordination->unstarted_losses + 1 : 0;
+    }
     if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
         core_quarantine_told(core, experiment, attempt->id.trial);
     }
@@ -260,6 +274,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     watch->seen_pass = coordination->pass;
     struct attempt_sight sight = attempts_look(core, experiment, attempt, watch);
     uint32_t ended = sight.completed + sight.failed + sight.stopped + sight.lost;
+    if (coordination->unstarted_losses > 0 && !attempts_never_ran(attempt)) {
+        coordination->unstarted_losses = 0;
+    }
     if (sight.failed > 0 && watch->failed_ms == 0) {
         watch->failed_ms = core->now_ms;
         sight.heard_since_failure = false;

@@ -416,6 +416,7 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
     }
     if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
         coordinator_minority_pauses(core, experiment)) {
+        placing_forget_waits(coordination);
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {

@@ -151,12 +151,8 @@ static void refold(struct node_core *core)
             if (!core_has_room(core, 1024, 1u << 20)) {
                 return;
             }
-            after_put(core, entry);
-            if (entry->is_unfolded) {
-                core->refold_bucket = RECORDS_BUCKETS; /* full again: later */
-                return;
-            }
-            if (entry->record.kind == FACT_TOMBSTONE) {
+            after_put(core, entry); /* where there is no room still, smaller ones behind it may find some */
+            if (!entry->is_unfolded && entry->record.kind == FACT_TOMBSTONE) {
                 core_deletion_stored(core); /* it may have come to the disk meanwhile */
             }
         }

@@ -558,6 +558,7 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
     uint8_t out[EXCHANGE_MESSAGE_BYTES_MAX];
     uint8_t pull[EXCHANGE_MESSAGE_BYTES_MAX / 4];
     size_t out_bytes = 0, pull_bytes = 0;
+    uint32_t had = core->records.count;
     int error = 0;
     switch (message->kind) {
     case MESSAGE_BUCKETS:
@@ -585,7 +586,7 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
         break;
     default:
         error = take_records(core, from, message);
-        core->filling_ms = message->byte_count > EXCHANGE_MESSAGE_BYTES_MAX / 2 ? core->now_ms : core->filling_ms;
+        core->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->filling_ms;
         break;
     }
     core->counters.malformed += error != 0;

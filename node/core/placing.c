@@ -17,6 +17,7 @@ struct wish {
     const struct view_experiment *experiment;
     const struct view_trial *trial; /* NULL: it has not begun yet */
     uint64_t waited_ms;             /* for a place, or a better one */
+    uint64_t had_least_ms;          /* so long as many slots have been free as it needs at least */
 };
 
 /* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
@@ -319,7 +320,7 @@ static struct claim_order claim_order_of(struct node_core *core, struct core_coo
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
  * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. If its program
  * never runs and nobody has come who may have what it lacks, more: so one whose code is lost leaves the slots to
- * others. */
+ * others; and what some trials of an experiment have shown none of the others has to show as often. */
 static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
                                const struct view_trial *trial)
 {
@@ -346,9 +347,9 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     for (uint32_t i = 0; i < core->peer_count; i++) {
         has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;
     }
-    uint64_t wait_ms = losses < 8 ? (uint64_t)CORE_LOST_FIRST_MS << (losses - 2)
-                       : has_news ? CORE_LOST_WAIT_MS
-                                  : CORE_NEVER_RAN_WAIT_MS;
+    bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
+    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MS : CORE_NEVER_RAN_WAIT_MS;
+    wait_ms = is_often ? wait_ms : (uint64_t)CORE_LOST_FIRST_MS << (losses - 2);
     return core->now_ms - watch->ended_ms < wait_ms;
 }
 
@@ -463,6 +464,7 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
 
 /* Where a gang could go now. */
 struct place {
+    bool has_least; /* as many slots as it needs at least are free, whether or not it is placed */
     uint32_t member_count;
     struct fact_assignment members[FACT_MEMBERS_MAX];
 };
@@ -479,7 +481,8 @@ static bool find_place(const struct node_core *core, const struct wish *wish, ui
         }
     }
     uint32_t least = wish->experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
-    if (wish->waited_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
+    out->has_least = at_best.free >= least;
+    if (wish->had_least_ms >= CORE_CHOOSY_MS && out->has_least) {
         best = at_best.free;
     }
     if (best < wanted && best >= least) {
@@ -498,10 +501,10 @@ static bool is_picky(const struct view_trial *trial)
 }
 #define PICKY_MAX 16 /* trials passed over at a time */
 
-/* Since when it waits for a place, or a better one; NULL when memory is full. Of those that never began only the first is
- * asked, for the others wait behind it. */
-static uint64_t *choosy_since(struct node_core *core, struct core_coordination *coordination, const struct view_trial *trial,
-                              uint32_t index)
+/* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
+ * wait behind it. */
+static struct core_choosy *choosy_of(struct node_core *core, struct core_coordination *coordination,
+                                     const struct view_trial *trial, uint32_t index)
 {
     const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
     if (highest != NULL) {
@@ -510,26 +513,42 @@ static uint64_t *choosy_since(struct node_core *core, struct core_coordination *
             return NULL;
         }
         watch->seen_pass = coordination->pass;
-        return &watch->choosy_ms;
+        return &watch->choosy;
     }
-    coordination->choosy_ms = coordination->choosy_trial == index ? coordination->choosy_ms : 0;
+    if (coordination->choosy_trial != index) {
+        coordination->choosy = (struct core_choosy){0, 0};
+    }
     coordination->choosy_trial = index;
-    return &coordination->choosy_ms;
+    return &coordination->choosy;
+}
+
+static uint64_t since(const struct node_core *core, uint64_t since_ms)
+{
+    return since_ms != 0 ? core->now_ms - since_ms : 0;
 }
 
 static bool find_place_for(struct node_core *core, struct core_coordination *coordination,
                            const struct view_experiment *experiment, uint32_t index, struct place *out)
 {
     struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
-    uint64_t *since_ms = choosy_since(core, coordination, wish.trial, index);
-    wish.waited_ms = since_ms != NULL && *since_ms != 0 ? core->now_ms - *since_ms : 0;
+    struct core_choosy none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
+    choosy = choosy != NULL ? choosy : &none;
+    wish.waited_ms = since(core, choosy->since_ms);
+    wish.had_least_ms = since(core, choosy->least_ms);
     if (find_place(core, &wish, experiment->config->slots_per_trial, out)) {
         return true;
     }
-    if (since_ms != NULL && *since_ms == 0) {
-        *since_ms = core->now_ms;
-    }
+    choosy->since_ms = choosy->since_ms == 0 ? core->now_ms : choosy->since_ms;
+    choosy->least_ms = !out->has_least ? 0 : choosy->least_ms == 0 ? core->now_ms : choosy->least_ms;
     return false;
+}
+
+void placing_forget_waits(struct core_coordination *coordination)
+{
+    coordination->choosy = (struct core_choosy){0, 0};
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        coordination->watches[i]->choosy = (struct core_choosy){0, 0};
+    }
 }
 
 /* Starts one gang for the first pending trial that has a place. */

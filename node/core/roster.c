@@ -247,7 +247,7 @@ int roster_apply_eviction(struct view *view, const struct records_entry *entry)
     }
     if (count > VIEW_EVICTIONS_MAX) {
         word_drop(&view->evictions, last);
-        error = ERR_FULL;
+        error = ERR_REFUSED;
     }
     fold(view);
     return error;

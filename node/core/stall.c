@@ -52,6 +52,12 @@ static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
     move(&gang->asked_ms, gap_ms);
 }
 
+static void shift_choosy(struct core_choosy *choosy, uint64_t gap_ms)
+{
+    move(&choosy->since_ms, gap_ms);
+    move(&choosy->least_ms, gap_ms);
+}
+
 /* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
 static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
 {
@@ -60,7 +66,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->stopped_ms, gap_ms);
     move(&watch->idle_ms, gap_ms);
     move(&watch->ended_ms, gap_ms);
-    move(&watch->choosy_ms, gap_ms);
+    shift_choosy(&watch->choosy, gap_ms);
     move(&watch->joined_ms, gap_ms);
     move(&watch->join_ms, gap_ms);
     move(&watch->broken_ms, gap_ms);
@@ -82,7 +88,7 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
         shift_watch(coordination->watches[i], gap_ms);
     }
-    move(&coordination->choosy_ms, gap_ms);
+    shift_choosy(&coordination->choosy, gap_ms);
     move(&coordination->unborne_ms, gap_ms);
     move(&coordination->hand_over_ms, gap_ms);
 }

@@ -32,7 +32,8 @@
 #define CORE_SYNC_PEER_MS 1000      /* between digests to one peer; in a larger mesh between any two */
 #define CORE_SYNC_ALONE_MS 30000    /* a node on an old disk that hears nobody waits this long (DESIGN 5) */
 #define CORE_SYNC_PATIENCE_MS 10000 /* peers live, but their digests never agree: go on */
-#define CORE_SYNC_FILLING_MS 3000   /* ... unless much has come within that time, */
+#define CORE_SYNC_FILLING_MS 3000   /* ... unless much that is new has come within that time, */
+#define CORE_SYNC_FILLING_RECORDS 16 /* ... so many in one message, which replace nothing, */
 #define CORE_SYNC_LONG_MS 120000    /* ... up to this: of a large state some megabytes come in ten seconds */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000
@@ -62,6 +63,7 @@
 #define CORE_LOST_FIRST_MS 500      /* before a further attempt of a trial that was lost twice in a row; doubled each time */
 #define CORE_LOST_WAIT_MS 30000     /* ... up to this */
 #define CORE_NEVER_RAN_WAIT_MS 120000 /* ... or this, if no program of it runs before it is lost */
+#define CORE_LOST_OFTEN 8           /* losses in a row after which that is waited */
 #define CORE_CHOOSY_MS 600000       /* so long a trial waits for a node where it has not failed, or for more slots than its least */
 #define CORE_UNSTARTED_AVOID_MS 15000 /* ... for another node than one that could not start it; doubled each time */
 #define CORE_UNSTARTED_AVOID_MAX_MS 1800000 /* ... up to this */
@@ -254,6 +256,12 @@ struct core_gang {
     uint64_t until_ms;
 };
 
+/* A trial that waits for a place, or a better one. */
+struct core_choosy {
+    uint64_t since_ms; /* 0: it does not */
+    uint64_t least_ms; /* since when as many slots have been free as it needs at least; 0: fewer are */
+};
+
 /* What the coordinator has noticed about a living attempt, since when. */
 struct core_watch {
     attempt_id attempt;
@@ -262,7 +270,7 @@ struct core_watch {
     uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
-    uint64_t choosy_ms; /* ended: since when its trial waits for a place, or a better one; 0: it does not */
+    struct core_choosy choosy; /* ended: how long its trial has waited for a place */
     uint64_t joined_ms; /* 0: nobody is on the way to its group */
     uint64_t join_ms;   /* nobody is asked to join before, since of those who were */
     uint32_t join_losses; /* ... so many in a row did not come so far as to wait for their group */
@@ -297,8 +305,9 @@ struct core_coordination {
     struct core_regroup *regroups;
     uint64_t claim_ms; /* a claim for which there was no memory is not tried again before */
     uint64_t renew_ms;
+    uint32_t unstarted_losses; /* attempts in a row, of any trial, that were lost since a node could not start them */
     uint32_t choosy_trial; /* without any attempt so far, ... */
-    uint64_t choosy_ms;    /* ... that waits for a place, or a better one, since then; 0: none does */
+    struct core_choosy choosy; /* ... that waits for a place */
     uint32_t renew_from;   /* the trial with which the renewals that did not fit into the last step go on */
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
@@ -424,7 +433,7 @@ struct node_core {
     uint64_t woke_ms; /* when the last suspend or stall of this node was over; 0: there was none */
     bool started, syncing, leaving, disk_full;
     bool memory_is_short;
-    uint64_t filling_ms; /* when much was last taken at once; 0: never */
+    uint64_t filling_ms; /* when much that is new was last taken at once; 0: never */
     uint64_t leave_client;
     bool leave_asked, leave_told, leave_is_waited; /* waited: for another node to have stored that */
     uint32_t leave_stored_on;                      /* so many nodes have */

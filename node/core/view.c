@@ -159,7 +159,8 @@ static int apply_experiment(struct view *view, const struct record *record)
     uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
     struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
     if (bytes == NULL || kept == NULL) {
-        arena_give(view->arena, bytes, bytes != NULL ? fact.config_bytes : 0);
+        arena_give(view->arena, bytes, fact.config_bytes);
+        arena_give(view->arena, kept != experiment->config ? kept : NULL, sizeof *kept);
         return ERR_FULL;
     }
     experiment->config = kept; /* the row's from now on, whatever becomes of these bytes; looked at only if known */

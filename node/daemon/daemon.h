@@ -272,7 +272,10 @@ void daemon_runs_remove_later(struct daemon *daemon, const char *directory);
  * asked all of them in vain asks the next ones with `round` one higher. */
 uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_LIKELY_MAX]);
 
-/* The same of a checkpoint of an attempt's trial. */
+/* Whether anybody is left for that round. */
+bool daemon_likely_any(const struct daemon *daemon, uint32_t round);
+
+/* Whom to ask for a checkpoint of an attempt's trial. */
 uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                   node_id out[DAEMON_LIKELY_MAX]);
 

@@ -68,6 +68,15 @@ uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint3
     return add(daemon, out, likely_count, all, from);
 }
 
+bool daemon_likely_any(const struct daemon *daemon, uint32_t round)
+{
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        living += core_node_alive(daemon->core, daemon->core->peers[i]->id);
+    }
+    return living > round * (DAEMON_LIKELY_MAX - 1);
+}
+
 uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                   node_id out[DAEMON_LIKELY_MAX])
 {

@@ -446,6 +446,8 @@ void render_status(const struct node_core *core, const struct render_status_extr
     pack_bool(writer, core->syncing);
     pack_text(writer, "disk_full");
     pack_bool(writer, core->disk_full);
+    pack_text(writer, "memory_full");
+    pack_bool(writer, core->memory_is_short);
     pack_text(writer, "refused");
     put_refused(core, extra, writer);
     pack_text(writer, "scrub");

@@ -164,11 +164,13 @@ static void unpack_done(void *context, struct job *job)
         free(unpack);
         return;
     }
-    if (unpack->refetch && run->fetch_tries < FETCH_TRIES) {
+    if (unpack->refetch && run->fetch_tries + 1 < FETCH_TRIES) {
         char hex[17];
         bytes_to_hex(hex, unpack->blamed.bytes, 8);
         daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,
                     unpack->result == ERR_CORRUPT ? "damaged" : "missing");
+        run->fetch_tries++;
+        run->asked_rounds = 0;
         run->state = RUN_FETCHING;
         run->fetching_checkpoint = false;
         fetch(daemon, slot);
@@ -209,7 +211,6 @@ static void fetch(struct daemon *daemon, uint32_t slot)
                                 : daemon_likely_code(daemon, attempt->experiment, run->asked_rounds, likely);
     daemon_tell_bulk(daemon);
     run->fetch_id = ++daemon->request_id;
-    run->fetch_tries++;
     int code = bulk_fetch(daemon->bulk, run->fetch_id, blob, likely, likely_count);
     if (code != 0) {
         prepared(daemon, slot, code, 0, "the request for its code could not be queued");
@@ -224,7 +225,7 @@ void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, cons
             continue;
         }
         bool has_more = !run->fetching_checkpoint && run->asked_rounds + 1 < FETCH_ROUNDS &&
-                        (run->asked_rounds + 1) * DAEMON_LIKELY_MAX <= daemon->core->peer_count;
+                        daemon_likely_any(daemon, run->asked_rounds + 1);
         if (code != 0 && has_more) {
             run->asked_rounds++;
             fetch(daemon, slot);

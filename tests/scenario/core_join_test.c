@@ -273,23 +273,23 @@ static void who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder(void **st
     }
 }
 
-/* A message full of records that this core has not seen. */
-static void send_many(struct alone *alone, node_id from, uint64_t now_ms)
+/* A message full of records, the first of this number. Returns the next one's. */
+static uint32_t send_many(struct alone *alone, node_id from, uint64_t now_ms, uint32_t number)
 {
-    static uint32_t number = 5000;
     uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
     uint32_t used = 0;
     for (struct made made; used < sizeof bytes - sizeof made.bytes; used += made.count) {
         struct fact_control control = {1, true, true};
-        number++;
         make_record(&made, from, 1, number, FACT_CONTROL, fact_key_experiment(make_experiment_id(number)), &control);
         memcpy(bytes + used, made.bytes, made.count);
+        number++;
     }
     struct message message = {.kind = MESSAGE_RECORDS, .bytes = bytes, .byte_count = used};
     struct node_event event = {.kind = NODE_EVENT_MESSAGE, .now_ms = now_ms};
     event.u.message.from = from;
     event.u.message.message = &message;
     step(alone, &event);
+    return number;
 }
 
 /* A state of many megabytes takes longer than one gives a peer whose digest never agrees. */
@@ -305,13 +305,15 @@ static void who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in(voi
     node_id from = alone.core->peers[0]->id;
     uint64_t now_ms = 1000, last_ms = now_ms + 3 * CORE_SYNC_PATIENCE_MS;
     struct node_event tick = {.kind = NODE_EVENT_TICK};
+    uint32_t number = 5000;
     for (; now_ms < last_ms; now_ms += 500) {
-        send_many(&alone, from, now_ms);
+        number = send_many(&alone, from, now_ms, number);
         tick.now_ms = now_ms;
         step(&alone, &tick);
         assert_true(alone.core->syncing);
     }
     for (; now_ms < last_ms + CORE_SYNC_FILLING_MS + 2000; now_ms += 500) {
+        (void)send_many(&alone, from, now_ms, 5000); /* what is known is often said again */
         tick.now_ms = now_ms;
         step(&alone, &tick);
     }

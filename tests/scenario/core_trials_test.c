@@ -331,6 +331,33 @@ static void a_trial_waits_ten_minutes_for_more_slots_than_its_least(void **state
     world_free(world);
 }
 
+/* However long it has waited with less than its least. */
+static void slots_that_come_free_one_by_one_are_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 2);
+    struct config config;
+    make_config(&config, 2, 5);
+    config.slots_per_trial = config.max_slots = 3;
+    config.min_slots = 2;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 700000);
+    assert_int_equal(world_spawns(world), 3);
+    for (uint32_t node = 0; node < 2; node++) {
+        for (uint32_t slot = 0; slot < 2; slot++) {
+            if (world->nodes[node].workers[slot].runs) {
+                world_end_worker(world, node, slot, 0);
+                world_run(world, 3000);
+            }
+        }
+    }
+    world_run(world, 5000);
+    assert_int_equal(world_spawns(world), 6);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_trial_waits_for_slots_and_takes_those_that_come),
         cmocka_unit_test(a_trial_that_failed_waits_ten_minutes_for_a_busy_node),
         cmocka_unit_test(a_trial_waits_ten_minutes_for_more_slots_than_its_least),
+        cmocka_unit_test(slots_that_come_free_one_by_one_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,8 @@ static void round_by_round_all_others_are_asked(void **state)
     for (uint32_t i = 1; i < MEMBERS; i++) {
         assert_true(asked[i]);
     }
+    assert_true(daemon_likely_any(daemon, (MEMBERS - 2) / (DAEMON_LIKELY_MAX - 1)));
+    assert_false(daemon_likely_any(daemon, (MEMBERS - 2) / (DAEMON_LIKELY_MAX - 1) + 1));
     daemon_free(daemon);
 }
 

@@ -89,6 +89,10 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
         render_text(out, cli->colours, RENDER_RED,
                     "disk         FULL: no new work here; make room in the data directory\n");
     }
+    if (document_true(document, "memory_full")) {
+        render_text(out, cli->colours, RENDER_RED,
+                    "memory       FULL: nothing new begins anywhere; delete experiments that are over\n");
+    }
 }
 
 int command_status(struct cli *cli, const struct arguments *arguments)
