@@ -192,7 +192,7 @@ def the_part_of_a_slow_worker_follows_its_speed(lab):
     prove_ledger(lab, mesh, log)
 
 
-@case(limit_s=480, alone=True)
+@case(limit_s=480, pairs=True)
 def a_storm_of_deaths_costs_a_group_no_sample(lab):
     """Twenty seconds of what tests/e2e/soak_elastic.py does for as long as one likes; too few epochs to judge accuracies."""
     return Soak(lab, 1 / 3, lab.note, undisturbed=0).run()
