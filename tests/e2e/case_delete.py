@@ -21,6 +21,7 @@ def a_deleted_experiment_does_not_come_back(lab):
     identity = lab.submit(alder, {"name": "gone", "entrypoint": "sleep 1000",
                                   "searcher": {"name": "random", "metric": "accuracy", "max_trials": 9},
                                   "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}}})
+    wait_until(lambda: all(identity in listed(node) for node in mesh.nodes), 10, "every node to know it")
     wait_until(lambda: len(leased(alder)) == len(alder.json("slots")["slots"]), 30, "a worker in every slot")
     birch.kill_daemon(signal.SIGKILL)
     said = cedar.run("delete", identity, "--yes")
