@@ -317,6 +317,13 @@ static struct claim_order claim_order_of(struct node_core *core, struct core_coo
     return (struct claim_order){rank, trial};
 }
 
+/* From another checkpoint than the last time, since no disk has that one, as is known by now: perhaps that is what it lacked. */
+static bool begins_elsewhere(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *last)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    return newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint);
+}
+
 /* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
  * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. If its program
  * never runs and nobody has come who may have what it lacks, more: so one whose code is lost leaves the slots to
@@ -343,6 +350,10 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
     watch->seen_pass = coordination->pass;
     MARK(waits_after_losses);
     watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
+    if (attempts_never_ran(last) && begins_elsewhere(core, trial, last)) {
+        MARK(lost_checkpoint_passed_over);
+        return false;
+    }
     bool has_news = !attempts_never_ran(last);
     for (uint32_t i = 0; i < core->peer_count; i++) {
         has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;

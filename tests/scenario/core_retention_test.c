@@ -273,6 +273,33 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
     world_free(world);
 }
 
+/* What it lacked before it was known that the checkpoint is on no disk it lacks no more: it does not wait for two further
+ * minutes then. (Seed 10981 of the simulator.) */
+static void a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known_to_be_lost(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    world_start_all(world);
+    story_submit(world, 0, 1, 5);
+    assert_line(world, 60000, "> spawn trial 0");
+    world_run(world, 5000);
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    assert_line(world, 60000, "> persist manifest");
+    world_run(world, 5000);
+    world->nodes[0].prepares_nothing = true;
+    world->program = WORLD_RUNS_2S;
+    world_request(world, 0, NODE_REQUEST_RESUME);
+    assert_true(world_run_until(world, 30 * 60000, 0, "trial 0 attempt 12 from step "));
+    assert_int_equal(world_count(world, " from step 0 "), 1);
+    world->nodes[0].prepares_nothing = false;
+    world->nodes[0].has_bad_copies = true;
+    size_t before = world->log_bytes;
+    assert_true(world_run_until(world, 10 * 60000, before, "confirm"));
+    assert_true(world_run_until(world, 10000, before, " from step 0 "));
+    assert_true(world_run_until(world, 60000, before, "completed, every rank is done"));
+    world_free(world);
+}
+
 /* Whoever has the last copy makes no further ones of what nobody keeps, which it then would have to let go once more, for
  * ever. */
 static void what_is_kept_no_longer_is_not_copied_again(void **state)
@@ -402,6 +429,7 @@ int main(void)
         cmocka_unit_test(what_is_deleted_is_not_named),
         cmocka_unit_test(many_named_blobs_are_no_reason_not_to_collect),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
+        cmocka_unit_test(a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known_to_be_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
