@@ -82,12 +82,11 @@ static uint32_t unseen(const struct sim *sim, int node, const struct view_experi
     return bits;
 }
 
-static struct choice_made choice_of(const struct sim *sim, int node, const attempt_id *attempt)
+static struct choice_made choice_of(const struct sim *sim, int node, uint32_t index, const attempt_id *attempt)
 {
     const struct node_core *core = sim->nodes[node].core;
     const struct checkers_watch *watch = &sim->checkers->watch;
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
-    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
     const struct view_trial *trial = view_find_trial(experiment, attempt->trial);
     struct choice_made choice = {.is_first = true, .side = side_of(sim, node), .unseen = unseen(sim, node, experiment)};
     choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
@@ -95,8 +94,10 @@ static struct choice_made choice_of(const struct sim *sim, int node, const attem
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         choice.is_first &= attempt_id_equal(&a->id, attempt);
     }
-    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
-        choice.promised |= 1u << gang->attempt.trial;
+    const struct checkers_gang *gangs = watch->gangs[node][index], *own = &gangs[attempt->trial];
+    uint64_t chosen_ms = own->step == watch->steps[node] ? own->since_ms : sim->now_ms;
+    for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
+        choice.promised |= gangs[t].step > 0 && gangs[t].seen_ms >= chosen_ms ? 1u << t : 0;
     }
     return choice;
 }
@@ -175,7 +176,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
         }
     }
     if (trial->attempt_count < ATTEMPTS_MAX) {
-        trial->choices[trial->attempt_count] = choice_of(sim, node, &attempt);
+        trial->choices[trial->attempt_count] = choice_of(sim, node, (uint32_t)experiment, &attempt);
         trial->attempts[trial->attempt_count++] = attempt;
         check_sides(sim, node, (uint32_t)experiment, attempt.trial);
     }

@@ -13,6 +13,12 @@
 #define GENERATIONS_MAX 512
 #define CALM_MS 20000    /* after the last fault: all have found each other again */
 
+/* A gang that a coordinator forms, for a trial that it chose when it began to. */
+struct checkers_gang {
+    uint32_t step; /* of the node, the last one after which it was there */
+    uint64_t since_ms, seen_ms;
+};
+
 /* A gang that asks for its slots, and until when on its coordinator's clock. */
 struct checkers_asking {
     uint8_t group_key[MESSAGE_KEY_BYTES]; /* of no two gangs it is the same; those that join a group have none */
@@ -40,6 +46,8 @@ struct checkers_watch {
     uint64_t asked_ms[PLAN_NODES_MAX][PLAN_NODES_MAX];           /* when it last asked who hears the other */
     uint32_t sent[PLAN_NODES_MAX];                               /* messages in this second */
     struct checkers_asking asking[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
+    uint32_t steps[PLAN_NODES_MAX];
+    struct checkers_gang gangs[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX][PLAN_TRIALS_MAX];
     uint32_t side[PLAN_NODES_MAX]; /* bits: whom it trusts, itself included, */
     uint64_t side_ms[PLAN_NODES_MAX]; /* ... since when */
     bool cancelled[PLAN_NODES_MAX][PLAN_EXPERIMENTS_MAX];        /* known, in this life */
@@ -57,7 +65,7 @@ struct choice_made {
     bool is_first; /* it knows of no other attempt of the trial */
     bool is_settled; /* it has been on this side for a while, and knows the whole roster */
     uint32_t side;
-    uint32_t promised; /* bits: trials whose gangs it forms */
+    uint32_t promised; /* bits: trials whose gangs it formed when it chose this one, or since */
     uint32_t unseen;   /* ... that may be running beyond the cut, as far as it can tell */
 };
 

@@ -66,8 +66,23 @@ void checkers_on_slot(struct sim *sim, int node, const struct record *record)
     *last = fact.attempt;
 }
 
+static void see_gangs(struct sim *sim, int node, uint32_t index, const struct core_coordination *coordination)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        if (gang->attempt.trial < PLAN_TRIALS_MAX) {
+            struct checkers_gang *seen = &watch->gangs[node][index][gang->attempt.trial];
+            bool is_same = seen->step + 1 >= watch->steps[node];
+            seen->since_ms = is_same ? seen->since_ms : sim->now_ms;
+            seen->step = watch->steps[node];
+            seen->seen_ms = sim->now_ms;
+        }
+    }
+}
+
 void checkers_incumbents(struct sim *sim, int node)
 {
+    sim->checkers->watch.steps[node]++;
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         const struct core_coordination *seen =
             core_find_coordination(sim->nodes[node].core, sim->plan.experiments[e].id);
@@ -77,6 +92,7 @@ void checkers_incumbents(struct sim *sim, int node)
             sim->checkers->watch.incumbent_ms[node][e] = sim->now_ms;
         }
         sim->checkers->watch.incumbent[node][e] = now;
+        see_gangs(sim, node, e, seen);
     }
 }
 
