@@ -87,6 +87,7 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
     const struct node_core *core = sim->nodes[node].core;
     const struct checkers_watch *watch = &sim->checkers->watch;
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
     const struct view_trial *trial = view_find_trial(experiment, attempt->trial);
     struct choice_made choice = {.is_first = true, .side = side_of(sim, node), .unseen = unseen(sim, node, experiment)};
     choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
@@ -96,6 +97,9 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
     }
     const struct checkers_gang *gangs = watch->gangs[node][index], *own = &gangs[attempt->trial];
     uint64_t chosen_ms = own->step == watch->steps[node] ? own->since_ms : sim->now_ms;
+    for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
+        choice.promised |= 1u << gang->attempt.trial;
+    }
     for (uint32_t t = 0; t < PLAN_TRIALS_MAX; t++) {
         choice.promised |= gangs[t].step > 0 && gangs[t].seen_ms >= chosen_ms ? 1u << t : 0;
     }
