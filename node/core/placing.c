@@ -9,6 +9,7 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
+    bool is_doubtful; /* as its owner it did not answer a while ago, and has not since */
     bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
@@ -138,6 +139,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
         struct choice *choice = &choices[count];
         *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
         bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
+        choice->is_doubtful = peer != NULL && peer->silent_until_ms != 0 &&
+                              core->now_ms < peer->silent_until_ms + CORE_SILENT_DOUBT_MS;
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
@@ -161,28 +164,38 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
     return count;
 }
 
+static bool fits_better(const struct choice *a, const struct choice *b)
+{
+    if (a->has_suspect != b->has_suspect) {
+        return b->has_suspect;
+    }
+    if (a->is_doubtful != b->is_doubtful) {
+        return b->is_doubtful;
+    }
+    return a->has_copy != b->has_copy ? a->has_copy : a->free_count < b->free_count;
+}
+
+static bool has_more(const struct choice *a, const struct choice *b)
+{
+    return a->is_doubtful != b->is_doubtful ? b->is_doubtful : a->free_count > b->free_count;
+}
+
 /* One host that has room for all, the tightest fit, with a copy of the checkpoint if possible; else the hosts with most
- * free slots first, so that a group spans as few as possible. Ties: the smaller id. Fills members in slot order. */
+ * free slots first, so that a group spans as few as possible. Those that did not answer last, so that all of them do not
+ * keep one from what is free elsewhere by being asked in turns. Ties: the smaller id. Fills members in slot order. */
 static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, struct fact_assignment *members)
 {
     uint32_t chosen = 0;
     const struct choice *tightest = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        const struct choice *c = &choices[i];
-        bool better = tightest == NULL || c->has_suspect < tightest->has_suspect;
-        if (tightest != NULL && c->has_suspect == tightest->has_suspect) {
-            better = c->has_copy > tightest->has_copy ||
-                     (c->has_copy == tightest->has_copy && c->free_count < tightest->free_count);
-        }
-        if (c->free_count >= wanted && better) {
-            tightest = c;
+        if (choices[i].free_count >= wanted && (tightest == NULL || fits_better(&choices[i], tightest))) {
+            tightest = &choices[i];
         }
     }
     while (chosen < wanted) {
         struct choice *most = NULL;
         for (uint32_t i = 0; tightest == NULL && i < count; i++) {
-            most = choices[i].free_count > 0 && (most == NULL || choices[i].free_count > most->free_count) ? &choices[i]
-                                                                                                           : most;
+            most = choices[i].free_count > 0 && (most == NULL || has_more(&choices[i], most)) ? &choices[i] : most;
         }
         const struct choice *from = tightest != NULL ? tightest : most;
         if (from == NULL) {

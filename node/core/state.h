@@ -55,7 +55,8 @@
 #define CORE_GENERATIONS 1000       /* numbers that a term of coordinating has for the generations of a group */
 #define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
 #define CORE_SILENT_MS 2000         /* who has not answered as an owner for so long is silent, */
-#define CORE_SILENT_FOR_MS 10000    /* ... and is not asked for so long, unless it answers */
+#define CORE_SILENT_FOR_MS 10000    /* ... and is not asked for so long, unless it answers, */
+#define CORE_SILENT_DOUBT_MS 600000 /* ... and then for so long last */
 #define CORE_YOUNG_MS 60000         /* what fails within this of its start may be its host's fault, or its host its victim */
 #define CORE_DEATH_SETTLE_MS 10000  /* hosts that lose their power together are all found dead within this */
 #define CORE_QUARANTINE_TRIALS 3    /* that failed young on a node */

@@ -299,6 +299,30 @@ static void an_owner_that_was_silent_is_asked_again_soon(void **state)
     world_free(world);
 }
 
+/* Its own slots are free, and the others look better: but it reaches none of them, though all hear of each other by the last one.
+ * (Seed 45127 of the simulator.) */
+static void owners_that_do_not_answer_are_not_asked_in_turns_for_ever(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 1);
+    world->nodes[0].slot_count = 3;
+    world->nodes[4].slot_count = 0;
+    struct config config;
+    make_config(&config, 1, 3);
+    world_start_all(world);
+    for (uint32_t i = 1; i <= 3; i++) {
+        world->nodes[i].hidden = 1u << 0;
+    }
+    world_run(world, 5000);
+    world_submit(world, 0, &config);
+    assert_true(world_run_until(world, 10000, 0, "a: coordinates exp"));
+    world_run(world, 3 * CORE_GANG_RESERVE_MS + 5000);
+    assert_true(core_find_peer(world->nodes[0].core, world->nodes[3].person.id)->silent_until_ms > 0);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_int_equal(world->nodes[0].spawn_count, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +337,7 @@ int main(void)
         cmocka_unit_test(an_owner_that_its_coordinator_cannot_reach_is_passed_over),
         cmocka_unit_test(a_silent_owner_is_waited_for_where_others_are_worse),
         cmocka_unit_test(an_owner_that_was_silent_is_asked_again_soon),
+        cmocka_unit_test(owners_that_do_not_answer_are_not_asked_in_turns_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -358,7 +358,7 @@ static bool waits_after_losses(const struct view_trial *trial)
     uint32_t losses = 0;
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
-        losses = verdict == NULL || verdict->reason != FACT_LOST ? 0 : losses + 1;
+        losses = verdict == NULL ? losses : verdict->reason != FACT_LOST ? 0 : losses + 1;
     }
     return losses > 1;
 }
