@@ -302,7 +302,9 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
         int host = member->quarantine.is_active ? -1 : sim_find_node(sim, member->id);
         uint64_t since_ms = host >= 0 ? checkers_together_ms(sim, node, host) : UINT64_MAX;
         uint64_t taking_ms = host >= 0 ? sim->checkers->policy.taking_ms[node][host] : 0;
-        bool was_taking = taking_ms != 0 && sim->now_ms - taking_ms > QUARANTINE_KNOWN_MS; /* when the gang was begun */
+        const struct core_peer *peer = core_find_peer(core, member->id);
+        bool was_up = peer == NULL || core->now_ms - peer->up_since_ms > QUARANTINE_KNOWN_MS; /* when the gang was begun */
+        bool was_taking = was_up && taking_ms != 0 && sim->now_ms - taking_ms > QUARANTINE_KNOWN_MS;
         bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node && was_taking &&
                         member->slots != NULL && core_node_accepts(core, member->id) &&
                         !core_quarantine_is_false(core, member->id);
