@@ -169,8 +169,9 @@ static enum fate fate_of(const struct sim *sim, int node, const struct view_atte
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
     int host = sim_find_node(sim, attempt->members[rank].node);
-    if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_COMPLETED) {
-        return FATE_WELL;
+    if (worker != NULL && worker->state == FACT_WORKER_ENDED &&
+        (worker->reason == FACT_COMPLETED || worker->reason == FACT_STOPPED)) {
+        return FATE_WELL; /* as it was asked to; the others have as long as a preemption may take */
     }
     if (host < 0 || !checkers_is_itself(sim, host) || attempt->members[rank].slot >= PLAN_SLOTS_MAX) {
         return FATE_UNKNOWN;
