@@ -89,7 +89,10 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
     const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
     const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
     const struct view_trial *trial = view_find_trial(experiment, attempt->trial);
-    struct choice_made choice = {.is_first = true, .side = side_of(sim, node), .unseen = unseen(sim, node, experiment)};
+    struct choice_made choice = {.made_ms = sim->now_ms,
+                                 .is_first = true,
+                                 .side = side_of(sim, node),
+                                 .unseen = unseen(sim, node, experiment)};
     choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
                         core->election_member_count == sim->plan.node_count;
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
@@ -149,6 +152,21 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
         sim_fail(sim, 9, "n%d begins trial %u, which the other side of a cut has begun, and nobody has begun trial %d", node,
                  index, __builtin_ctz(left));
     }
+}
+
+bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt)
+{
+    int maker = sim_find_node(sim, attempt->coordinator), experiment = checkers_experiment(sim, attempt->experiment);
+    if (maker < 0 || experiment < 0 || attempt->trial >= PLAN_TRIALS_MAX) {
+        return false;
+    }
+    const struct trial *trial = &sim->checkers->trials[experiment][attempt->trial];
+    for (uint32_t i = 0; i < trial->attempt_count; i++) {
+        if (attempt_id_equal(&trial->attempts[i], attempt)) {
+            return trial->choices[i].made_ms <= sim->checkers->forgot_ms[maker];
+        }
+    }
+    return false;
 }
 
 void checkers_on_attempt(struct sim *sim, int node, const struct record *record)

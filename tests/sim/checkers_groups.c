@@ -41,13 +41,6 @@ static bool is_left(const struct sim *sim, const struct elastic_group *group)
     return false;
 }
 
-/* Its attempt was made by a node that has lost its disk since, and may have made another of the same name. */
-static bool is_of_a_forgotten_attempt(const struct sim *sim, const struct elastic_group *group)
-{
-    int maker = sim_find_node(sim, group->attempt.coordinator);
-    return maker >= 0 && group->serial <= sim->groups.forgotten_by[maker];
-}
-
 /* What may be said of a group when it begins, by what its members have in memory and what others of its attempt did. */
 void checkers_on_group(struct sim *sim, const struct elastic_group *group)
 {
@@ -83,7 +76,7 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
         }
         is_after_end |= other->is_done;
         /* DESIGN 5: a clone counts as one lost and one new. So the one calls the other's workers ended. */
-        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group) || is_of_a_forgotten_attempt(sim, other);
+        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group) || checkers_name_is_forgotten(sim, &group->attempt);
         if (other->is_formed && !other->is_done && !is_ambiguous && groups_is_whole(sim, other)) {
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
                      group->generation, group->attempt.trial);

@@ -62,6 +62,7 @@ struct token {
 
 /* How things stood for the coordinator that made an attempt. */
 struct choice_made {
+    uint64_t made_ms;
     bool is_first; /* it knows of no other attempt of the trial */
     bool is_settled; /* it has been on this side for a while, and knows the whole roster */
     uint32_t side;
@@ -123,6 +124,7 @@ struct policy {
 struct checkers {
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
+    uint64_t forgot_ms[PLAN_NODES_MAX]; /* when the node was given another disk; 0: never */
     uint64_t boots_heard[PLAN_NODES_MAX]; /* the last boot of which anything has left the node, without its random bits */
     uint64_t premises[PREMISE_COUNT];
     uint32_t token_count[PLAN_NODES_MAX]; /* ever; position modulo TOKENS_MAX */
@@ -261,6 +263,8 @@ bool checkers_in_minority(const struct sim *sim, int node);
 void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
 
 /* 9: on which side of a cut the node believes to be. */
+/* Who made it has been given another disk since, and may give its name again (DESIGN 13.7). */
+bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt);
 void checkers_watch_side(struct sim *sim, int node);
 
 /* Once a virtual second. */

@@ -76,7 +76,7 @@ static bool are_twice_on_one_side(struct sim *sim, const struct living *a, const
         return false;
     }
     if (attempt_id_equal(one, two)) {
-        if (a->process->number == b->process->number &&
+        if (a->process->number == b->process->number && !checkers_name_is_forgotten(sim, one) &&
             !a->process->is_elastic) { /* else two sides may count their joiners alike */
             sim_fail(sim, 9, "worker %u of trial %u attempt %u lives on n%d and on n%d", a->process->number, one->trial,
                      one->number, a->node, b->node);

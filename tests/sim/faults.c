@@ -243,7 +243,7 @@ static void change_disk(struct sim *sim, int node, bool is_old, uint64_t down_ms
         sim_preload(sim, node);
     }
     checkers_on_other_disk(sim, node);
-    groups_forget(sim, node);
+    groups_forget(sim);
 }
 
 static void leave(struct sim *sim, int node)

@@ -53,9 +53,9 @@ struct elastic_group *groups_pick(struct sim *sim, struct random *random, bool i
     return NULL;
 }
 
-void groups_forget(struct sim *sim, int node)
+void groups_forget(struct sim *sim)
 {
-    sim->groups.forgotten = sim->groups.forgotten_by[node] = sim->groups.serial;
+    sim->groups.forgotten = sim->groups.serial;
 }
 
 static bool is_deserted(struct sim *sim, struct elastic_group *group)

@@ -40,8 +40,7 @@ struct elastic_group {
 struct groups {
     struct elastic_group all[GROUPS_MAX];
     uint32_t serial;
-    uint32_t forgotten; /* groups up to this serial were made before a disk forgot, */
-    uint32_t forgotten_by[PLAN_NODES_MAX]; /* ... that of this node */
+    uint32_t forgotten; /* groups up to this serial were made before a disk forgot */
 };
 
 /* Effects for a process that is elastic. */
@@ -54,7 +53,7 @@ void groups_left(struct sim *sim, struct sim_event *event);
 
 /* A disk forgets: names of attempts may be given again (DESIGN 13.7). Of groups that were made before nothing is claimed any
  * more once nobody lives in them. */
-void groups_forget(struct sim *sim, int node);
+void groups_forget(struct sim *sim);
 
 /* The process has died, or was asked to stop: the others notice, if they can. */
 void groups_lost(struct sim *sim, int node, uint32_t slot);
