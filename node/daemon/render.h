@@ -40,7 +40,7 @@ struct render_status_extra {
 };
 
 /* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
- * memory_bytes syncing disk_full refused scrub twin was`. Slots, and drained nodes, are those that live. */
+ * memory_bytes syncing disk_full memory_full refused scrub twin was`. Slots, and drained nodes, are those that live. */
 #define RENDER_STATUS_PAIRS 21
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
 

@@ -247,12 +247,8 @@ static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
     world_free(world);
 }
 
-/* Its holders live, as the manifests say, and do not have it: the disk of one was lost, or a twin had it. (Seed 27923 of the
- * simulator.) */
-static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
+static void pause_with_a_checkpoint(struct world *world)
 {
-    (void)state;
-    struct world *world = world_new(2, 1);
     world_start_all(world);
     story_submit(world, 0, 1, 5);
     assert_line(world, 60000, "> spawn trial 0");
@@ -260,6 +256,15 @@ static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
     world_request(world, 0, NODE_REQUEST_PAUSE);
     assert_line(world, 60000, "> persist manifest");
     world_run(world, 5000);
+}
+
+/* Its holders live, as the manifests say, and do not have it: the disk of one was lost, or a twin had it. (Seed 27923 of the
+ * simulator.) */
+static void a_trial_whose_checkpoints_are_not_there_begins_anew(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    pause_with_a_checkpoint(world);
     for (uint32_t i = 0; i < 2; i++) {
         world->nodes[i].has_bad_copies = true;
     }
@@ -279,13 +284,7 @@ static void a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known
 {
     (void)state;
     struct world *world = world_new(1, 1);
-    world_start_all(world);
-    story_submit(world, 0, 1, 5);
-    assert_line(world, 60000, "> spawn trial 0");
-    world_run(world, 5000);
-    world_request(world, 0, NODE_REQUEST_PAUSE);
-    assert_line(world, 60000, "> persist manifest");
-    world_run(world, 5000);
+    pause_with_a_checkpoint(world);
     world->nodes[0].prepares_nothing = true;
     world->program = WORLD_RUNS_2S;
     world_request(world, 0, NODE_REQUEST_RESUME);

@@ -140,7 +140,7 @@ void checkers_tokens(struct sim *sim, int node);
 /* After a node's step: what it left behind. */
 void checkers_on_step(struct sim *sim, int node);
 
-/* After a node's step: whom it takes for the coordinators. */
+/* After a node's step: whom it takes for the coordinators, and whose gangs it forms. */
 void checkers_incumbents(struct sim *sim, int node);
 
 void checkers_second(struct sim *sim);

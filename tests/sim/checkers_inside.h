@@ -263,9 +263,10 @@ bool checkers_in_minority(const struct sim *sim, int node);
 void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
 
 /* 9: on which side of a cut the node believes to be. */
+void checkers_watch_side(struct sim *sim, int node);
+
 /* Who made it has been given another disk since, and may give its name again (DESIGN 13.7). */
 bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt);
-void checkers_watch_side(struct sim *sim, int node);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);
