@@ -263,6 +263,25 @@ uint64_t attempts_stop_ms(const struct view_experiment *experiment)
     return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
 }
 
+/* A collective fails, too, where another rank has left as it was asked to: perhaps before the owner here has heard of that, and
+ * before the word of its end has come, since it saves still or its network is slow. */
+bool attempts_failure_is_settled(const struct node_core *core, const struct view_experiment *experiment,
+                                 const struct view_attempt *attempt, const struct attempt_sight *sight,
+                                 const struct core_watch *watch)
+{
+    bool is_stopping = view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
+    uint64_t settle_ms = is_stopping ? attempts_stop_ms(experiment) : CORE_FAILURE_SETTLE_MS;
+    uint32_t over = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool has_left = worker != NULL && worker->waits && worker->generation == attempt->generation;
+        over += has_left || (worker != NULL && worker->state == FACT_WORKER_ENDED);
+    }
+    bool is_on_one_node = !node_id_is_none(view_attempt_node(attempt));
+    return over == attempt->member_count || (is_on_one_node && sight->heard_since_failure) ||
+           core->now_ms - watch->failed_ms >= settle_ms;
+}
+
 bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt)
@@ -287,6 +306,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
                                                                                  : watch->idle_ms;
     bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS &&
                    !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
+    bool has_failed = sight.failed > 0 && attempts_failure_is_settled(core, experiment, attempt, &sight, watch);
     if (sight.completed == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
     } else if (view_trial_completed(trial) != NULL) {
@@ -313,12 +333,10 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
             core_collection_doubt(core, trial, attempt);
         }
         attempts_put_verdict(core, attempt, FACT_LOST, "a worker was lost");
-    } else if (sight.failed > 0 && sight.stopped > 0) {
+    } else if (has_failed && sight.stopped > 0) {
         MARK(stop_missed_by_one);
         attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop, and another missed it");
-    } else if (sight.failed > 0 && sight.unsure == 0 &&
-               (sight.heard_since_failure || ended == attempt->member_count ||
-                core->now_ms - watch->failed_ms >= CORE_FAILURE_SETTLE_MS)) {
+    } else if (has_failed && sight.unsure == 0) {
         attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
     } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
         attempts_put_verdict(core, attempt, FACT_STOPPED, "asked to stop");

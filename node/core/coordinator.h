@@ -51,6 +51,12 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
                     const struct view_experiment *experiment, const struct view_trial *trial,
                     const struct view_attempt *attempt);
 
+/* A rank has failed, and it is known as far as it ever will be whether that was of another's stop or a node's death: in a
+ * group over several nodes once the others have ended, too, or left their group, or have had their time for that. */
+bool attempts_failure_is_settled(const struct node_core *core, const struct view_experiment *experiment,
+                                 const struct view_attempt *attempt, const struct attempt_sight *sight,
+                                 const struct core_watch *watch);
+
 /* When one rank was asked to stop, the owners of the others ask theirs, too, and see that they have gone by then. */
 uint64_t attempts_stop_ms(const struct view_experiment *experiment);
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,

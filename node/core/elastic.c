@@ -618,8 +618,8 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return false; /* its attempt is over: attempts.c knows why */
     }
     if (fails_too_often(experiment, trial, attempt, sight)) {
-        bool may_be_echo = m.unsure > 0 || !sight->heard_since_failure; /* of a node that is about to be found dead */
-        if (may_be_echo && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS) {
+        bool may_be_echo = m.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS; /* of a node's death */
+        if (may_be_echo || !attempts_failure_is_settled(core, experiment, attempt, sight, watch)) {
             return true;
         }
         if (m.dead > 0) {

@@ -68,7 +68,7 @@
 #define CORE_CHOOSY_MS 600000       /* so long a trial waits for a node where it has not failed, or for more slots than its least */
 #define CORE_UNSTARTED_AVOID_MS 15000 /* ... for another node than one that could not start it; doubled each time */
 #define CORE_UNSTARTED_AVOID_MAX_MS 1800000 /* ... up to this */
-#define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead */
+#define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead, or of a stop */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
