@@ -264,6 +264,9 @@ static void put_quarantine(struct node_core *core)
 void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before)
 {
     const struct view_member *member = view_find_member(&core->view, node);
+    if (core->started && node_id_equal(node, core->options.self)) {
+        core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
+    }
     if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
         return;
     }

@@ -473,6 +473,63 @@ static void code_that_is_lost_everywhere_quarantines_no_node(void **state)
     world_free(world);
 }
 
+/* Returns the world when b has just been quarantined; `old_count` is how many records its disk held before that. */
+static struct world *quarantine_b(uint32_t *old_count)
+{
+    struct world *world = world_new(3, 1);
+    world->nodes[1].fails_programs = true;
+    world_start_all(world);
+    *old_count = world->nodes[1].record_count;
+    struct config config;
+    make_config(&config, 400, 5);
+    world_submit(world, 0, &config);
+    assert_line(world, 60000, "c: b is quarantined for 1 min");
+    return world;
+}
+
+static void a_quarantine_that_a_disk_has_lost_ends_with_its_time(void **state)
+{
+    (void)state;
+    uint32_t old_count;
+    struct world *world = quarantine_b(&old_count);
+    world_crash(world, 1);
+    world->nodes[1].record_count = old_count;
+    world->nodes[1].fails_programs = false;
+    world_restart(world, 1, false);
+    world_run(world, 20000);
+    assert_true(is_apart(world, 0, 1));
+    assert_true(world->nodes[1].core->quarantine.is_active);
+    world_run(world, 60000);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(is_apart(world, i, 1));
+    }
+    world_free(world);
+}
+
+/* It has long done well again, and comes back on a disk that knows of its quarantine only. */
+static void a_quarantine_that_was_over_does_not_grow_on_an_old_disk(void **state)
+{
+    (void)state;
+    uint32_t old_count;
+    struct world *world = quarantine_b(&old_count);
+    static struct made old[WORLD_DISK_MAX];
+    world_run(world, 1000);
+    old_count = world->nodes[1].record_count;
+    memcpy(old, world->nodes[1].records, old_count * sizeof *old);
+    world->nodes[1].fails_programs = false;
+    world_run(world, 150000);
+    assert_int_equal(member_at(world, 0, 1)->quarantine.level, 0);
+    world_crash(world, 1);
+    memcpy(world->nodes[1].records, old, old_count * sizeof *old);
+    world->nodes[1].record_count = old_count;
+    world->program = WORLD_RUNS_FOREVER; /* none ends well meanwhile */
+    world_restart(world, 1, false);
+    world_run(world, 20000);
+    assert_false(world->nodes[1].core->quarantine.is_active);
+    assert_int_equal(world->nodes[1].core->quarantine.level, 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +553,8 @@ int main(void)
         cmocka_unit_test(a_node_that_can_start_nothing_and_alone_is_free_is_tried_rarely),
         cmocka_unit_test(a_node_that_can_start_trials_again_is_used_again),
         cmocka_unit_test(code_that_is_lost_everywhere_quarantines_no_node),
+        cmocka_unit_test(a_quarantine_that_a_disk_has_lost_ends_with_its_time),
+        cmocka_unit_test(a_quarantine_that_was_over_does_not_grow_on_an_old_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

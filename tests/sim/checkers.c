@@ -157,6 +157,8 @@ void checkers_on_record(struct sim *sim, int node, const struct record *record, 
         checkers_learn_result(sim, node, record);
     } else if (record->kind == FACT_CONTROL) {
         checkers_learn_cancel(sim, node, record);
+    } else if (record->kind == FACT_QUARANTINE && !own) {
+        checkers_learn_quarantine(sim, node, record);
     }
     if (!own) {
         return;

@@ -200,6 +200,7 @@ void checkers_policy_began(struct sim *sim, int node);
 void checkers_on_begun(struct sim *sim, int node, const attempt_id *attempt);
 void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id);
 void checkers_on_quarantine(struct sim *sim, int node, const struct record *record);
+void checkers_learn_quarantine(struct sim *sim, int node, const struct record *record); /* taken from others */
 void checkers_policy(struct sim *sim);
 
 /* Since when the two have reached each other both ways, undisturbed: they are on one side of whatever cuts the mesh. Later

@@ -229,15 +229,27 @@ void checkers_on_quarantine(struct sim *sim, int node, const struct record *reco
     policy->level[node] = fact.level;
 }
 
+/* What it said in a life that its disk does not know of holds still, for as long as it said. */
+void checkers_learn_quarantine(struct sim *sim, int node, const struct record *record)
+{
+    struct fact_quarantine fact;
+    if (node_id_equal(record->writer, sim->nodes[node].id) && fact_quarantine_read(record, &fact) == 0) {
+        sim->checkers->policy.level[node] = fact.level;
+        sim->checkers->policy.quarantine_ms[node] = sim->now_ms;
+    }
+}
+
 static void watch_quarantine(struct sim *sim, int node)
 {
     struct policy *policy = &sim->checkers->policy;
     const struct node_core *core = sim->nodes[node].core;
-    uint64_t lasts_ms = core->quarantine.minutes * 61000ull + QUARANTINE_LATE_MS; /* clocks drift */
-    if (core->quarantine.is_active && sim->nodes[node].calm_from_ms <= policy->quarantine_ms[node] &&
+    const struct view_member *self = view_find_member(&core->view, sim->nodes[node].id);
+    struct fact_quarantine said = self != NULL ? self->quarantine : (struct fact_quarantine){0};
+    uint64_t lasts_ms = said.minutes * 61000ull + QUARANTINE_LATE_MS; /* clocks drift */
+    if (said.is_active && sim->nodes[node].calm_from_ms <= policy->quarantine_ms[node] &&
         sim->now_ms > policy->quarantine_ms[node] + lasts_ms) {
         sim_fail(sim, 9, "n%d has been in quarantine for %llu ms, and it was to last for %u min", node,
-                 (unsigned long long)(sim->now_ms - policy->quarantine_ms[node]), core->quarantine.minutes);
+                 (unsigned long long)(sim->now_ms - policy->quarantine_ms[node]), said.minutes);
     }
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
         uint64_t *since_ms = &policy->taking_ms[node][other];
