@@ -292,11 +292,37 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
 
 /* ---- what the disk says ------------------------------------------------------------------------------------------ */
 
+static bool is_of_same(const struct core_pending *a, const struct core_pending *b)
+{
+    return a->is_fence ? b->is_fence && experiment_id_equal(a->fenced, b->fenced)
+                       : b->is_record && record_ident_equal(a->ident, b->ident);
+}
+
+/* True if what happens once `a` is on the disk is about a newer version than `b`, or there is something and of `b` nothing. */
+static bool stands_for(const struct core_pending *a, const struct core_pending *b)
+{
+    int order = a->is_fence ? 0 : record_version_compare(a->version, b->version);
+    return order > 0 || (order == 0 && a->action != CORE_ACTION_NONE);
+}
+
+/* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
 static void refuse(struct node_core *core, struct core_pending *pending)
 {
     TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
     MARK(disk_refused);
     core->refused_count += !pending->is_retry;
+    struct core_pending **link = &core->refused;
+    while (*link != NULL && !is_of_same(*link, pending)) {
+        link = &(*link)->next;
+    }
+    struct core_pending *other = *link;
+    if (other != NULL) {
+        core->refused_count--;
+        *link = other->next;
+        bool is_newer = stands_for(pending, other);
+        arena_give(&core->arena, is_newer ? other : pending, sizeof *pending);
+        pending = is_newer ? pending : other;
+    }
     pending->next = core->refused;
     core->refused = pending;
     core->retry_ms = core->now_ms + CORE_RETRY_MS;

@@ -314,6 +314,39 @@ static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
     world_free(world);
 }
 
+static uint32_t count_refused(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_pending *pending = core->refused; pending != NULL; pending = pending->next) {
+        count++;
+    }
+    return count;
+}
+
+/* Its worker says every two seconds how far it is, and each time the disk refuses that once more. */
+static void what_a_disk_refuses_for_long_does_not_pile_up(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    const struct node_core *core = world->nodes[0].core;
+    assert_int_equal(running(world, 0), 1);
+    world->nodes[0].disk_refuses = true;
+    world_run(world, 30000);
+    uint32_t refused = count_refused(core);
+    assert_true(refused > 0);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 0), 1);
+    assert_int_equal(count_refused(core), refused);
+    assert_int_equal(core->refused_count, refused);
+    world->nodes[0].disk_refuses = false;
+    world_run(world, 5000);
+    assert_int_equal(core->refused_count, 0);
+    const struct view_attempt *attempt = view_find_attempt(&world->nodes[1].core->view, &core->workers[0].attempt);
+    assert_true(attempt->workers->step + 50 > core->workers[0].step); /* the other knows how far it is */
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_claim_for_which_there_was_no_memory_is_made_when_there_is),
         cmocka_unit_test(what_a_worker_elsewhere_says_is_looked_at_once),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
+        cmocka_unit_test(what_a_disk_refuses_for_long_does_not_pile_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
