@@ -69,16 +69,19 @@ static void look_at_memory(struct node_core *core)
     }
 }
 
-/* What frees memory or ends something, if that is held here: so nobody can use the reserve up with what he made up. Of the
- * own disk a tombstone may be read before what it buries. */
+/* What frees memory or ends something, if that is held here and each writer can say it once: so nobody can use the reserve
+ * up with what he made up. Of the own disk a tombstone may be read before what it buries. */
 static bool may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk)
 {
     experiment_id experiment;
     attempt_id attempt;
+    struct fact_control control;
+    bool is_sound;
     switch (record->kind) {
     case FACT_TOMBSTONE:
     case FACT_CONTROL:
-        return from_disk || (fact_key_read_experiment(record, &experiment) == 0 &&
+        is_sound = (record->kind == FACT_TOMBSTONE ? fact_tombstone_read(record) : fact_control_read(record, &control)) == 0;
+        return from_disk || (is_sound && fact_key_read_experiment(record, &experiment) == 0 &&
                              view_find_experiment(&core->view, experiment) != NULL);
     case FACT_VERDICT:
         return fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;

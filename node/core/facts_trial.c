@@ -415,5 +415,5 @@ int fact_tombstone_read(const struct record *record)
     struct pack_reader reader;
     uint32_t extra;
     fact_body_open(&reader, record, 0, &extra);
-    return fact_body_close(&reader, extra);
+    return fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES ? ERR_MALFORMED : 0;
 }

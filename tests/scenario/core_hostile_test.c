@@ -241,6 +241,27 @@ static void a_claim_that_was_lost_with_its_disk_is_not_followed_for_ever(void **
     world_free(world);
 }
 
+/* With a byte more than the key of a tombstone has: what it buries could never be swept, since its own tombstone is not found. */
+static void a_tombstone_with_a_key_that_is_too_long_deletes_nothing(void **state)
+{
+    (void)state;
+    struct world *world = begin();
+    struct fact_key key = fact_key_experiment(make_experiment_id(0));
+    key.count++;
+    d_writes(world, 0, FACT_TOMBSTONE, key, NULL);
+    assert_led(world);
+    for (uint32_t i = 0; i < HONEST; i++) {
+        assert_false(core_is_deleted(world->nodes[i].core, make_experiment_id(0)));
+    }
+    world_request(world, 1, NODE_REQUEST_DELETE);
+    world_run(world, 10000);
+    assert_int_equal(world->reply.code, 0);
+    for (uint32_t i = 0; i < HONEST; i++) {
+        assert_null(world_experiment(world, i));
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +272,7 @@ int main(void)
         cmocka_unit_test(an_owner_that_lies_about_its_fence_stops_nobody),
         cmocka_unit_test(an_owner_that_makes_up_a_coordinator_stops_nobody_for_long),
         cmocka_unit_test(a_claim_that_was_lost_with_its_disk_is_not_followed_for_ever),
+        cmocka_unit_test(a_tombstone_with_a_key_that_is_too_long_deletes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,30 @@ static void a_submit_of_more_trials_than_there_is_memory_for_is_refused(void **s
     world_free(world);
 }
 
+/* The reserve is for what frees memory: a key of which one writer can make up any number gets nothing of it. */
+static void a_key_that_is_too_long_takes_nothing_of_the_reserve(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 2);
+    world->core_bytes = SMALL_BYTES;
+    (void)story_begin(world, 20, 5);
+    fill_memory(world);
+    fill_to_the_brim(world);
+    const struct records *records = &world->nodes[0].core->records;
+    struct fact_key key = fact_key_experiment(make_experiment_id(1));
+    key.count = RECORD_KEY_BYTES_MAX;
+    struct fact_control control = {.lamport = 1, .paused = true};
+    struct made made;
+    for (uint32_t i = 0; i < 16; i++) {
+        key.bytes[key.count - 1] = (uint8_t)i;
+        uint32_t before = records->count;
+        make_record(&made, make_person(4).id, 99, 5000 + i, i % 2 == 0 ? FACT_TOMBSTONE : FACT_CONTROL, key, &control);
+        world_deliver(world, 1, 0, &made);
+        assert_int_equal(records->count, before);
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_delete_goes_through_when_nothing_else_does),
         cmocka_unit_test(what_memory_had_no_room_for_is_folded_later),
         cmocka_unit_test(a_submit_of_more_trials_than_there_is_memory_for_is_refused),
+        cmocka_unit_test(a_key_that_is_too_long_takes_nothing_of_the_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
