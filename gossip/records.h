@@ -25,6 +25,7 @@ struct records_entry {
     bool published;           /* in the digests */
     bool on_disk : 1;         /* the caller's mark: this version is on the disk; false after a put */
     bool is_unfolded : 1;     /* the caller's mark, too: there was no memory for what it says; false after a put */
+    bool is_unawaited : 1;    /* ... or to wait for its way to the disk */
     struct records_hash hash; /* while published: what this version adds to the digests */
     uint8_t *envelope;
     struct records_entry *next_in_bucket; /* sorted by ident, so no order depends on arrival */

@@ -356,6 +356,7 @@ struct node_core *node_core_init(const struct node_options *options)
     core->housekeep_ms = options->now_ms;
     core->sweep_bucket = RECORDS_BUCKETS;
     core->refold_bucket = RECORDS_BUCKETS;
+    core->unawaited_bucket = RECORDS_BUCKETS;
     random_init(&core->random, options->seed);
     core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
     fanout_init(&core->fanout);

@@ -200,7 +200,7 @@ static void persist_effect(struct node_core *core, const struct records_entry *e
     effect->byte_count = entry->envelope_bytes;
 }
 
-struct core_pending *core_persist(struct node_core *core, const struct records_entry *entry)
+struct core_pending *core_persist(struct node_core *core, struct records_entry *entry)
 {
     uint64_t ticket = ++core->ticket;
     struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
@@ -209,8 +209,37 @@ struct core_pending *core_persist(struct node_core *core, const struct records_e
         pending->ident = entry->ident;
         pending->version = entry->record.version;
     }
+    entry->is_unawaited = pending == NULL;
+    core->has_unawaited |= entry->is_unawaited;
     persist_effect(core, entry, ticket);
     return pending;
+}
+
+/* True if what waits for the disk can be remembered. */
+static bool has_memory_to_wait(struct node_core *core)
+{
+    struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
+    arena_give(&core->arena, pending, sizeof *pending);
+    return pending != NULL;
+}
+
+/* Records that went to the disk while there was no memory to wait for it go there once more, now that there is: their own
+ * writer tells nobody of them before. */
+static void persist_unawaited(struct node_core *core)
+{
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->unawaited_bucket < RECORDS_BUCKETS; i++) {
+        struct records_entry *entry = core->records.buckets[core->unawaited_bucket];
+        for (; entry != NULL; entry = entry->next_in_bucket) {
+            if (!entry->is_unawaited) {
+                continue;
+            }
+            if (!core_has_room(core, 600, 1u << 20) || !has_memory_to_wait(core)) {
+                return;
+            }
+            (void)core_persist(core, entry);
+        }
+        core->unawaited_bucket++;
+    }
 }
 
 static bool has_claim(const struct core_pending *pending, experiment_id experiment)
@@ -429,6 +458,11 @@ void core_disk_tick(struct node_core *core)
 
 void core_disk_housekeep(struct node_core *core)
 {
+    if (core->has_unawaited && core->unawaited_bucket == RECORDS_BUCKETS) {
+        core->has_unawaited = false;
+        core->unawaited_bucket = 0;
+    }
+    persist_unawaited(core);
     if (core->refused != NULL && core->now_ms >= core->retry_ms) {
         retry_refused(core);
     }

@@ -491,7 +491,8 @@ struct node_core {
     uint32_t named_bytes;
     uint32_t sweep_bucket; /* the next to look through for records of deleted experiments; RECORDS_BUCKETS: all are done */
     uint32_t refold_bucket; /* the same for records that are not folded */
-    bool has_unfolded;
+    uint32_t unawaited_bucket; /* the same for records of which nobody waits for the disk */
+    bool has_unfolded, has_unawaited;
     size_t refold_bytes; /* has_unfolded: once so few are used they are tried again */
 
     uint64_t housekeep_ms;
@@ -556,8 +557,9 @@ int core_fence_put(struct node_core *core, experiment_id experiment, struct elec
 void core_fence_forget(struct node_core *core, experiment_id experiment);
 void core_fence_load(struct node_core *core, const uint8_t *bytes, uint32_t count); /* what the disk has of one */
 
-/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same. */
-struct core_pending *core_persist(struct node_core *core, const struct records_entry *entry);
+/* Sends an entry to the disk and remembers that it is on its way. NULL when memory is full: it goes all the same, and once
+ * more when there is some. */
+struct core_pending *core_persist(struct node_core *core, struct records_entry *entry);
 
 /* True while the ticket of a claim of this node to the experiment is still out, or refused and to be tried again. */
 bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment);

@@ -264,6 +264,29 @@ static void a_key_that_is_too_long_takes_nothing_of_the_reserve(void **state)
     world_free(world);
 }
 
+/* A slot's state is written where the last one was; to wait for the disk takes memory. */
+static void what_is_written_while_memory_is_full_is_told_when_there_is_some(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    struct node_core *core = world->nodes[0].core;
+    struct taken *all = take_all(&core->arena);
+    struct node_event busy = {.kind = NODE_EVENT_SLOT_BUSY};
+    busy.u.busy.is_busy = true;
+    world_step(world, 0, &busy);
+    world_run(world, 10000);
+    assert_int_equal(view_member_slot(member_at(world, 0, 0), 0)->state, LEASE_WITHHELD);
+    assert_int_equal(view_member_slot(member_at(world, 1, 0), 0)->state, LEASE_FREE);
+    assert_int_equal(world_count(world, "a> persist slot 0 withheld"), 1); /* and not once more at every try */
+    give_all(&core->arena, all);
+    world_run(world, 10000);
+    assert_int_equal(view_member_slot(member_at(world, 1, 0), 0)->state, LEASE_WITHHELD);
+    assert_int_equal(world_count(world, "a> persist slot 0 withheld"), 2);
+    assert_true(core->records.hash.words[0] == world->nodes[1].core->records.hash.words[0]);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +296,7 @@ int main(void)
         cmocka_unit_test(what_memory_had_no_room_for_is_folded_later),
         cmocka_unit_test(a_submit_of_more_trials_than_there_is_memory_for_is_refused),
         cmocka_unit_test(a_key_that_is_too_long_takes_nothing_of_the_reserve),
+        cmocka_unit_test(what_is_written_while_memory_is_full_is_told_when_there_is_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
