@@ -81,7 +81,7 @@ struct run_last {
     bool is_taken;
     uint64_t read_id; /* of the read that comes after all that it said; 0: not asked yet */
     int32_t code;
-    bool killed;
+    bool killed, is_unstarted; /* is_unstarted: shoal-keep could not start it, which is this machine's failure */
     char tail[FACT_TAIL_BYTES + 1];
 };
 

@@ -486,6 +486,7 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
     run->last.is_taken = true;
     run->last.code = code;
     run->last.killed = killed;
+    run->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
     bytes_copy_text(run->last.tail, sizeof run->last.tail, tail);
 }
 
@@ -506,7 +507,11 @@ void daemon_runs_settled(struct daemon *daemon, uint64_t request)
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct run_last last = daemon->runs[slot].last;
         if (last.is_taken && last.read_id == request) {
-            run_ended(daemon, slot, (struct node_event){.u.worker = {.code = last.code, .killed = last.killed, .text = last.tail}});
+            run_ended(daemon, slot,
+                      (struct node_event){.u.worker = {.code = last.code,
+                                                       .killed = last.killed,
+                                                       .is_unstarted = last.is_unstarted,
+                                                       .text = last.tail}});
         }
     }
 }

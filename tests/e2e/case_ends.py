@@ -1,0 +1,25 @@
+"""How workers end, and what is told of it: whose failure it was, and nothing of what came before is lost."""
+
+from lab import case, expect, show, wait_over, wait_until
+
+
+def config(name, entrypoint, **more):
+    return {"name": name, "entrypoint": entrypoint, "searcher": {"name": "single", "metric": "accuracy"}, **more}
+
+
+@case(limit_s=60)
+def a_machine_that_cannot_start_a_worker_charges_no_program(lab):
+    """A directory is where the lock of birch's slot should be: shoal-keep starts nothing, and says so."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    lock = birch.dir / "slot-0.lock"
+    lock.mkdir()
+    identity = lab.submit(alder, config("blameless", "true", max_restarts=0))
+    why = "cannot be taken: Is a directory"
+    seen = wait_until(lambda: why in str(show(mesh, identity)["trials"]) and show(mesh, identity), 30, f"the reason '{why}'")
+    expect(seen["state"] in ("queued", "running"), f"the program is blamed for it: {seen}")
+    lock.rmdir()
+    trial = wait_over(mesh, identity, 40)["trials"][0]
+    expect(trial["restarts"] == 0, f"the program is charged with it: {trial}")
