@@ -107,6 +107,7 @@ struct daemon_run {
     uint64_t fetch_id;
     bool fetching_checkpoint;
     bool started_seen;
+    uint32_t saves; /* checkpoints that it has handed over and that are being stored */
     lease_token token;
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t size;

@@ -277,6 +277,13 @@ static void save_done(void *context, struct job *job)
     } else if (client != NULL) {
         local_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
     }
+    struct daemon_run *run = &daemon->runs[save->slot];
+    if (run->saves > 0 && attempt_id_equal(&run->prepare.u.worker.attempt, &save->attempt)) {
+        run->saves--;
+        if (run->last.is_taken) {
+            daemon_runs_poll(daemon, save->slot); /* its end may have waited for this */
+        }
+    }
     free(save);
 }
 
@@ -302,6 +309,7 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->metrics_bytes = daemon_series_metrics(run, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
+    run->saves++;
     jobs_run(daemon->blob_jobs, &save->job);
 }
 

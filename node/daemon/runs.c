@@ -491,13 +491,14 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
 }
 
 /* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, though the daemon
- * dies then. */
+ * dies then. And once the checkpoints that it has handed over are taken in: the next attempt begins from the last of them. */
 static void settle(struct daemon *daemon, struct daemon_run *run)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
     uint64_t id = daemon->request_id + 1;
-    if (run->last.read_id == 0 && bulk_series_fetch(daemon->bulk, id, prefix, bytes, UINT64_MAX, daemon->keys.id) == 0) {
+    if (run->saves == 0 && run->last.read_id == 0 &&
+        bulk_series_fetch(daemon->bulk, id, prefix, bytes, UINT64_MAX, daemon->keys.id) == 0) {
         run->last.read_id = daemon->request_id = id; /* else at the next tick */
     }
 }

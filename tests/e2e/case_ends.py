@@ -23,3 +23,17 @@ def a_machine_that_cannot_start_a_worker_charges_no_program(lab):
     lock.rmdir()
     trial = wait_over(mesh, identity, 40)["trials"][0]
     expect(trial["restarts"] == 0, f"the program is charged with it: {trial}")
+
+
+@case(limit_s=60)
+def what_a_worker_saved_last_is_where_the_next_attempt_begins(lab):
+    """It crashes right after it has handed over a checkpoint so large that storing it lasts longer than seeing the crash."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    worker, been = f"{lab.build}/scripted_worker", lab.dir / "been"
+    identity = lab.submit(node, config("crashes", f"mkdir {been} && exec {worker} save:7:{256 << 20} exit:3; "
+                                       f"exec {worker} started", max_restarts=1))
+    trial = wait_over(mesh, identity, 50)["trials"][0]
+    expect(trial["attempt"] == 2 and trial["restarts"] == 1, f"not one crash: {trial}")
+    said = node.run("logs", f"{identity}/0")
+    expect("begins from step 7" in said, f"the checkpoint came too late for the next attempt:\n{said}")
