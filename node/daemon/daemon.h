@@ -136,6 +136,7 @@ struct daemon_line {
 };
 
 struct daemon_persist_item;
+struct daemon_ended;
 struct daemon_push;
 struct daemon_waiting;
 struct daemon_series;
@@ -185,6 +186,7 @@ struct daemon {
     struct daemon_busy *busy;
 
     struct daemon_run runs[SLOTS_MAX];
+    struct daemon_ended *ended; /* workers that are no more, but for their directories */
     uint64_t request_id; /* of bulk requests and of requests to the core */
     struct daemon_push *pushes;
 
@@ -266,6 +268,8 @@ void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
 void daemon_runs_remove_later(struct daemon *daemon, const char *directory);
+void daemon_runs_persisted(struct daemon *daemon); /* more is on the disk: directories of ends that are there may go */
+void daemon_runs_close(struct daemon *daemon);
 
 /* likely.c */
 #define DAEMON_LIKELY_MAX 16

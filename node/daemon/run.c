@@ -306,6 +306,7 @@ static void stop(struct daemon *daemon)
         bulk_stop(&daemon->bulk);
     }
     jobs_close(&daemon->persist_jobs, daemon);
+    daemon_runs_close(daemon);
     if (daemon->edge != NULL) {
         edge_close(&daemon->edge);
     }

@@ -59,6 +59,48 @@ void daemon_runs_remove_later(struct daemon *daemon, const char *directory)
     }
 }
 
+/* Of a worker that has ended: the directory says how, as long as the record that says it may be lost with this daemon. */
+struct daemon_ended {
+    struct daemon_ended *next;
+    attempt_id attempt;
+    uint32_t number;
+    char directory[KEEP_PATH_BYTES];
+};
+
+static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_ended *ended)
+{
+    struct fact_key key = fact_key_worker(&ended->attempt, ended->number);
+    const struct records_entry *entry = records_find(
+        &daemon->core->records, record_ident_of(daemon->core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker fact;
+    return entry != NULL && !entry->on_disk && fact_worker_read(&entry->record, &fact) == 0 &&
+           fact.state == FACT_WORKER_ENDED;
+}
+
+void daemon_runs_persisted(struct daemon *daemon)
+{
+    struct daemon_ended **link = &daemon->ended;
+    while (*link != NULL) {
+        struct daemon_ended *ended = *link;
+        if (end_is_on_its_way(daemon, ended)) {
+            link = &ended->next;
+            continue;
+        }
+        *link = ended->next;
+        daemon_runs_remove_later(daemon, ended->directory);
+        free(ended);
+    }
+}
+
+void daemon_runs_close(struct daemon *daemon)
+{
+    while (daemon->ended != NULL) {
+        struct daemon_ended *ended = daemon->ended;
+        daemon->ended = ended->next;
+        free(ended); /* the next daemon finds the directory */
+    }
+}
+
 /* A directory that was made ready for a worker that will never come. */
 static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
 {
@@ -312,9 +354,17 @@ static void run_ended(struct daemon *daemon, uint32_t slot, struct node_event ev
     event.u.worker.slot = slot;
     event.u.worker.attempt = run->prepare.u.worker.attempt;
     event.u.worker.is_stopping = is_stopping;
-    daemon_runs_remove_later(daemon, run->directory);
+    struct daemon_ended *ended = calloc(1, sizeof *ended);
+    if (ended != NULL) { /* else the next daemon removes it */
+        ended->attempt = event.u.worker.attempt;
+        ended->number = run->prepare.u.worker.number;
+        bytes_copy_text(ended->directory, sizeof ended->directory, run->directory);
+        ended->next = daemon->ended;
+        daemon->ended = ended;
+    }
     memset(run, 0, sizeof *run);
     daemon_event(daemon, &event);
+    daemon_runs_persisted(daemon);
 }
 
 static void run_not_started(struct daemon *daemon, uint32_t slot, const char *text)

@@ -1,0 +1,31 @@
+/* hold_state DIR: as a disk that hangs would, keeps the daemon of DIR from writing its state until this process is killed. Prints
+ * a line once it does. */
+
+#include <lmdb.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: hold_state DIR\n");
+        return 2;
+    }
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/state", argv[1]);
+    MDB_env *env;
+    MDB_txn *txn;
+    int rc = mdb_env_create(&env);
+    if (rc == 0 && (rc = mdb_env_open(env, path, 0, 0600)) == 0) {
+        rc = mdb_txn_begin(env, NULL, 0, &txn); /* there is one writer at a time */
+    }
+    if (rc != 0) {
+        fprintf(stderr, "hold_state: %s\n", mdb_strerror(rc));
+        return 1;
+    }
+    (void)printf("held\n");
+    (void)fflush(stdout);
+    for (;;) {
+        (void)pause();
+    }
+}
