@@ -151,7 +151,22 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     return shoal_elastic_failed(s, error);
 }
 
-static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, uint64_t step)
+/* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
+static int move_parts(struct shoal *s, uint32_t root, bool takes)
+{
+    struct shoal_elastic *e = &s->elastic;
+    int error = 0;
+    e->is_torn |= takes;
+    e->has_state &= !takes;
+    for (size_t i = 0; i < e->part_count && error == 0; i++) {
+        error = broadcast(s, e->parts[i].bytes, e->parts[i].count, root);
+    }
+    e->is_torn &= error != 0;
+    return error;
+}
+
+/* `takes`: this rank has not the state of that step. */
+static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, uint64_t step)
 {
     struct shoal_elastic *e = &s->elastic;
     struct head head = {.step = step, .loaded = LOADED};
@@ -173,9 +188,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, uint64_t step)
     if (head.loaded != LOADED) {
         return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
     }
-    for (size_t i = 0; i < e->part_count && error == 0; i++) {
-        error = broadcast(s, e->parts[i].bytes, e->parts[i].count, root);
-    }
+    error = move_parts(s, root, takes);
     if (error == 0) {
         e->applied = head.step;
     }
@@ -195,7 +208,8 @@ static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint
         return shoal_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
                           (unsigned long long)step);
     }
-    int error = have == s->size ? 0 : hand_on(s, have > 0 ? root : 0, have == 0, step);
+    root = have > 0 ? root : 0;
+    int error = have == s->size ? 0 : hand_on(s, root, have == 0, s->rank != root && !has_state[s->rank], step);
     e->has_state |= error == 0;
     return error;
 }

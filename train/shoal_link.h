@@ -81,6 +81,7 @@ struct shoal_memory {
 struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
+    bool is_torn; /* the parts are of no step: whoever handed the state on was lost in the midst of it */
     bool leave_wanted; /* after the next step */
     uint64_t told_generation; /* of the group that the daemon has last asked to leave */
     bool told_at_once;
