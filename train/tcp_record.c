@@ -207,8 +207,15 @@ static void add_received(struct tcp_group *group, const struct plan_transfer *tr
     }
 }
 
-/* All of the incoming record is there. What is copied was read into its place and is decrypted there: if the tag does not
- * hold the collective fails and its values are undefined. */
+/* What is broadcast may be what this rank has already, as the state of a group: of that nothing is lost when the rest does not
+ * come. What other collectives copy is read into its place and decrypted there: if the tag does not hold the collective fails
+ * and its values are undefined. */
+static bool lands_beside(const struct tcp_group *group, const struct plan_transfer *transfer)
+{
+    return transfer->add || group->plan.kind == PLAN_BROADCAST;
+}
+
+/* All of the incoming record is there. */
 static int finish_record(struct tcp_group *group, const struct plan_transfer *transfer)
 {
     struct tcp_record *record = &group->incoming;
@@ -217,6 +224,8 @@ static int finish_record(struct tcp_group *group, const struct plan_transfer *tr
     }
     if (transfer->add) {
         add_received(group, transfer);
+    } else if (lands_beside(group, transfer) && record->length > 0) {
+        memcpy(group->values + transfer->offset * group->element_bytes, group->landing, record->length);
     }
     record->active = false;
     plan_receive_advance(&group->plan, &group->received);
@@ -238,7 +247,7 @@ int tcp_pull(struct tcp_group *group)
         record->active = true;
         record->peer = transfer.peer;
         record->length = transfer.count * group->element_bytes;
-        record->body = transfer.add ? group->landing : group->values + transfer.offset * group->element_bytes;
+        record->body = lands_beside(group, &transfer) ? group->landing : group->values + transfer.offset * group->element_bytes;
         record->done = 0;
     }
     struct iovec parts[3];

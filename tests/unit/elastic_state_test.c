@@ -1,5 +1,5 @@
 /* The state of a group on its way from one worker to another when the one who hands it on is gone: who has been behind has
- * none any more. */
+ * none any more, and who had it already has it still. */
 #include "tests/unit/elastic_fixture.h"
 
 #include <setjmp.h>
@@ -136,6 +136,18 @@ static void test_a_state_that_came_in_part_is_none(void **state)
     }
 }
 
+static void test_a_state_that_came_in_part_comes_whole_from_another(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct elastic_run run;
+        lose_the_holder(&run, i == 0 ? &apart : &together, 3);
+        elastic_assert_done(&run, 1);
+        elastic_assert_done(&run, 2);
+        elastic_end(&run);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -153,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_state_that_came_in_part_is_none),
+        cmocka_unit_test(test_a_state_that_came_in_part_comes_whole_from_another),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
