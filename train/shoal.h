@@ -239,7 +239,8 @@ int shoal_progress(struct shoal *shoal, uint64_t step);
 /* Saves a checkpoint: copies the bytes and returns; the daemon stores and replicates them while training goes on. There
  * are two buffers. When the daemon still reads both, this waits for one, at most 50 s (ERR_TIMEOUT: not saved). When
  * the daemon is away and both wait for it, the newer checkpoint replaces the newer of the two. Also ERR_MEMORY, ERR_CLOSED,
- * ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error says why). */
+ * ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error says why), ERR_CORRUPT (the registered parts hold no
+ * state: the group broke while it came from another worker, and shoal_step_begin has not got it since). */
 int shoal_checkpoint_save(struct shoal *shoal, uint64_t step, const void *bytes, size_t count);
 
 /* The same without the copy: begin gives count bytes to fill, commit hands them over. Nothing else is called between. */

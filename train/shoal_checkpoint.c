@@ -106,6 +106,9 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
         *bytes = s->scratch;
         return 0;
     }
+    if (s->elastic.is_torn) {
+        return shoal_fail(s, ERR_CORRUPT, "there is no state to save: the worker that handed it on was lost in the midst of it");
+    }
     if (s->refused != 0) {
         s->refused = 0;
         return ERR_REFUSED;

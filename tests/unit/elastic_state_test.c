@@ -27,11 +27,15 @@ ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 int __real_shm_phase(struct shm_group *group);
 int __wrap_tcp_push(struct tcp_group *group);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_shoal_step_begin(struct shoal *shoal, uint64_t *step);
 int __wrap_shm_phase(struct shm_group *group);
+int __wrap_shoal_step_begin(struct shoal *shoal, uint64_t *step);
 
 /* ---- rank 0 is gone in the midst of the state ---- */
 
 static bool is_doomed; /* from HAND_STEP on, in worker 0 */
+static _Atomic uint32_t *scene; /* worker 0's flag: how far the story is */
+enum { WORKS, COMES_BACK, IS_DYING, IS_DEAD };
 static const struct tcp_group *pushing;
 static unsigned pushes, phases;
 
@@ -44,13 +48,27 @@ int __wrap_tcp_push(struct tcp_group *group)
     return result;
 }
 
+static void wait_for(uint32_t number)
+{
+    while (atomic_load(scene) < number) {
+        elastic_sleep_ms(1);
+    }
+}
+
+static void die(void)
+{
+    atomic_store(scene, IS_DYING);
+    wait_for(IS_DEAD);
+    (void)raise(SIGKILL);
+}
+
 /* Some records, and a part of one. */
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (pushing != NULL && pushing->outgoing.done == 0 && ++pushes == 6) {
         (void)!send(fd, message->msg_iov[0].iov_base, message->msg_iov[0].iov_len, MSG_NOSIGNAL);
         (void)!send(fd, message->msg_iov[1].iov_base, message->msg_iov[1].iov_len / 2, MSG_NOSIGNAL);
-        (void)raise(SIGKILL);
+        die();
     }
     return __real_sendmsg(fd, message, flags);
 }
@@ -59,7 +77,7 @@ int __wrap_shm_phase(struct shm_group *group)
 {
     bool is_state = is_doomed && group->words[COUNT] == VALUES * sizeof(float) && (group->words[WHAT] & 0xff) == PLAN_BROADCAST;
     if (is_state && ++phases == 3) {
-        (void)raise(SIGKILL);
+        die();
     }
     return __real_shm_phase(group);
 }
@@ -68,8 +86,18 @@ int __wrap_shm_phase(struct shm_group *group)
 
 static struct saved {
     bool is_there;
+    int last_error; /* of the save of a worker that was asked to stop in no group */
     float state[VALUES];
 } *saved; /* the checkpoint, shared by all workers of a test */
+
+int __wrap_shoal_step_begin(struct shoal *shoal, uint64_t *step)
+{
+    int result = __real_shoal_step_begin(shoal, step);
+    if (result == SHOAL_STOP) {
+        saved->last_error = shoal_checkpoint_save(shoal, SLEEP_STEP, "state", 5);
+    }
+    return result;
+}
 
 static int load(void *context, uint64_t *step)
 {
@@ -94,19 +122,18 @@ static void live(struct elastic_worker *w, uint64_t step)
         (void)raise(SIGSTOP);
     } else if (w->number == 0 && step == HAND_STEP) {
         is_doomed = true;
-        while (atomic_load(&w->word->flag) == 0) {
-            elastic_sleep_ms(1);
-        }
+        scene = &w->word->flag;
+        wait_for(COMES_BACK);
     }
 }
 
 static const struct elastic_plan apart = {.steps = 40, .values = VALUES, .at_step = live};
 static const struct elastic_plan together = {.steps = 40, .values = VALUES, .hosts = 1, .at_step = live};
 
-/* Until worker 0 is gone, as it hands its state to the last one. */
-static void lose_the_holder(struct elastic_run *run, const struct elastic_plan *plan, uint32_t size)
+/* Until worker 0 is gone, as it hands its state to the last one. With `holds` there is no group after that. */
+static void lose_the_holder(struct elastic_run *run, const struct elastic_plan *plan, uint32_t size, bool holds)
 {
-    saved->is_there = false;
+    *saved = (struct saved){0};
     last = size - 1;
     elastic_begin(run, plan, size);
     run->daemon.tells_of_losses = false; /* else it may be told before it has read what was sent */
@@ -118,7 +145,13 @@ static void lose_the_holder(struct elastic_run *run, const struct elastic_plan *
     elastic_wait(&run->words[0].applied, HAND_STEP);
     elastic_signal(run, last, SIGCONT);
     elastic_wait_group_count(run, 2 * size); /* the others after it was left behind, and now it */
-    atomic_store(&run->words[0].flag, 1);
+    scene = &run->words[0].flag;
+    atomic_store(scene, COMES_BACK);
+    wait_for(IS_DYING);
+    (void)pthread_mutex_lock(&run->daemon.mutex);
+    run->daemon.hold_groups = holds;
+    (void)pthread_mutex_unlock(&run->daemon.mutex);
+    atomic_store(scene, IS_DEAD);
     assert_int_equal(waitpid(run->pids[0], &status, 0), run->pids[0]);
     assert_true(WIFSIGNALED(status));
     run->pids[0] = 0;
@@ -130,7 +163,7 @@ static void test_a_state_that_came_in_part_is_none(void **state)
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         struct elastic_run run;
-        lose_the_holder(&run, i == 0 ? &apart : &together, 2);
+        lose_the_holder(&run, i == 0 ? &apart : &together, 2, false);
         elastic_assert_done(&run, 1);
         elastic_end(&run);
     }
@@ -141,11 +174,25 @@ static void test_a_state_that_came_in_part_comes_whole_from_another(void **state
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         struct elastic_run run;
-        lose_the_holder(&run, i == 0 ? &apart : &together, 3);
+        lose_the_holder(&run, i == 0 ? &apart : &together, 3, false);
         elastic_assert_done(&run, 1);
         elastic_assert_done(&run, 2);
         elastic_end(&run);
     }
+}
+
+static void test_a_state_that_came_in_part_is_not_saved(void **state)
+{
+    (void)state;
+    struct elastic_run run;
+    lose_the_holder(&run, &apart, 2, true);
+    elastic_wait_group_count(&run, 6); /* it waits for the group that does not come */
+    fake_daemon_notice(&run.daemon, "stop", 0);
+    const char *why = elastic_assert_failed(&run, 1, SHOAL_STOP);
+    assert_int_equal(saved->last_error, ERR_CORRUPT);
+    assert_non_null(strstr(why, "state"));
+    assert_int_equal(run.daemon.save_count, 0);
+    elastic_end(&run);
 }
 
 static int set_up(void **state)
@@ -166,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_state_that_came_in_part_is_none),
         cmocka_unit_test(test_a_state_that_came_in_part_comes_whole_from_another),
+        cmocka_unit_test(test_a_state_that_came_in_part_is_not_saved),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
