@@ -225,6 +225,54 @@ static void a_thousand_members_may_die_together(void **state)
     finish(f);
 }
 
+/* A tick that is late by less than a period, with all at once that one tick can have to do. */
+static void the_fullest_tick_has_room(void **state)
+{
+    (void)state;
+    const unsigned count = 400, first_left = 330, first_young = 20;
+    struct fixture *f = start_alive(count);
+    for (unsigned i = first_left; i <= count; i++) {
+        assert_int_equal(rumour(f, i, i, SWIM_LEFT, 1), 0); /* so many that one is visited in each tick */
+    }
+    for (unsigned ms = 0; ms < 11500; ms += 500) {
+        f->now_ms += 500;
+        swim_tick(&f->swim, f->now_ms, &f->out);
+        answer_pings(f, count, 0, 1);
+        for (unsigned i = 1; ms == 6000 && i <= SWIM_EXPIRE_MAX; i++) {
+            assert_int_equal(rumour(f, 300, i, SWIM_SUSPECT, 1), 0);
+        }
+        for (unsigned i = 0; ms == 9000 && i < SWIM_VERIFY_MAX; i++) {
+            unsigned young = first_young + i;
+            uint16_t index = 0;
+            while (!node_id_equal(f->swim.members[index].id, id(young))) {
+                index++;
+            }
+            for (uint64_t incarnation = 1; !f->swim.members[index].verifying; incarnation++) { /* some of those who hear it do */
+                assert_int_equal(rumour(f, 300, young, SWIM_SUSPECT, incarnation), 0);
+            }
+        }
+    }
+    uint32_t sequence;
+    f->now_ms += 1;
+    do { /* the member whose probe goes on is alive, and says nothing */
+        f->now_ms += 500;
+        swim_tick(&f->swim, f->now_ms, &f->out);
+        sequence = f->swim.probe_sequence;
+        if (f->swim.members[f->swim.probe_target].state != SWIM_ALIVE) {
+            answer_pings(f, count, 0, 1);
+        }
+    } while (f->swim.members[f->swim.probe_target].state != SWIM_ALIVE);
+    for (unsigned i = 0; i < SWIM_RELAYS_MAX; i++) {
+        struct swim_message help = {.kind = SWIM_PING_REQ, .sequence = 1, .incarnation = 1, .target = id(200 + i)};
+        assert_int_equal(receive(f, 100 + i, &help), 0);
+    }
+    f->now_ms += 500;
+    swim_tick(&f->swim, f->now_ms, &f->out);
+    assert_true(sequence != f->swim.probe_sequence);
+    assert_int_equal(f->out.count, SWIM_EFFECTS_MAX);
+    finish(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +287,7 @@ int main(void)
         cmocka_unit_test(one_that_left_comes_back_with_a_higher_incarnation_only),
         cmocka_unit_test(rumours_of_strangers_and_absurd_jumps_are_skipped),
         cmocka_unit_test(a_thousand_members_may_die_together),
+        cmocka_unit_test(the_fullest_tick_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
