@@ -7,6 +7,8 @@
 #define BITMAP_BYTES (RECORDS_BUCKETS / 8)
 
 _Static_assert(EXCHANGE_KEY_BYTES == sizeof(record_ident) + 16, "a key is an ident and a version");
+_Static_assert(EXCHANGE_PULL_BYTES_MAX >= EXCHANGE_MESSAGE_BYTES_MAX / EXCHANGE_KEY_BYTES * sizeof(record_ident),
+               "all keys of a message can be pulled at once");
 _Static_assert(EXCHANGE_MESSAGE_BYTES_MAX >= RECORD_ENVELOPE_BYTES_MAX, "every record fits a message");
 _Static_assert(EXCHANGE_MESSAGE_BYTES_MAX >= EXCHANGE_BUCKETS_BYTES, "the bucket hashes fit a message");
 
@@ -99,11 +101,15 @@ struct answer {
     uint8_t *pull, *out;
     size_t pull_capacity, pull_bytes;
     size_t capacity, out_bytes;
+    record_ident start; /* records from here on come first, in the first lap; those before it in the second */
+    bool is_second_lap;
+    bool is_cut;
+    record_ident next; /* is_cut: the first that did not fit */
 };
 
 static void answer_pull(struct answer *answer, const uint8_t *ident)
 {
-    if (answer->pull_capacity - answer->pull_bytes >= sizeof(record_ident)) {
+    if (!answer->is_second_lap && answer->pull_capacity - answer->pull_bytes >= sizeof(record_ident)) {
         memcpy(answer->pull + answer->pull_bytes, ident, sizeof(record_ident));
         answer->pull_bytes += sizeof(record_ident);
     }
@@ -112,9 +118,16 @@ static void answer_pull(struct answer *answer, const uint8_t *ident)
 /* What does not fit is left out; a shorter one behind it may still fit. */
 static void answer_record(struct answer *answer, const struct records_entry *entry)
 {
-    if (entry->published && answer->capacity - answer->out_bytes >= entry->envelope_bytes) {
+    bool is_before = record_ident_compare(entry->ident, answer->start) < 0;
+    if (!entry->published || entry->envelope_bytes > answer->capacity || is_before != answer->is_second_lap) {
+        return;
+    }
+    if (answer->capacity - answer->out_bytes >= entry->envelope_bytes) {
         memcpy(answer->out + answer->out_bytes, entry->envelope, entry->envelope_bytes);
         answer->out_bytes += entry->envelope_bytes;
+    } else if (!answer->is_cut) {
+        answer->is_cut = true;
+        answer->next = entry->ident;
     }
 }
 
@@ -164,14 +177,8 @@ static void merge_bucket(const struct records_entry *mine, bool whole, const uin
     }
 }
 
-int exchange_on_keys(const struct records *records, const uint8_t *bytes, size_t count, uint8_t *pull,
-                     size_t pull_capacity, size_t *pull_bytes, uint8_t *out, size_t capacity, size_t *out_bytes)
+static void merge_keys(const struct records *records, const uint8_t *bytes, size_t count, struct answer *answer)
 {
-    if (keys_check(bytes, count) != 0) {
-        return ERR_MALFORMED;
-    }
-    struct answer answer = {
-        .pull = pull, .pull_capacity = clamp(pull_capacity), .out = out, .capacity = clamp(capacity)};
     const uint8_t *key = bytes + BITMAP_BYTES;
     for (uint32_t bucket = 0; bucket < RECORDS_BUCKETS; bucket++) {
         const uint8_t *end = key;
@@ -180,30 +187,48 @@ int exchange_on_keys(const struct records *records, const uint8_t *bytes, size_t
         }
         bool whole = (bytes[bucket / 8] >> bucket % 8 & 1) != 0;
         if (whole || key < end) {
-            merge_bucket(records->buckets[bucket], whole, key, end, &answer);
+            merge_bucket(records->buckets[bucket], whole, key, end, answer);
         }
         key = end;
     }
+}
+
+int exchange_on_keys(const struct records *records, const uint8_t *bytes, size_t count, record_ident *start, uint8_t *pull,
+                     size_t pull_capacity, size_t *pull_bytes, uint8_t *out, size_t capacity, size_t *out_bytes)
+{
+    if (keys_check(bytes, count) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct answer answer = {.pull = pull, .pull_capacity = clamp(pull_capacity), .out = out, .capacity = clamp(capacity),
+                            .start = *start};
+    merge_keys(records, bytes, count, &answer);
+    answer.is_second_lap = true;
+    merge_keys(records, bytes, count, &answer);
+    *start = answer.is_cut ? answer.next : *start;
     *pull_bytes = answer.pull_bytes;
     *out_bytes = answer.out_bytes;
     return 0;
 }
 
-int exchange_on_pull(const struct records *records, const uint8_t *bytes, size_t count, uint8_t *out, size_t capacity,
-                     size_t *out_bytes)
+int exchange_on_pull(const struct records *records, const uint8_t *bytes, size_t count, record_ident *start, uint8_t *out,
+                     size_t capacity, size_t *out_bytes)
 {
     if (count > EXCHANGE_MESSAGE_BYTES_MAX || count % sizeof(record_ident) != 0) {
         return ERR_MALFORMED;
     }
-    struct answer answer = {.out = out, .capacity = clamp(capacity)};
-    for (size_t at = 0; at < count; at += sizeof(record_ident)) {
-        record_ident ident;
-        memcpy(ident.bytes, bytes + at, sizeof ident.bytes);
-        const struct records_entry *entry = records_find(records, ident);
-        if (entry != NULL) {
-            answer_record(&answer, entry);
+    struct answer answer = {.out = out, .capacity = clamp(capacity), .start = *start};
+    for (int lap = 0; lap < 2; lap++) {
+        answer.is_second_lap = lap == 1;
+        for (size_t at = 0; at < count; at += sizeof(record_ident)) {
+            record_ident ident;
+            memcpy(ident.bytes, bytes + at, sizeof ident.bytes);
+            const struct records_entry *entry = records_find(records, ident);
+            if (entry != NULL) {
+                answer_record(&answer, entry);
+            }
         }
     }
+    *start = answer.is_cut ? answer.next : *start;
     *out_bytes = answer.out_bytes;
     return 0;
 }

@@ -556,9 +556,10 @@ static int take_records(struct node_core *core, node_id from, const struct messa
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message)
 {
     uint8_t out[EXCHANGE_MESSAGE_BYTES_MAX];
-    uint8_t pull[EXCHANGE_MESSAGE_BYTES_MAX / 4];
+    uint8_t pull[EXCHANGE_PULL_BYTES_MAX];
     size_t out_bytes = 0, pull_bytes = 0;
     uint32_t had = core->records.count;
+    struct core_peer *peer = core_find_peer(core, from); /* NULL: a twin, of which RECORDS alone are heard */
     int error = 0;
     switch (message->kind) {
     case MESSAGE_BUCKETS:
@@ -569,17 +570,17 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
         }
         break;
     case MESSAGE_KEYS:
-        error = exchange_on_keys(&core->records, message->bytes, message->byte_count, pull, sizeof pull, &pull_bytes,
-                                 out, sizeof out, &out_bytes);
+        error = exchange_on_keys(&core->records, message->bytes, message->byte_count, &peer->send_from, pull, sizeof pull,
+                                 &pull_bytes, out, sizeof out, &out_bytes);
         if (error == 0) {
             send_bytes(core, from, MESSAGE_PULL, pull, pull_bytes);
             send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
-            struct core_peer *peer = core_find_peer(core, from);
             peer->synced |= pull_bytes == 0;
         }
         break;
     case MESSAGE_PULL:
-        error = exchange_on_pull(&core->records, message->bytes, message->byte_count, out, sizeof out, &out_bytes);
+        error = exchange_on_pull(&core->records, message->bytes, message->byte_count, &peer->send_from, out, sizeof out,
+                                 &out_bytes);
         if (error == 0) {
             send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
         }

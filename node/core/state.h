@@ -125,6 +125,7 @@ struct core_peer {
     uint64_t silent_until_ms;  /* it did not answer as an owner: its slots are not asked for until then; 0: it did */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
+    record_ident send_from;    /* with which the next RECORDS of an exchange begin: there the last have ended */
     bool synced;               /* its digest once equalled ours since it is up and we are awake, or it had nothing for us */
     bool admitted;             /* NODE_EFFECT_ADMIT was said */
     uint64_t copies_boot;      /* its copies of checkpoints are looked after in this boot of it ... */

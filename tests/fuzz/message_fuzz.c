@@ -35,13 +35,14 @@ static void exchange(const struct message *message)
 {
     static uint8_t out[EXCHANGE_MESSAGE_BYTES_MAX], pull[EXCHANGE_MESSAGE_BYTES_MAX];
     size_t out_bytes = 0, pull_bytes = 0;
+    record_ident start = {{(uint8_t)(message->boot >> 8)}};
     if (message->kind == MESSAGE_BUCKETS) {
         (void)exchange_on_buckets(table(), message->bytes, message->byte_count, message->boot & 0xff, out, sizeof out, &out_bytes);
     } else if (message->kind == MESSAGE_KEYS) {
-        (void)exchange_on_keys(table(), message->bytes, message->byte_count, pull, sizeof pull, &pull_bytes, out, sizeof out,
-                               &out_bytes);
+        (void)exchange_on_keys(table(), message->bytes, message->byte_count, &start, pull, sizeof pull, &pull_bytes, out,
+                               sizeof out, &out_bytes);
     } else if (message->kind == MESSAGE_PULL) {
-        (void)exchange_on_pull(table(), message->bytes, message->byte_count, out, sizeof out, &out_bytes);
+        (void)exchange_on_pull(table(), message->bytes, message->byte_count, &start, out, sizeof out, &out_bytes);
     }
     CHECK(out_bytes <= sizeof out && pull_bytes <= sizeof pull);
 }

@@ -345,6 +345,62 @@ static void who_is_heard_of_first_as_suspect_is_there_since_then(void **state)
     world_free(world);
 }
 
+/* A record of a kind that nobody knows yet; every other one is large, and those between fill what they leave of a message.
+ * Returns its ident. */
+static record_ident make_unknown(struct made *made, node_id writer, uint32_t number)
+{
+    uint8_t key[4], body[2048] = {0};
+    bytes_put_u32(key, number);
+    struct record record = {.kind = 1000, .writer = writer, .version = {1ull << 32, number + 1}, .key = key,
+                            .key_bytes = sizeof key, .body = body,
+                            .body_bytes = number % 2 == 0 ? sizeof body : 8};
+    made->count = (uint32_t)record_encode(&record, made->bytes, sizeof made->bytes);
+    return record_ident_of(writer, record.kind, key, sizeof key);
+}
+
+static bool has_record(const struct world *world, uint32_t node, record_ident ident)
+{
+    return records_find(&world->nodes[node].core->records, ident) != NULL;
+}
+
+/* It has written more than a message holds, and its voucher sorts behind that. Until the voucher is here nothing of it is
+ * taken. */
+static void a_newcomers_voucher_comes_though_much_of_its_own_sorts_before(void **state)
+{
+    (void)state;
+    enum { RECORDS = 200 };
+    struct world *world = world_new(2, 1);
+    world->checks_writers = true;
+    node_id founder = world->nodes[0].person.id;
+    struct person joiner;
+    record_ident voucher = {{0}};
+    for (uint32_t number = WORLD_NODES_MAX; voucher.bytes[0] != 0xff; number++) {
+        joiner = make_person(number);
+        struct fact_key key = fact_key_node_id(joiner.id);
+        voucher = record_ident_of(founder, FACT_MEMBER, key.bytes, key.count);
+    }
+    struct fact_member member = make_member(&joiner);
+    struct made made;
+    make_record(&made, founder, 1, 1000, FACT_MEMBER, fact_key_node_id(joiner.id), &member);
+    world_store(world, 0, &made);
+    record_ident last = {{0}};
+    for (uint32_t i = 0, count = 0; count < RECORDS; i++) {
+        record_ident ident = make_unknown(&made, joiner.id, i);
+        if (record_ident_compare(ident, voucher) < 0) {
+            world_store(world, 0, &made);
+            last = record_ident_compare(ident, last) > 0 ? ident : last;
+            count++;
+        }
+    }
+    world_restart(world, 0, false);
+    world_restart(world, 1, false);
+    world_run(world, 20000);
+    assert_true(has_record(world, 1, voucher));
+    assert_true(has_record(world, 1, last));
+    assert_true(records_hash_equal(world->nodes[0].core->records.hash, world->nodes[1].core->records.hash));
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +412,7 @@ int main(void)
         cmocka_unit_test(who_joins_a_large_mesh_is_sent_what_ties_it_to_the_founder),
         cmocka_unit_test(who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in),
         cmocka_unit_test(who_is_heard_of_first_as_suspect_is_there_since_then),
+        cmocka_unit_test(a_newcomers_voucher_comes_though_much_of_its_own_sorts_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,7 @@ struct world {
     bool is_elastic; /* the program: it waits for a group, counts on from its step while all of it are in it, and leaves it when
                         told */
     uint64_t step_ms; /* an elastic program makes a step in it, and reports each; 0: ten a second, and one report */
+    bool checks_writers; /* as daemons do: records of writers whom the receiver does not know are dropped */
     bool loses_keys; /* of groups that change, on their way to the owners */
     bool is_mute;    /* an elastic program that begins now never listens */
     uint64_t failing_trials; /* bits: their programs fail at once everywhere */

@@ -82,6 +82,31 @@ static uint32_t version_between(const struct world *world, uint32_t from, uint32
     return common != 0 ? common : speaks(world, from).oldest;
 }
 
+/* What is left of a message of records: those by writers whom the receiver knows, or is told of in it. Returns its bytes. */
+static uint32_t drop_unknown(const struct world *world, uint32_t to, const struct message *message, uint8_t *out)
+{
+    node_id told[256];
+    uint32_t told_count = 0, used = 0;
+    size_t length;
+    for (uint32_t at = 0; at < message->byte_count; at += (uint32_t)length) {
+        struct record record;
+        CHECK(record_length(message->bytes + at, message->byte_count - at, &length) == 0);
+        CHECK(record_decode(message->bytes + at, length, &record) == 0);
+        bool is_known = view_find_member(&world->nodes[to].core->view, record.writer) != NULL;
+        for (uint32_t i = 0; i < told_count; i++) {
+            is_known |= node_id_equal(told[i], record.writer);
+        }
+        if (is_known && record.kind == FACT_MEMBER && told_count < 256) {
+            memcpy(told[told_count++].bytes, record.key, NODE_ID_BYTES);
+        }
+        if (is_known) {
+            memcpy(out + used, message->bytes + at, length);
+            used += (uint32_t)length;
+        }
+    }
+    return used;
+}
+
 void world_send_message(struct world *world, uint32_t number, const struct node_effect *effect)
 {
     static const char *const names[MESSAGE_KINDS] = {
@@ -117,6 +142,13 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
     event.u.message.from = world->nodes[number].person.id;
     event.u.message.message = message;
+    struct message known = *message;
+    uint8_t bytes[MESSAGE_BYTES_MAX];
+    if (world->checks_writers && message->kind == MESSAGE_RECORDS) {
+        known.byte_count = drop_unknown(world, to, message, bytes);
+        known.bytes = bytes;
+        event.u.message.message = &known;
+    }
     world_post(world, world->now_ms, to, world->nodes[to].boots, &event);
 }
 
