@@ -94,6 +94,30 @@ static void put_off(struct node_core *core, experiment_id experiment)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------------- */
 
+/* This node's record of the same step, or NULL. */
+static const struct view_manifest *own_row(const struct node_core *core, const struct core_push *push)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, push->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, push->attempt.trial) : NULL;
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    while (row != NULL && !(row->step == push->step && attempt_id_equal(&row->attempt, &push->attempt) &&
+                            node_id_equal(row->writer, core->options.self))) {
+        row = row->next;
+    }
+    return row;
+}
+
+/* The record that is there is of other bytes of this step, which are on more disks. */
+static bool is_outdone(const struct node_core *core, const struct core_push *push)
+{
+    const struct view_manifest *row = own_row(core, push);
+    uint32_t good = 0;
+    for (uint32_t i = 0; row != NULL && !hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
+        good += is_good_holder(core, row->blob, row->holders[i]);
+    }
+    return good > push->holder_count;
+}
+
 /* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). */
 static void finish(struct node_core *core, const struct core_push *push)
 {
@@ -110,6 +134,9 @@ static void finish(struct node_core *core, const struct core_push *push)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
     if (!push->is_repair && BUG(saved_unsaid, "a record says what was saved, and where")) {
+        return;
+    }
+    if (!fact.durable && is_outdone(core, push)) {
         return;
     }
     struct core_pending *pending =
@@ -198,6 +225,22 @@ void core_replicas_forget(struct node_core *core, experiment_id experiment)
     }
 }
 
+/* A worker that saves a step once more writes the same record again: copies that it names are there. */
+static void begin_with_named(const struct node_core *core, struct core_push *push)
+{
+    push->holders[0] = core->options.self;
+    push->holder_count = 1;
+    const struct view_manifest *row = own_row(core, push);
+    for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
+        if (push->holder_count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
+            !list_has(push->holders, push->holder_count, row->holders[i])) {
+            push->holders[push->holder_count++] = row->holders[i];
+        }
+    }
+    memcpy(push->asked, push->holders, push->holder_count * sizeof push->asked[0]);
+    push->asked_count = push->holder_count;
+}
+
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
     if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
@@ -224,14 +267,13 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
                                    &push->metric) &&
                        push->metric - push->metric == 0;
     push->metric = push->has_metric ? push->metric : 0;
-    push->holders[0] = core->options.self;
-    push->holder_count = 1;
+    begin_with_named(core, push);
     push->next = core->pushes;
     core->pushes = push;
     bool is_over = !advance(core, push);
     if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
-        memcpy(push->holders + 1, push->asked, push->waiting_count * sizeof push->asked[0]);
-        push->holder_count += push->waiting_count;
+        memcpy(push->holders, push->asked, push->asked_count * sizeof push->asked[0]);
+        push->holder_count = push->asked_count;
         is_over = true;
     }
     if (is_over) {

@@ -358,6 +358,78 @@ static void a_holder_that_begins_anew_is_sent_its_checkpoints_again(void **state
     world_free(world);
 }
 
+/* The node on which trial 0 runs, and its attempt. */
+static uint32_t runner(const struct world *world, attempt_id *attempt)
+{
+    uint32_t node = 0;
+    while (running(world, node) == 0) {
+        node++;
+    }
+    *attempt = world_experiment(world, 0)->trials[0]->attempts->id;
+    return node;
+}
+
+/* A worker saves step 900000; blobs of different numbers are different bytes. */
+static void save(struct world *world, uint32_t node, const attempt_id *attempt, uint8_t blob)
+{
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.attempt = *attempt;
+    event.u.blob.step = 900000;
+    event.u.blob.blob.bytes[0] = 0x77;
+    event.u.blob.blob.bytes[1] = blob;
+    event.u.blob.bytes = 1000;
+    world_step(world, node, &event);
+}
+
+/* What is said of step 900000 to node `at`: these bytes are on so many disks. */
+static void assert_saved(const struct world *world, uint32_t at, uint8_t blob, uint32_t holders)
+{
+    const struct view_manifest *row = world_experiment(world, at)->trials[0]->manifests;
+    assert_non_null(row);
+    struct view_manifest united;
+    (void)view_manifest_unite(row, &united);
+    assert_int_equal(united.step, 900000);
+    assert_int_equal(united.blob.bytes[1], blob);
+    assert_int_equal(united.holder_count, holders);
+}
+
+static void drain(struct world *world, uint32_t node)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_DRAIN;
+    event.u.request.client = 3;
+    event.u.request.node = world->nodes[node].person.id;
+    world_step(world, 0, &event);
+}
+
+/* Nobody takes a copy any more, and the worker saves its last step again since it is asked to stop. */
+static void a_step_saved_twice_keeps_the_copies_of_the_first_time(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 1, 5);
+    attempt_id attempt;
+    uint32_t node = runner(world, &attempt);
+    save(world, node, &attempt, 1);
+    world_run(world, 2000);
+    assert_saved(world, node, 1, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i != node) {
+            drain(world, i);
+        }
+    }
+    world_run(world, 2000);
+    save(world, node, &attempt, 1);
+    world_run(world, 2000);
+    assert_saved(world, node, 1, 2);
+    save(world, node, &attempt, 2); /* other bytes, of which there is one copy */
+    world_run(world, 2000);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_saved(world, i, 1, 2);
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +442,7 @@ int main(void)
         cmocka_unit_test(many_repairs_go_out_a_few_at_a_time),
         cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
         cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
+        cmocka_unit_test(a_step_saved_twice_keeps_the_copies_of_the_first_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
