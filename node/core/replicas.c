@@ -532,12 +532,21 @@ static uint64_t digest_nodes(const struct node_core *core)
 
 /* ---- copies made --------------------------------------------------------------------------------------------------------- */
 
-static void answered(struct core_push *push, node_id node)
+/* True once for each node that was asked. */
+static bool answers(struct core_push *push, const struct node_event *event)
 {
-    push->waiting_count--;
-    for (uint32_t i = 0; i < push->asked_count; i++) {
-        push->is_waited[i] &= !node_id_equal(push->asked[i], node);
+    if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
+        !attempt_id_equal(&push->attempt, &event->u.blob.attempt)) {
+        return false;
     }
+    for (uint32_t i = 0; i < push->asked_count; i++) {
+        if (push->is_waited[i] && node_id_equal(push->asked[i], event->u.blob.node)) {
+            push->is_waited[i] = false;
+            push->waiting_count--;
+            return true;
+        }
+    }
+    return false;
 }
 
 void core_replicas_pushed(struct node_core *core, const struct node_event *event)
@@ -554,11 +563,9 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
         return;
     }
     for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
-            !attempt_id_equal(&push->attempt, &event->u.blob.attempt) || push->waiting_count == 0) {
+        if (!answers(push, event)) {
             continue;
         }
-        answered(push, event->u.blob.node);
         if (push->is_check) {
             push_drop(core, push);
             return;

@@ -430,6 +430,62 @@ static void a_step_saved_twice_keeps_the_copies_of_the_first_time(void **state)
     world_free(world);
 }
 
+/* Node `from` says that it has what was saved last, or (not ok) that it does not take it. */
+static void answer(struct world *world, uint32_t node, const attempt_id *attempt, uint32_t from, bool ok)
+{
+    struct node_event event = {.kind = NODE_EVENT_PUSHED};
+    event.u.blob.attempt = *attempt;
+    event.u.blob.step = 900000;
+    event.u.blob.blob.bytes[0] = 0x77;
+    event.u.blob.blob.bytes[1] = 1;
+    event.u.blob.node = world->nodes[from].person.id;
+    event.u.blob.ok = ok;
+    world_step(world, node, &event);
+}
+
+/* Four nodes, a trial of which copies are wanted, and a network so slow that a story answers in its place. */
+static struct world *begin_slow(uint32_t copies, uint32_t *node, attempt_id *attempt)
+{
+    struct world *world = world_new(4, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = copies;
+    (void)story_begin_with(world, &config, 10000);
+    *node = runner(world, attempt);
+    world->push_ms = 3600000;
+    return world;
+}
+
+/* Those that were asked to take a checkpoint. */
+static uint32_t asked_of(const struct world *world, uint32_t out[WORLD_NODES_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        if (pushes_to(world, i, "checkpoint") > 0) {
+            out[count++] = i;
+        }
+    }
+    return count;
+}
+
+static void two_answers_of_one_node_are_one_copy(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    uint32_t node;
+    struct world *world = begin_slow(3, &node, &attempt);
+    save(world, node, &attempt, 1);
+    save(world, node, &attempt, 1); /* while the copies of the first time are under way */
+    uint32_t asked[WORLD_NODES_MAX], count = asked_of(world, asked);
+    assert_int_equal(count, 2);
+    answer(world, node, &attempt, asked[0], true);
+    answer(world, node, &attempt, asked[0], true);
+    assert_null(world_experiment(world, node)->trials[0]->manifests); /* the other one has not answered */
+    answer(world, node, &attempt, asked[1], true);
+    assert_saved(world, node, 1, 3);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +499,7 @@ int main(void)
         cmocka_unit_test(code_is_copied_again_when_its_holder_dies),
         cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
         cmocka_unit_test(a_step_saved_twice_keeps_the_copies_of_the_first_time),
+        cmocka_unit_test(two_answers_of_one_node_are_one_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
