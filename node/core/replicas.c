@@ -576,9 +576,10 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
         }
         if (is_kept) {
             push->holders[push->holder_count++] = event->u.blob.node;
+            push->has_copied = true;
         }
         if (!advance(core, push)) {
-            if (is_kept || !push->is_repair) {
+            if (push->has_copied || !push->is_repair) {
                 finish(core, push);
             }
             if (push->was_put_off) {

@@ -361,6 +361,7 @@ struct core_push {
     uint32_t waiting_count;
     node_id asked[FACT_HOLDERS_MAX * 2];
     bool is_waited[FACT_HOLDERS_MAX * 2]; /* of those asked: no answer yet */
+    bool has_copied;  /* to one node at least: a repair that has not says nothing */
     bool was_put_off; /* a candidate has enough to do already */
 };
 

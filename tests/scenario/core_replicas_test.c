@@ -486,6 +486,30 @@ static void two_answers_of_one_node_are_one_copy(void **state)
     world_free(world);
 }
 
+static void a_repair_says_what_it_made_though_others_refuse(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    uint32_t node;
+    struct world *world = begin_slow(3, &node, &attempt);
+    save(world, node, &attempt, 1);
+    uint32_t asked[WORLD_NODES_MAX];
+    assert_int_equal(asked_of(world, asked), 2);
+    uint32_t third = 6 - node - asked[0] - asked[1];
+    answer(world, node, &attempt, asked[0], false);
+    answer(world, node, &attempt, asked[1], false);
+    answer(world, node, &attempt, third, false);
+    assert_saved(world, node, 1, 1);
+    world_run(world, 2 * CORE_REPAIR_MS);
+    assert_int_equal(pushes_to(world, asked[0], "checkpoint"), 2);
+    assert_int_equal(pushes_to(world, asked[1], "checkpoint"), 2);
+    answer(world, node, &attempt, asked[0], true);
+    answer(world, node, &attempt, asked[1], false);
+    answer(world, node, &attempt, third, false);
+    assert_saved(world, node, 1, 2);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_holder_that_begins_anew_is_sent_its_checkpoints_again),
         cmocka_unit_test(a_step_saved_twice_keeps_the_copies_of_the_first_time),
         cmocka_unit_test(two_answers_of_one_node_are_one_copy),
+        cmocka_unit_test(a_repair_says_what_it_made_though_others_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
