@@ -419,6 +419,7 @@ static void receive(struct node_core *core, node_id from, const struct message *
         return;
     }
     peer->silent_until_ms = peer->boot == message->boot ? peer->silent_until_ms : 0;
+    peer->unwilling_ms = peer->boot == message->boot ? peer->unwilling_ms : 0;
     peer->boot = message->boot;
     peer->foreign_version = 0;
     switch (message->kind) {

@@ -1,5 +1,6 @@
 /* A group of slots on its way: reserved one after the other, recorded, confirmed (DESIGN 7). */
 
+#include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator.h"
 
@@ -224,6 +225,17 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
     return true;
 }
 
+/* A slot may be another's for a moment. But a node whose disk is full refuses all of its slots. */
+static void note_refusal(struct node_core *core, node_id owner, uint32_t slot, int code)
+{
+    struct core_peer *peer = core_find_peer(core, owner);
+    placing_back_off(core, owner, slot, CORE_SLOT_BACKOFF_MS);
+    if (peer != NULL && code == ERR_REFUSED) {
+        MARK(owner_is_unwilling);
+        peer->unwilling_ms = core->now_ms;
+    }
+}
+
 static void on_reserve_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                               node_id from, const struct message *message)
 {
@@ -233,9 +245,13 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         return;
     }
     if (message->u.lease.code != 0) {
-        placing_back_off(core, asked->node, asked->slot, CORE_SLOT_BACKOFF_MS);
+        note_refusal(core, from, asked->slot, message->u.lease.code);
         gang_abort(core, coordination, gang, "a slot was refused");
         return;
+    }
+    struct core_peer *peer = core_find_peer(core, from);
+    if (peer != NULL) {
+        peer->unwilling_ms = 0;
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
     if (!gang_is_wanted(core, experiment, gang)) {
@@ -260,7 +276,7 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
         return;
     }
     if (message->u.lease.code != 0) {
-        placing_back_off(core, from, message->u.lease.slot, CORE_SLOT_BACKOFF_MS);
+        note_refusal(core, from, message->u.lease.slot, message->u.lease.code);
         gang_abort(core, coordination, gang, "a slot was not confirmed");
         return;
     }

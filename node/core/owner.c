@@ -254,7 +254,7 @@ static void refuse_deleted(struct node_core *core, node_id from, const struct me
     if (message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_CONFIRM) {
         enum message_kind kind =
             message->kind == MESSAGE_RESERVE ? MESSAGE_RESERVE_ANSWER : MESSAGE_CONFIRM_ANSWER;
-        answer(core, from, kind, message, ERR_REFUSED, (struct election_claim){0});
+        answer(core, from, kind, message, ERR_NOT_FOUND, (struct election_claim){0});
     }
 }
 

@@ -9,7 +9,7 @@ struct choice {
     uint32_t free_count;
     uint8_t slots[FACT_SLOTS_MAX];
     bool has_copy;
-    bool is_doubtful; /* as its owner it did not answer a while ago, and has not since */
+    bool is_doubtful; /* as its owner it did not answer a while ago, or granted nothing, and has not since */
     bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
 };
 
@@ -110,6 +110,21 @@ static bool is_avoided(const struct wish *wish, node_id node)
     return wish->waited_ms < avoid_ms || (has_failed && wish->waited_ms < CORE_CHOOSY_MS);
 }
 
+/* It grants nothing, because its disk is full for instance, and was asked just now. */
+static bool is_unwilling(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL ? peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_SLOT_BACKOFF_MS
+                        : !core->lease.granting;
+}
+
+static bool is_doubtful(const struct node_core *core, const struct core_peer *peer)
+{
+    return peer != NULL &&
+           ((peer->silent_until_ms != 0 && core->now_ms < peer->silent_until_ms + CORE_SILENT_DOUBT_MS) ||
+            (peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_UNWILLING_MS));
+}
+
 /* Free slots by node, and how many there would be at best. */
 static uint32_t collect_choices(const struct node_core *core, const struct wish *wish, enum choice_care care,
                                 struct choice *choices, struct at_best *at_best)
@@ -128,7 +143,8 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
         const struct core_peer *peer = core_find_peer(core, member->id);
         bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
                             core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
-        if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected)) {
+        if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected) ||
+            is_unwilling(core, member->id)) {
             continue;
         }
         bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
@@ -139,8 +155,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
         struct choice *choice = &choices[count];
         *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
         bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
-        choice->is_doubtful = peer != NULL && peer->silent_until_ms != 0 &&
-                              core->now_ms < peer->silent_until_ms + CORE_SILENT_DOUBT_MS;
+        choice->is_doubtful = is_doubtful(core, peer);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
             if (!kind_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
@@ -181,8 +196,9 @@ static bool has_more(const struct choice *a, const struct choice *b)
 }
 
 /* One host that has room for all, the tightest fit, with a copy of the checkpoint if possible; else the hosts with most
- * free slots first, so that a group spans as few as possible. Those that did not answer last, so that all of them do not
- * keep one from what is free elsewhere by being asked in turns. Ties: the smaller id. Fills members in slot order. */
+ * free slots first, so that a group spans as few as possible. Those that did not answer, or refused, last, so that all of
+ * them do not keep one from what is free elsewhere by being asked in turns. Ties: the smaller id. Fills members in slot
+ * order. */
 static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, struct fact_assignment *members)
 {
     uint32_t chosen = 0;

@@ -27,6 +27,7 @@ static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
     move(&peer->died_ms, gap_ms); /* the same moment as died_ms of its workers, below */
     move(&peer->refused_since_ms, gap_ms);
     move(&peer->silent_until_ms, gap_ms);
+    move(&peer->unwilling_ms, gap_ms);
     move(&peer->code_refused_ms, gap_ms);
     peer->synced = false; /* what it has written meanwhile is not here */
 }

@@ -53,7 +53,8 @@
 #define CORE_LEAVE_STEPS 5          /* who computes hears that its group is broken after the step; for so many is waited */
 #define CORE_LEAVE_UNKNOWN_MS 600000 /* ... or for so long where nobody knows how long a step takes */
 #define CORE_GENERATIONS 1000       /* numbers that a term of coordinating has for the generations of a group */
-#define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation */
+#define CORE_SLOT_BACKOFF_MS 1000   /* after a refused reservation, */
+#define CORE_UNWILLING_MS 60000     /* ... and who grants nothing, its disk being full for instance, is asked last for so long */
 #define CORE_SILENT_MS 2000         /* who has not answered as an owner for so long is silent, */
 #define CORE_SILENT_FOR_MS 10000    /* ... and is not asked for so long, unless it answers, */
 #define CORE_SILENT_DOUBT_MS 600000 /* ... and then for so long last */
@@ -123,6 +124,7 @@ struct core_peer {
     bool fell_silent;  /* ... and its host did not answer either */
     uint64_t refused_since_ms; /* 0: it does not refuse */
     uint64_t silent_until_ms;  /* it did not answer as an owner: its slots are not asked for until then; 0: it did */
+    uint64_t unwilling_ms;     /* when it last said as an owner that it grants nothing; 0: it has granted since */
     uint64_t check_ms;         /* last CHECK_LINK */
     uint64_t digest_ms;        /* last BUCKETS sent to it */
     record_ident send_from;    /* with which the next RECORDS of an exchange begin: there the last have ended */

@@ -1,0 +1,102 @@
+/* Stories of where trials are placed, and what they wait for (DESIGN 8). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario/core_story.h"
+
+static void fill_disk(struct world *world, uint32_t node, bool is_full)
+{
+    struct node_event event = {.kind = NODE_EVENT_DISK};
+    event.u.disk.full = is_full;
+    world_step(world, node, &event);
+}
+
+/* ---- nodes that refuse ---- */
+
+/* They fit best, and there is always a slot of theirs that has not refused within the last second. */
+static void a_trial_beside_full_disks_begins(uint32_t full_count)
+{
+    struct world *world = world_new(1 + full_count, 4);
+    for (uint32_t i = 1; i <= full_count; i++) {
+        world->nodes[i].slot_count = 3;
+    }
+    world_start_all(world);
+    for (uint32_t i = 1; i <= full_count; i++) {
+        fill_disk(world, i, true);
+    }
+    story_submit(world, 0, 1, 5);
+    world_run(world, 20000);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_int_equal(world_count(world, "a> send reserve "), full_count);
+    assert_int_equal(running(world, 0), 1);
+    world_free(world);
+}
+
+static void a_node_that_refuses_does_not_starve_a_trial(void **state)
+{
+    (void)state;
+    a_trial_beside_full_disks_begins(1);
+}
+
+static void nodes_that_refuse_are_not_asked_in_turns_for_ever(void **state)
+{
+    (void)state;
+    a_trial_beside_full_disks_begins(4);
+}
+
+/* Four slots would be best; but two of them are no slots as long as their node grants nothing. */
+static void slots_of_a_full_disk_are_not_waited_for(uint32_t full)
+{
+    struct world *world = world_new(2, 2);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.max_slots = 4;
+    config.min_slots = 2;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    fill_disk(world, full, true);
+    world_submit(world, 1 - full, &config);
+    world_run(world, 20000);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_int_equal(running(world, 1 - full), 2);
+    world_free(world);
+}
+
+static void slots_that_are_refused_are_not_waited_for(void **state)
+{
+    (void)state;
+    slots_of_a_full_disk_are_not_waited_for(1);
+    slots_of_a_full_disk_are_not_waited_for(0); /* the coordinator's own */
+}
+
+static void a_node_whose_disk_has_room_again_is_used_at_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    fill_disk(world, 1, true);
+    story_submit(world, 0, 2, 5);
+    world_run(world, 20000);
+    assert_int_equal(world_coordinator(world), 0);
+    assert_int_equal(running(world, 1), 0);
+    fill_disk(world, 1, false);
+    world_run(world, 3 * CORE_SLOT_BACKOFF_MS);
+    assert_int_equal(running(world, 1), 1);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_that_refuses_does_not_starve_a_trial),
+        cmocka_unit_test(nodes_that_refuse_are_not_asked_in_turns_for_ever),
+        cmocka_unit_test(slots_that_are_refused_are_not_waited_for),
+        cmocka_unit_test(a_node_whose_disk_has_room_again_is_used_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
