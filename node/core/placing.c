@@ -39,11 +39,12 @@ void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint6
     *oldest = (struct core_backoff){node, slot, core->now_ms + ms};
 }
 
-static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot)
+/* At this moment, now or later. */
+static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot, uint64_t at_ms)
 {
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
         const struct core_backoff *b = &core->backoffs[i];
-        if (b->until_ms > core->now_ms && b->slot == slot && node_id_equal(b->node, node)) {
+        if (b->until_ms > at_ms && b->slot == slot && node_id_equal(b->node, node)) {
             return true;
         }
     }
@@ -160,13 +161,13 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
             if (!kind_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
                 (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
-                 is_backed_off(core, member->id, slot))) {
-                continue; /* one that refuses, because its disk is full for instance, is nothing to wait for */
+                 is_backed_off(core, member->id, slot, core->now_ms + CORE_SLOT_BACKOFF_MS))) {
+                continue; /* one that is not asked for longer than for a moment is nothing to wait for */
             }
             at_best->slots++;
             at_best->heard += !is_silent;
             if (!is_silent && member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
-                !is_backed_off(core, member->id, slot)) {
+                !is_backed_off(core, member->id, slot, core->now_ms)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
         }

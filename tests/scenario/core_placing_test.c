@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/scenario/core_story.h"
+#include "tests/scenario/core_faults.h"
 
 static void fill_disk(struct world *world, uint32_t node, bool is_full)
 {
@@ -90,6 +90,24 @@ static void a_node_whose_disk_has_room_again_is_used_at_once(void **state)
     world_free(world);
 }
 
+/* ---- what is waited for ---- */
+
+/* The other slot is another coordinator's for a moment, which the records do not say. */
+static void a_slot_that_refused_just_now_is_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t failed = running(world, 0) > 0 ? 0 : 1, other = 1 - failed;
+    reserve(world, other, failed, 5);
+    world_end_worker(world, failed, 0, 3);
+    world_run(world, 2 * LEASE_RESERVE_MS);
+    assert_true(world->nodes[failed].core->backoffs[0].until_ms > 0);
+    assert_int_equal(world->nodes[other].spawn_count, 1);
+    assert_int_equal(world->nodes[failed].spawn_count, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +115,7 @@ int main(void)
         cmocka_unit_test(nodes_that_refuse_are_not_asked_in_turns_for_ever),
         cmocka_unit_test(slots_that_are_refused_are_not_waited_for),
         cmocka_unit_test(a_node_whose_disk_has_room_again_is_used_at_once),
+        cmocka_unit_test(a_slot_that_refused_just_now_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
