@@ -1,7 +1,8 @@
 /* Checkpoints that are kept no longer (DESIGN 10). What to keep follows from the fold alone (retention.h); when it is safe
  * to let the rest go is decided here, for this node's own disk and its own records only:
  *
- *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more.
+ *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more. And there is
+ *      memory for all records.
  *   2. The writer of a manifest asks the holders of what is kept of that trial, and of the best of the experiment, to read
  *      their copies. What would not be kept even if nothing were left but those of which as many as there should be are
  *      whole, is let go: it writes its row again, without holders.
@@ -146,8 +147,19 @@ static bool is_gone(const struct node_core *core, node_id node)
     return peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT && core->now_ms - since_ms >= CORE_COLLECT_AWAY_MS;
 }
 
+/* There was no memory for some record, or for what it says: it may name what would go. Others offer what they have again all
+ * the time. */
+static bool lacks_records(const struct node_core *core)
+{
+    return core->has_unloaded || core->has_unfolded || core->refold_bucket < RECORDS_BUCKETS ||
+           is_within(core, core->lacked_ms, CORE_COLLECT_MS);
+}
+
 static bool may_collect(const struct node_core *core)
 {
+    if (lacks_records(core)) {
+        return false;
+    }
     for (uint32_t i = 0; i < core->peer_count && !core->disk_full; i++) {
         if (BUG(collects_beside_the_away, "while a member is away nothing is collected")) {
             break;

@@ -297,6 +297,8 @@ static int take_record(struct node_core *core, const uint8_t *envelope, uint32_t
         core->counters.equivocations += error == ERR_CORRUPT;
         core->counters.malformed += error == ERR_MALFORMED;
         core->counters.full += error == ERR_FULL;
+        core->has_unloaded |= error == ERR_FULL && from_disk;
+        core->lacked_ms = error == ERR_FULL ? core->now_ms : core->lacked_ms;
         if (error == ERR_CORRUPT && record_decode(envelope, count, &given) == 0) {
             core_quarantine_equivocated(core, given.writer);
         }

@@ -176,6 +176,7 @@ void core_stall_shift(struct node_core *core, uint64_t gap_ms)
     lease_shift(&core->lease, gap_ms);
     shift_view(&core->view, gap_ms);
     move(&core->filling_ms, gap_ms);
+    move(&core->lacked_ms, gap_ms);
     move(&core->started_ms, gap_ms);
     for (uint32_t i = 0; i < core->peer_count; i++) {
         shift_peer(core->peers[i], gap_ms);

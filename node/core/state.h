@@ -497,6 +497,8 @@ struct node_core {
     uint32_t refold_bucket; /* the same for records that are not folded */
     uint32_t unawaited_bucket; /* the same for records of which nobody waits for the disk */
     bool has_unfolded, has_unawaited;
+    bool has_unloaded;   /* there was no memory for a record that the disk has: perhaps nobody else does */
+    uint64_t lacked_ms;  /* when there was last none for one of another node's; 0: there always was */
     size_t refold_bytes; /* has_unfolded: once so few are used they are tried again */
 
     uint64_t housekeep_ms;

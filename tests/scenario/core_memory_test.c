@@ -287,6 +287,106 @@ static void what_is_written_while_memory_is_full_is_told_when_there_is_some(void
     world_free(world);
 }
 
+/* ---- what is collected ------------------------------------------------------------------------------------------------- */
+
+static hash256 checkpoint(void)
+{
+    return (hash256){{7}};
+}
+
+/* Of a trial that nobody here knows yet. */
+static void make_checkpoint(struct made *made, node_id holder)
+{
+    attempt_id attempt = attempt_of(5, 0);
+    struct fact_manifest fact = {.blob = checkpoint(), .bytes = 1000, .holder_count = 1, .holders = {holder}};
+    make_record(made, attempt.coordinator, 99, 1, FACT_MANIFEST, fact_key_manifest(&attempt, 10), &fact);
+}
+
+static bool is_named(const struct world_node *node)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < node->named_count; i++) {
+        found |= hash256_equal(node->named[i], checkpoint());
+    }
+    return found;
+}
+
+/* Blocks of these sizes, one of each, are all the memory that node a has left when it hears of the checkpoint. */
+static void is_not_collected_without_memory(const size_t *sizes, size_t count)
+{
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    struct world_node *a = &world->nodes[0];
+    void *left[4], *for_list = arena_take(&a->core->arena, 32);
+    for (size_t i = 0; i < count; i++) {
+        left[i] = arena_take(&a->core->arena, sizes[i]);
+    }
+    struct taken *all = take_all(&a->core->arena);
+    for (size_t i = 0; i < count; i++) {
+        arena_give(&a->core->arena, left[i], sizes[i]);
+    }
+    struct made made;
+    make_checkpoint(&made, a->person.id);
+    world_deliver(world, 1, 0, &made);
+    world_deliver(world, 0, 1, &made);
+    arena_give(&a->core->arena, for_list, 32); /* what is listed takes memory, too: of that there is enough */
+    world_run(world, CORE_COLLECT_MS + 4 * CORE_RETENTION_MS);
+    assert_int_equal(world_count(world, "b> collect"), 1);
+    assert_true(is_named(&world->nodes[1]));
+    assert_int_equal(world_count(world, "a> collect"), 0);
+    give_all(&a->core->arena, all);
+    world_run(world, 2 * CORE_COLLECT_MS);
+    assert_true(is_named(a));
+    world_free(world);
+}
+
+static void nothing_is_collected_while_memory_lacks_what_may_name_it(void **state)
+{
+    (void)state;
+    const size_t record[] = {128, 256}; /* and nothing for the row of its trial */
+    is_not_collected_without_memory(record, 2);
+    is_not_collected_without_memory(NULL, 0);
+}
+
+/* There is less memory than when its records were written, and no other node that could offer again what is not loaded. */
+static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    enum { TRIALS = 2000 };
+    struct config config;
+    make_config(&config, TRIALS, 5);
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    static const uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    struct fact_experiment experiment = {.config = packed, .config_bytes = make_packed_config(&config, packed)};
+    struct fact_verdict verdict = {.reason = FACT_COMPLETED, .metrics = metrics};
+    struct made made;
+    make_record(&made, make_person(4).id, 99, 1, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(1)), &experiment);
+    world_store(world, 0, &made);
+    for (uint32_t trial = 0; trial < TRIALS; trial++) {
+        attempt_id attempt = attempt_of(1, trial);
+        verdict.metrics_bytes = trial < TRIALS / 2 ? FACT_METRICS_BYTES_MAX : 0; /* the gaps between the large ones fill, too */
+        make_record(&made, attempt.coordinator, 99, 2 + trial, FACT_VERDICT, fact_key_verdict(&attempt), &verdict);
+        world_store(world, 0, &made);
+    }
+    struct world_node *a = &world->nodes[0];
+    make_checkpoint(&made, a->person.id);
+    world_store(world, 0, &made);
+    world->core_bytes = SMALL_BYTES;
+    world_start_all(world);
+    assert_null(view_find_experiment(&a->core->view, make_experiment_id(5)));
+    request(world, 0, NODE_REQUEST_DELETE, 1);
+    world_run(world, 2 * CORE_COLLECT_MS);
+    assert_int_equal(world->reply.code, 0);
+    assert_false(a->core->memory_is_short);
+    assert_int_equal(world_count(world, "a> collect"), 0);
+    world_crash(world, 0);
+    world_restart(world, 0, false);
+    world_run(world, 2 * CORE_COLLECT_MS);
+    assert_true(is_named(a));
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +397,8 @@ int main(void)
         cmocka_unit_test(a_submit_of_more_trials_than_there_is_memory_for_is_refused),
         cmocka_unit_test(a_key_that_is_too_long_takes_nothing_of_the_reserve),
         cmocka_unit_test(what_is_written_while_memory_is_full_is_told_when_there_is_some),
+        cmocka_unit_test(nothing_is_collected_while_memory_lacks_what_may_name_it),
+        cmocka_unit_test(nothing_is_collected_of_what_could_not_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
