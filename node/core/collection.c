@@ -9,8 +9,8 @@
  *   3. Now and then the shell is told every blob that is still named: what belongs to none of them may go. So whatever
  *      became garbage in any way (checkpoints let go, experiments deleted, uploads that broke off) goes on this one way.
  *
- * Rows of writers that are gone for good are never written again: the holders ask in their place, and each passes over
- * them in its own list. */
+ * Rows of writers that are gone for good are never written again: the others ask in their place until each has decided to
+ * pass over them in its own list. */
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -228,11 +228,11 @@ static bool is_pushed(const struct node_core *core, hash256 blob)
     return false;
 }
 
-/* Is there a row that this node has to decide about: its own, or one of a writer that is gone? */
+/* Is there a row that this node has still to decide about: its own, or one of a writer that is gone? */
 static bool has_work(const struct node_core *core, const struct view_manifest *row)
 {
     return row->holder_count > 0 && !row->is_kept && !is_pushed(core, row->blob) &&
-           (node_id_equal(row->writer, core->options.self) || is_gone(core, row->writer));
+           (node_id_equal(row->writer, core->options.self) || (!row->is_passed_over && is_gone(core, row->writer)));
 }
 
 static bool trial_has_work(const struct node_core *core, const struct view_trial *trial)
@@ -258,9 +258,14 @@ static bool forget_safe(struct view_trial *trial)
 
 static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
 {
-    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        if (has_work(core, row) && node_id_equal(row->writer, core->options.self) &&
-            retention_may_go(experiment, trial, row) && core_has_room(core, 256, 1u << 18)) {
+    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if (!has_work(core, row) || !retention_may_go(experiment, trial, row)) {
+            continue;
+        }
+        if (!node_id_equal(row->writer, core->options.self)) {
+            MARK(row_of_the_gone_passed_over);
+            row->is_passed_over = true;
+        } else if (core_has_room(core, 256, 1u << 18)) {
             TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
                   experiment->config->name, trial->index, (unsigned long long)row->step);
             MARK(checkpoint_let_go);
@@ -316,8 +321,7 @@ static void name_blob(struct named *named, hash256 blob)
     named->count++;
 }
 
-static void name_trial(const struct node_core *core, const struct view_experiment *experiment,
-                       const struct view_trial *trial, struct named *named)
+static void name_trial(const struct node_core *core, const struct view_trial *trial, struct named *named)
 {
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         if (a->assigned && a->verdicts == NULL &&
@@ -326,12 +330,8 @@ static void name_trial(const struct node_core *core, const struct view_experimen
         }
     }
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
-        bool is_let_go = experiment->known && !row->is_kept && is_gone(core, row->writer) &&
-                         retention_may_go(experiment, trial, row);
+        bool is_let_go = !row->is_kept && row->is_passed_over && is_gone(core, row->writer);
         bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
-        if (is_let_go && row->holder_count > 0) {
-            MARK(row_of_the_gone_passed_over);
-        }
         if (row->holder_count > 0 && !is_let_go && !is_missed) {
             name_blob(named, row->blob);
         }
@@ -348,11 +348,11 @@ static void name_all(const struct node_core *core, struct named *named)
         }
         for (uint32_t t = 0; t < experiment->trial_slots; t++) {
             if (experiment->trials[t] != NULL) {
-                name_trial(core, experiment, experiment->trials[t], named);
+                name_trial(core, experiment->trials[t], named);
             }
         }
         for (uint32_t s = 0; s < experiment->stray_count; s++) {
-            name_trial(core, experiment, experiment->strays[s], named);
+            name_trial(core, experiment->strays[s], named);
         }
     }
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {

@@ -563,6 +563,7 @@ static int apply_manifest(struct view *view, const struct record *record)
     manifest->durable = fact.durable;
     manifest->has_metric = fact.has_metric;
     manifest->metric = fact.metric;
+    manifest->is_passed_over = false;
     experiment->changed = true;
     return 0;
 }

@@ -160,6 +160,7 @@ struct view_manifest {
     bool is_kept; /* by retention_mark, when that was last called */
     bool is_best; /* ... and is among the best of the experiment */
     bool is_safe; /* as many holders as there should be said lately that their copies are whole; set by whoever asks them */
+    bool is_passed_over; /* its writer is gone, and this node has decided that it goes; false after a put */
 };
 
 struct view_trial {

@@ -414,6 +414,40 @@ static void many_named_blobs_are_no_reason_not_to_collect(void **state)
     world_free(world);
 }
 
+/* All but that node would keep the newest, the best and the one that the running attempt began with. */
+static void assert_three_named(const struct world *world, uint32_t but_for)
+{
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        assert_true(i == but_for || (is_named(world, i, blob_of(40)) && is_named(world, i, blob_of(20)) &&
+                                     is_named(world, i, blob_of(30)) && !is_named(world, i, blob_of(10))));
+    }
+}
+
+/* Its rows are never written again: each of the others asks for what is kept until it has passed over them, and no longer. */
+static void what_one_who_is_out_has_written_is_not_asked_about_for_ever(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    begin(world);
+    uint32_t saver = 0;
+    while (!world->nodes[saver].workers[0].runs) {
+        saver++;
+    }
+    uint32_t other = (saver + 1) % 4;
+    world_evict(world, other, saver, false);
+    world_run(world, 60000);
+    save(world, 40, 0.2);
+    assert_listed(world, other, "40 30 20 10");
+    world_run(world, 2 * CORE_COLLECT_MS);
+    assert_three_named(world, saver);
+    uint32_t asked = world_count(world, "> confirm"), collected = world_count(world, "> collect");
+    world_run(world, 4 * CORE_COLLECT_MS);
+    assert_int_equal(world_count(world, "> confirm"), asked);
+    assert_int_equal(world_count(world, "> collect"), collected + 3 * 4);
+    assert_three_named(world, saver);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +463,7 @@ int main(void)
         cmocka_unit_test(many_named_blobs_are_no_reason_not_to_collect),
         cmocka_unit_test(a_trial_whose_checkpoints_are_not_there_begins_anew),
         cmocka_unit_test(a_trial_that_was_lost_often_begins_anew_once_its_checkpoint_is_known_to_be_lost),
+        cmocka_unit_test(what_one_who_is_out_has_written_is_not_asked_about_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
