@@ -11,7 +11,7 @@
  *   runs.c         the workers of this node: directories, shoal-keep; runs_log.c: what they print; runs_adopt.c: across restarts
  *   likely.c       whom to ask for code and checkpoints
  *   environment.c  what their programs find in the environment
- *   series.c       where metric points and logs live, and what workers report
+ *   series.c       where metric points and logs live, and what workers report; latest.c: what of that is told at once
  *   local.c        the local socket: connections, requests, replies
  *   local_change.c requests that change something; local_submit.c: the one that brings an experiment
  *   local_worker.c requests of the workers
@@ -33,6 +33,7 @@
 #include "node/core/core.h"
 #include "node/core/state.h"
 #include "node/daemon/jobs.h"
+#include "node/daemon/latest.h"
 #include "node/daemon/mends_later.h"
 #include "node/edge.h"
 #include "node/keep/keep.h"
@@ -65,16 +66,6 @@ struct daemon_options {
 };
 
 struct daemon_client;
-
-/* A group of metrics as last reported, for the progress record. */
-#define RUN_GROUPS_MAX 4
-#define RUN_METRICS_MAX 12
-struct run_group {
-    char name[32];
-    uint32_t count;
-    char names[RUN_METRICS_MAX][32];
-    double values[RUN_METRICS_MAX];
-};
 
 /* What is told of a worker that is no more. */
 struct run_last {
@@ -119,14 +110,12 @@ struct daemon_run {
     uint64_t group_request; /* id of an open worker_group, 0: none */
     uint32_t data_port;
     uint64_t series_seq; /* next metric point */
-    uint64_t reported_step; /* the highest with metrics */
     uint64_t log_offset; /* read so far */
     bool log_busy;
     bool ended;
     struct keep_status status;
     struct run_last last;
-    struct run_group groups[RUN_GROUPS_MAX];
-    uint32_t group_count;
+    struct latest latest;
 };
 
 struct daemon_line {
@@ -262,7 +251,8 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 
 /* Its program, which is connected, hears that it shall save and leave, and has its grace from now on. */
 void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
-void daemon_runs_deliver_ended(struct daemon *daemon); /* after START: those of workers that ended while no daemon was here are on their way */
+/* After START: what adopted workers reported last, and the ends of those that ended while no daemon was here, are on their way. */
+void daemon_runs_deliver_ended(struct daemon *daemon);
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
@@ -307,8 +297,11 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t numbe
 int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank, uint64_t seq,
                          const uint8_t *bytes, size_t count);
 
-/* The latest metrics of a worker (map group -> map name -> number); returns their length, 0: none, or too many. */
-uint32_t daemon_series_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
+/* The latest metrics of a worker (map group -> map name -> number), as many as fit; returns their length, 0: none. */
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
+
+/* Of a worker that is adopted: takes over what it reported to the last daemon. The core hears of it after START. */
+void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run);
 
 /* What a worker says of itself: how far it is; a map of names to numbers, which also becomes a metric point. */
 void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);

@@ -148,10 +148,7 @@ void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *
         return;
     }
     run->group_request = 0;
-    if (run->reported_step > effect->u.worker.step) { /* the latest that it has said is void */
-        run->group_count = 0;
-        run->reported_step = 0;
-    }
+    latest_take_back(&run->latest, effect->u.worker.step);
     pack_text(&reply.writer, "generation");
     pack_u64(&reply.writer, effect->u.worker.generation);
     pack_text(&reply.writer, "rank");
@@ -306,7 +303,7 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->id = request->id;
     save->slot = (uint32_t)request->client->slot;
     save->attempt = run->prepare.u.worker.attempt;
-    save->metrics_bytes = daemon_series_metrics(run, save->metrics);
+    save->metrics_bytes = daemon_series_metrics(daemon, run, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
     run->saves++;

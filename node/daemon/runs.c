@@ -639,5 +639,10 @@ void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
 
 void daemon_runs_deliver_ended(struct daemon *daemon)
 {
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        if (daemon->runs[slot].state == RUN_RUNNING) {
+            daemon_series_progress(daemon, &daemon->runs[slot], 0);
+        }
+    }
     daemon_runs_tick(daemon, daemon_now_ms());
 }

@@ -118,6 +118,7 @@ static void adopt_one(void *context, struct keep_found *found)
     event.u.adopt.token = found->token;
     memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
     daemon_event(daemon, &event);
+    daemon_series_adopt(daemon, run);
 }
 
 int daemon_runs_adopt(struct daemon *daemon)

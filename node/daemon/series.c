@@ -6,6 +6,7 @@
 #include "node/daemon/points.h"
 
 #define SERIES_REPLICAS 2
+#define ADOPTED_POINTS 1000 /* of the last daemon's: more than it could report between two progress records */
 
 size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX])
 {
@@ -35,51 +36,41 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
 
 /* ---- what workers report --------------------------------------------------------------------------------------- */
 
-static struct run_group *group_row(struct daemon_run *run, const char *name)
+/* The metric that trials of its experiment are compared by; "" as long as that is not known. */
+static const char *searched_by(const struct daemon *daemon, const struct daemon_run *run)
 {
-    for (uint32_t i = 0; i < run->group_count; i++) {
-        if (strcmp(run->groups[i].name, name) == 0) {
-            return &run->groups[i];
-        }
-    }
-    if (run->group_count == RUN_GROUPS_MAX) {
-        return NULL;
-    }
-    struct run_group *group = &run->groups[run->group_count++];
-    memset(group, 0, sizeof *group);
-    bytes_copy_text(group->name, sizeof group->name, name);
-    return group;
+    const struct view_experiment *experiment =
+        view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment);
+    return experiment != NULL && experiment->known ? experiment->config->metric : "";
 }
 
-static void group_set(struct run_group *group, const char *name, double value)
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
 {
-    uint32_t i = 0;
-    while (i < group->count && strcmp(group->names[i], name) != 0) {
-        i++;
-    }
-    if (i == RUN_METRICS_MAX) {
-        return; /* the progress record shows a dozen; the series has them all */
-    }
-    if (i == group->count) {
-        bytes_copy_text(group->names[group->count++], sizeof group->names[0], name);
-    }
-    group->values[i] = value;
+    return latest_pack(&run->latest, searched_by(daemon, run), out);
 }
 
-uint32_t daemon_series_metrics(const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
+struct noting {
+    struct latest *latest;
+    const char *searched;
+};
+
+static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
 {
-    struct pack_writer writer;
-    pack_writer_init(&writer, out, FACT_METRICS_BYTES_MAX);
-    pack_map(&writer, run->group_count);
-    for (uint32_t g = 0; g < run->group_count; g++) {
-        pack_text(&writer, run->groups[g].name);
-        pack_map(&writer, run->groups[g].count);
-        for (uint32_t i = 0; i < run->groups[g].count; i++) {
-            pack_text(&writer, run->groups[g].names[i]);
-            pack_double(&writer, run->groups[g].values[i]);
-        }
-    }
-    return writer.failed || run->group_count == 0 ? 0 : (uint32_t)writer.used_bytes;
+    (void)sequence;
+    const struct noting *noting = context;
+    latest_note(noting->latest, noting->searched, bytes, count);
+    return 0;
+}
+
+void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run)
+{
+    struct noting noting = {&run->latest, searched_by(daemon, run)};
+    const struct core_worker *worker = &daemon->core->workers[run->prepare.u.worker.slot];
+    latest_read(&run->latest, noting.searched, worker->metrics, worker->metrics_bytes);
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    uint64_t from = run->series_seq > ADOPTED_POINTS ? run->series_seq - ADOPTED_POINTS : 0;
+    (void)series_read(daemon->chunks, prefix, bytes, from, note, &noting);
 }
 
 static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
@@ -90,7 +81,7 @@ static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t
     event.u.worker.attempt = run->prepare.u.worker.attempt;
     event.u.worker.step = step;
     event.bytes = bytes;
-    event.byte_count = daemon_series_metrics(run, bytes);
+    event.byte_count = daemon_series_metrics(daemon, run, bytes);
     daemon_event(daemon, &event);
 }
 
@@ -102,7 +93,7 @@ void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint6
 void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
                           struct pack_reader metrics)
 {
-    struct run_group *row = group_row(run, group);
+    const char *searched = searched_by(daemon, run);
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
     uint8_t bytes[8192];
@@ -114,7 +105,6 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
     bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
     points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
                  step, group);
-    run->reported_step = step > run->reported_step ? step : run->reported_step;
     pack_map(&writer, pairs);
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
         char name[128];
@@ -122,8 +112,8 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
         double value = pack_read_double(&walk);
         pack_text(&writer, name);
         pack_double(&writer, value);
-        if (row != NULL) {
-            group_set(row, name, value);
+        if (!walk.failed) {
+            latest_set(&run->latest, searched, group, name, step, value);
         }
     }
     if (walk.failed || writer.failed) {

@@ -64,3 +64,42 @@ def how_a_worker_ended_outlives_a_daemon_that_could_not_write_it(lab):
     trial = wait_over(mesh, identity, 30)["trials"][0]
     expect(trial["attempt"] == 1, f"what was done is run again: {trial}")
     wait_until(lambda: not list((node.dir / "runs").iterdir()), 20, "its directory to be removed")
+
+
+def best_of(mesh, identity):
+    return (wait_over(mesh, identity, 30)["best"] or {}).get("value")
+
+
+@case(limit_s=60)
+def the_searchers_metric_is_told_beside_any_others(lab):
+    """Its name is long, and more metrics were reported before it than a progress record has room for."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    metric = "mean_average_precision_at_a_large_intersection_over_union"
+    identity = lab.submit(mesh.nodes[0], config(
+        "many", f"exec {lab.build}/scripted_worker many:training:60 many:validation:60 report:validation:{metric}:1:0.5 flush",
+        searcher={"name": "single", "metric": metric}))
+    expect(best_of(mesh, identity) == 0.5, f"the metric is lost: {show(mesh, identity)}")
+
+
+@case(limit_s=60)
+def what_a_worker_reported_outlives_the_daemon(lab):
+    """Two daemons die, the second one right after a report, which was in the series by then but in no progress record."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    first, second = lab.dir / "first", lab.dir / "second"
+    identity = lab.submit(node, config(
+        "reporter", f"exec {lab.build}/scripted_worker report:validation:accuracy:1:0.5 report:training:loss:1:4 await:{first} "
+        f"report:training:rate:2:3 flush report:training:loss:3:2 await:{second} flush",
+        searcher={"name": "single", "metric": "accuracy", "smaller_is_better": False}))
+    groups = {"validation": {"accuracy": 0.5}, "training": {"loss": 4}}
+    wait_until(lambda: show(mesh, identity)["trials"][0]["metrics"] == groups, 20, f"the metrics {groups}")
+    node.kill_daemon()
+    node.start()
+    first.touch()
+    wait_until(lambda: any(point["step"] == 3 for point in node.json_lines("metrics", identity)), 20, "the last point")
+    node.kill_daemon()
+    node.start()
+    groups["training"] = {"loss": 2, "rate": 3}
+    wait_until(lambda: show(mesh, identity)["trials"][0]["metrics"] == groups, 10, f"the metrics {groups}")
+    second.touch()
+    expect(best_of(mesh, identity) == 0.5, f"the metric is lost: {show(mesh, identity)}")

@@ -4,6 +4,7 @@
  *     save:STEP:BYTES    hands over a checkpoint and does not wait for the answer
  *     flush              waits for all answers
  *     await:FILE         until FILE exists
+ *     many:GROUP:COUNT   reports as many metrics with long names, all of them 0
  *     exit:STATUS        ends at once, as a crash would */
 
 #include <stdio.h>
@@ -36,6 +37,20 @@ static int save(struct shoal *shoal, uint64_t step, size_t count)
     return code != 0 ? code : shoal_checkpoint_commit(shoal, step);
 }
 
+static int many(struct shoal *shoal, const char *group, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        char name[100];
+        (void)snprintf(name, sizeof name, "%090zu", i);
+        const char *names[] = {name};
+        double value = 0;
+        code = shoal_report(shoal, group, 1, names, &value, 1);
+        code = code == 0 && i % 8 == 7 ? shoal_flush(shoal, 20000) : code;
+    }
+    return code;
+}
+
 static int perform(struct shoal *shoal, char *word)
 {
     char *fields[FIELDS_MAX] = {NULL};
@@ -59,6 +74,9 @@ static int perform(struct shoal *shoal, char *word)
     }
     if (count == 2 && strcmp(fields[0], "await") == 0) {
         return await(fields[1]);
+    }
+    if (count == 3 && strcmp(fields[0], "many") == 0) {
+        return many(shoal, fields[1], strtoull(fields[2], NULL, 10));
     }
     if (count == 2 && strcmp(fields[0], "exit") == 0) {
         _exit(atoi(fields[1]));

@@ -1,0 +1,41 @@
+#ifndef NODE_DAEMON_LATEST_H
+#define NODE_DAEMON_LATEST_H
+/* The latest value of each metric that a run has reported, for its progress record. That has room for some of them only; the one
+ * that the searcher compares trials by comes before all others. The series has them all. A core. */
+
+#include <stdint.h>
+
+#include "node/core/facts.h"
+#include "node/daemon/request.h"
+
+#define LATEST_METRICS_MAX 48
+
+struct latest_metric {
+    char group[REQUEST_GROUP_BYTES];
+    char name[REQUEST_METRIC_BYTES];
+    uint64_t step;
+    double value;
+};
+
+/* All zero: nothing is known. */
+struct latest {
+    uint32_t count;
+    struct latest_metric rows[LATEST_METRICS_MAX]; /* in the order in which they were first reported */
+    uint64_t generation; /* of the last point that was noted */
+};
+
+/* `searched`: the name of the searcher's metric, in group validation; "": not known. */
+void latest_set(struct latest *latest, const char *searched, const char *group, const char *name, uint64_t step, double value);
+
+/* The run's group has taken back what it made beyond this step. */
+void latest_take_back(struct latest *latest, uint64_t step);
+
+/* A map group -> map name -> number of as many as fit; returns its length, 0: nothing is known. */
+uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t out[FACT_METRICS_BYTES_MAX]);
+
+/* After a restart: what latest_pack said last, at whatever steps, and then the points of the series' end (points.h), in their
+ * order. Bytes that are neither teach nothing, or a part. */
+void latest_read(struct latest *latest, const char *searched, const uint8_t *bytes, size_t count);
+void latest_note(struct latest *latest, const char *searched, const uint8_t *bytes, size_t count);
+
+#endif
