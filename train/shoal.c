@@ -549,11 +549,37 @@ void shoal_check_finite(struct shoal *s, bool is_wanted)
 
 /* ---- reports ---- */
 
+/* What the daemon would refuse, when the program hears of it no more, or at its next checkpoint. */
+static int check_names(struct shoal *s, const char *group, const char *const *names, size_t count)
+{
+    size_t bytes = 0;
+    if (strlen(group) > SHOAL_GROUP_BYTES_MAX) {
+        return shoal_fail(s, ERR_USAGE, "a group of metrics has a name of at most %d bytes; '%.40s...' is longer",
+                          SHOAL_GROUP_BYTES_MAX, group);
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+        if (length > SHOAL_METRIC_BYTES_MAX) {
+            return shoal_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer", SHOAL_METRIC_BYTES_MAX,
+                              names[i]);
+        }
+        bytes += length + 12;
+    }
+    return bytes <= SHOAL_METRICS_BYTES_MAX
+               ? 0
+               : shoal_fail(s, ERR_USAGE, "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
+                                          "bytes, at most %d fit", count, bytes, SHOAL_METRICS_BYTES_MAX);
+}
+
 int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count)
 {
     if (s->state == SHOAL_ALONE) {
         return 0;
+    }
+    int error = check_names(s, group, names, count);
+    if (error != 0) {
+        return error;
     }
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
@@ -569,7 +595,7 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
         pack_text(&writer, names[i]);
         pack_double(&writer, values[i]);
     }
-    int error = shoal_link_pump(s);
+    error = shoal_link_pump(s);
     if (error != 0) {
         return error;
     }

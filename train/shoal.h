@@ -227,9 +227,14 @@ int shoal_share(struct shoal *shoal, uint32_t total, uint32_t *first, uint32_t *
 /* Whether shoal_share gives parts by speed in this group: the same on all its ranks, true also while such parts are equal. */
 bool shoal_is_balanced(const struct shoal *shoal);
 
+#define SHOAL_GROUP_BYTES_MAX 31   /* of names, without their NUL */
+#define SHOAL_METRIC_BYTES_MAX 127
+#define SHOAL_METRICS_BYTES_MAX 7680 /* of one report: the bytes of its names, and 12 for each */
+
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
  * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,
- * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (too large). */
+ * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (a name is too long, or there are too many: nothing was kept). The
+ * metric that trials are compared by (searcher.metric) has at most 63 bytes. */
 int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count);
 

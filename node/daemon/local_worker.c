@@ -219,8 +219,8 @@ static void worker_report(struct daemon *daemon, struct local_request *request, 
     if (request_report_read(&request->map, &report) != 0) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
-                          "bytes) to numbers.",
-                          REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1);
+                          "bytes) to numbers, %d bytes of them at most.",
+                          REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
     daemon_series_report(daemon, run, report.group, report.step, report.metrics);

@@ -110,12 +110,14 @@ int request_report_read(const struct pack_reader *map, struct request_report *ou
     struct request_report report = {.metrics = pack_find(map, "metrics")};
     struct pack_reader walk = report.metrics;
     uint32_t pairs = pack_read_map(&walk);
+    size_t kept_bytes = 0;
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
         char name[REQUEST_METRIC_BYTES];
         pack_read_text_copy(&walk, name, sizeof name);
         (void)pack_read_double(&walk);
+        kept_bytes += strlen(name) + 12;
     }
-    if (walk.failed || !request_text(map, "group", report.group, sizeof report.group) ||
+    if (walk.failed || kept_bytes > REQUEST_METRICS_BYTES_MAX || !request_text(map, "group", report.group, sizeof report.group) ||
         !request_u64(map, "step", &report.step)) {
         return ERR_MALFORMED;
     }

@@ -15,6 +15,7 @@
 #define REQUEST_FILE_BYTES 256
 #define REQUEST_GROUP_BYTES 32
 #define REQUEST_METRIC_BYTES 128 /* of a name, with its NUL */
+#define REQUEST_METRICS_BYTES_MAX 7680 /* of one report as it is kept: the bytes of its names, and 12 for each */
 
 /* One frame: a map with `v`, `id` and `op`. */
 struct request {
@@ -58,7 +59,8 @@ int request_submit_read(const struct pack_reader *map, struct request_submit *ou
 struct request_report {
     char group[REQUEST_GROUP_BYTES];
     uint64_t step;
-    struct pack_reader metrics; /* a map of names (shorter than REQUEST_METRIC_BYTES) to numbers, and nothing else */
+    struct pack_reader metrics; /* a map of names (shorter than REQUEST_METRIC_BYTES) to numbers, and nothing else; at most
+                                   REQUEST_METRICS_BYTES_MAX */
 };
 
 /* 0 or ERR_MALFORMED. */

@@ -4,6 +4,7 @@
 
 #include "node/daemon/daemon.h"
 #include "node/daemon/points.h"
+#include "node/daemon/request.h"
 
 #define SERIES_REPLICAS 2
 #define ADOPTED_POINTS 1000 /* of the last daemon's: more than it could report between two progress records */
@@ -96,7 +97,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
     const char *searched = searched_by(daemon, run);
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
-    uint8_t bytes[8192];
+    uint8_t bytes[REQUEST_METRICS_BYTES_MAX + 512]; /* beside the metrics a point has a few numbers and a short name */
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     const attempt_id *attempt = &run->prepare.u.worker.attempt;
@@ -107,7 +108,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
                  step, group);
     pack_map(&writer, pairs);
     for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
-        char name[128];
+        char name[REQUEST_METRIC_BYTES];
         pack_read_text_copy(&walk, name, sizeof name);
         double value = pack_read_double(&walk);
         pack_text(&writer, name);

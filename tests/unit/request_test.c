@@ -204,6 +204,33 @@ static void a_report_that_is_not_all_numbers_is_refused_whole(void **state)
     }
 }
 
+/* What is read is kept, all of it. */
+static void a_report_has_room_for_so_many_names(void **state)
+{
+    (void)state;
+    static uint8_t large[2 * REQUEST_METRICS_BYTES_MAX];
+    for (uint32_t count = REQUEST_METRICS_BYTES_MAX / 16; count <= REQUEST_METRICS_BYTES_MAX / 16 + 1; count++) {
+        struct pack_writer metrics;
+        struct pack_reader map;
+        struct request_report report;
+        pack_writer_init(&metrics, large, sizeof large);
+        pack_map(&metrics, 3);
+        pack_text(&metrics, "group");
+        pack_text(&metrics, "training");
+        pack_text(&metrics, "step");
+        pack_u64(&metrics, 100);
+        pack_text(&metrics, "metrics");
+        pack_map(&metrics, count);
+        for (uint32_t i = 0; i < count; i++) {
+            pack_text(&metrics, "loss");
+            pack_u64(&metrics, 1);
+        }
+        assert_false(metrics.failed);
+        pack_reader_init(&map, large, metrics.used_bytes);
+        assert_int_equal(request_report_read(&map, &report), count * 16 <= REQUEST_METRICS_BYTES_MAX ? 0 : ERR_MALFORMED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_configuration_longer_than_its_bound_is_refused),
         cmocka_unit_test(ids_and_tokens_are_hexadecimal_of_their_length),
         cmocka_unit_test(a_report_that_is_not_all_numbers_is_refused_whole),
+        cmocka_unit_test(a_report_has_room_for_so_many_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

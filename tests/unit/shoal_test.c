@@ -494,6 +494,36 @@ static void test_json_is_read_strictly(void **state)
     assert_true(pack_at_end(&value));
 }
 
+/* At once, and not by the next checkpoint. */
+static void test_a_report_that_the_daemon_would_not_keep_is_refused(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    struct shoal *shoal = open_worker(&daemon);
+    static const char digits[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
+                                 "0123456789012345678901234567890123456789012345678901234567";
+    _Static_assert(sizeof digits == SHOAL_METRIC_BYTES_MAX + 2, "one byte too many");
+    const char *too_long[] = {digits}, *longest[] = {digits + 1}, *many[SHOAL_METRICS_BYTES_MAX / 16 + 1];
+    double values[SHOAL_METRICS_BYTES_MAX / 16 + 1] = {0};
+    size_t most = SHOAL_METRICS_BYTES_MAX / 16;
+    for (size_t i = 0; i <= most; i++) {
+        many[i] = digits + sizeof digits - 1 - 4;
+    }
+    assert_int_equal(shoal_report(shoal, "training", 1, too_long, values, 1), ERR_USAGE);
+    assert_non_null(strstr(shoal_error(shoal), "127"));
+    assert_int_equal(shoal_report(shoal, digits, 2, loss_name, values, 1), ERR_USAGE);
+    assert_non_null(strstr(shoal_error(shoal), "31"));
+    assert_int_equal(shoal_report(shoal, "training", 3, many, values, most + 1), ERR_USAGE);
+    assert_non_null(strstr(shoal_error(shoal), "7680"));
+    assert_int_equal(shoal_report(shoal, "training", 4, longest, values, 1), 0);
+    assert_int_equal(shoal_report(shoal, "training", 5, many, values, most), 0);
+    flush(shoal, &daemon);
+    assert_int_equal(daemon.report_count, 2);
+    shoal_close(&shoal);
+    fake_daemon_stop(&daemon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for),
         cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
         cmocka_unit_test(test_json_is_read_strictly),
+        cmocka_unit_test(test_a_report_that_the_daemon_would_not_keep_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
