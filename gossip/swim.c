@@ -16,8 +16,13 @@
  * one by one what we believe of the dead and the left, so that differing views meet. Who left is pinged too, less often:
  * it may have come back beyond a partition, and have been told there that we left.
  *
- * Known weakness: a member may lie about others (it can accuse anyone, and waste 2^48 incarnations with one rumour; the
- * accused then refutes with a still higher one). Peers are authenticated members of one lab. */
+ * What others say of a member's incarnation counts only near what it said itself, here, last: so no rumour can claim one
+ * that the member could never outdo. It raises its own by no more than that at once, and who is heard to be far below
+ * what is believed of it is believed: that was made up before it was heard here, or is of a life in which it was accused
+ * without end.
+ *
+ * Known weakness: a member may lie about others (it can accuse anyone; the accused then refutes). Peers are authenticated
+ * members of one lab. */
 #include "gossip/swim_parts.h"
 
 #include <string.h>

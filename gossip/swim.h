@@ -109,6 +109,7 @@ struct swim_options {
 struct swim_member {
     node_id id;
     uint64_t incarnation;
+    uint64_t own_incarnation; /* that it said itself, here, last; 0: none */
     uint64_t heard_ms;     /* 0: never */
     uint64_t pinged_ms;    /* last urgent ping; 0: never */
     uint64_t visited_ms;   /* last ping to it as one of the absent; 0: never */

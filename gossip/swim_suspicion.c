@@ -6,7 +6,7 @@
 #include "base/probe.h"
 
 #define ANNOUNCEMENTS 3u
-#define INCARNATION_JUMP_MAX ((uint64_t)1 << 48)
+#define INCARNATION_JUMP_MAX ((uint64_t)1 << 24) /* 256 lives of a member, which are 2^16 apart (node/core/core.c) */
 
 /* ---- states and suspicions ---- */
 
@@ -161,7 +161,9 @@ static void refute(struct swim *self, const struct swim_rumour *rumour)
 {
     bool wrong = rumour->incarnation > self->incarnation ||
                  (rumour->incarnation == self->incarnation && rumour->state != SWIM_ALIVE);
-    if (self->left || !wrong || rumour->incarnation + 1 >= SWIM_INCARNATION_MAX) {
+    bool is_absurd = rumour->incarnation > self->incarnation + INCARNATION_JUMP_MAX ||
+                     rumour->incarnation + 1 >= SWIM_INCARNATION_MAX;
+    if (self->left || !wrong || is_absurd) {
         return;
     }
     self->incarnation = rumour->incarnation + 1;
@@ -192,7 +194,7 @@ void swim_apply_rumour(struct swim *self, const struct swim_rumour *rumour, stru
         return;
     }
     const struct swim_member *member = &self->members[index];
-    if (rumour->incarnation > member->incarnation + INCARNATION_JUMP_MAX) {
+    if (member->own_incarnation != 0 && rumour->incarnation > member->own_incarnation + INCARNATION_JUMP_MAX) {
         return;
     }
     if (rumour_is_stale(member, rumour)) {
@@ -223,7 +225,12 @@ void swim_apply_sender(struct swim *self, uint16_t index, uint64_t incarnation, 
 {
     struct swim_member *member = &self->members[index];
     member->heard_ms = self->now_ms;
-    if (incarnation > member->incarnation || member->state == SWIM_UNKNOWN) {
+    member->own_incarnation = incarnation;
+    bool is_far_below = member->incarnation > incarnation + INCARNATION_JUMP_MAX; /* it would never get there: see swim.c */
+    if (is_far_below) {
+        member->incarnation = incarnation;
+    }
+    if (is_far_below || incarnation > member->incarnation || member->state == SWIM_UNKNOWN) {
         if (member->state == SWIM_ALIVE) {
             member->incarnation = incarnation;
             /* Others may still hold an accusation that this refutes. */

@@ -188,7 +188,7 @@ void world_start(struct world *world, int index)
     memset(node->seen_incarnation, 0, sizeof node->seen_incarnation);
     arena_init(&node->arena, node->memory, ARENA_BYTES);
     struct swim_options options = {
-        .self = node->id, .seed = random_u64(&world->random), .now_ms = world->now_ms, .incarnation = node->boot << 32};
+        .self = node->id, .seed = random_u64(&world->random), .now_ms = world->now_ms, .incarnation = node->boot << 16};
     if (swim_init(&node->swim, &options, &node->arena) != 0) {
         fail(world, index, "init failed");
         return;

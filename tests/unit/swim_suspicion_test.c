@@ -273,6 +273,63 @@ static void the_fullest_tick_has_room(void **state)
     finish(f);
 }
 
+/* Whatever is said to a living member of itself: it is not driven to where it could refute nothing any more. */
+static void nobody_is_talked_up_to_the_highest_incarnation(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(2);
+    assert_int_equal(rumour(f, 1, 0, SWIM_ALIVE, SWIM_INCARNATION_MAX - 2), 0);
+    uint64_t own = swim_incarnation_of(&f->swim, id(0));
+    assert_int_equal(rumour(f, 1, 0, SWIM_DEAD, own), 0);
+    assert_int_equal(swim_incarnation_of(&f->swim, id(0)), own + 1);
+    finish(f);
+}
+
+/* However often it is said to others, too: whoever is alive and answers what is said of it is believed in the end. */
+static void no_rumours_kill_a_living_member_for_good(void **state)
+{
+    (void)state;
+    struct fixture *f = start_alive(2), *victim = start_alive(2);
+    for (uint64_t step = (uint64_t)1 << 24; step <= (uint64_t)1 << 48; step <<= 12) {
+        for (unsigned i = 0; i < 20000; i++) {
+            uint64_t most = SWIM_INCARNATION_MAX - 1, next = swim_incarnation_of(&f->swim, id(2)) + step;
+            assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, next < most ? next : most), 0);
+        }
+    }
+    for (unsigned i = 0; i < 4; i++) { /* it speaks, is told what is believed of it, and speaks again */
+        struct swim_message ping = {.kind = SWIM_PING, .sequence = 1, .incarnation = swim_incarnation_of(&victim->swim, id(0))};
+        assert_int_equal(receive(f, 2, &ping), 0);
+        const struct swim_rumour *told = about(&sent(f, 2, SWIM_ACK)->message, 2);
+        if (told != NULL) {
+            assert_int_equal(rumour(victim, 1, 0, told->state, told->incarnation), 0);
+        }
+    }
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(victim);
+    finish(f);
+}
+
+/* Who had not been heard here when it was lied about, and who had to raise its incarnation far in an earlier life. */
+static void who_speaks_far_below_what_is_believed_of_it_is_believed(void **state)
+{
+    (void)state;
+    struct fixture *f = start(2);
+    assert_int_equal(hear(f, 1, NULL), 0);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, SWIM_INCARNATION_MAX - 1), 0);
+    assert_int_equal(view(f, 2), SWIM_DEAD);
+    struct swim_message ping = {.kind = SWIM_PING, .incarnation = (uint64_t)1 << 40};
+    assert_int_equal(receive(f, 2, &ping), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, ping.incarnation), 0);
+    ping.incarnation = 7;
+    assert_int_equal(receive(f, 2, &ping), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    assert_int_equal(swim_incarnation_of(&f->swim, id(2)), 7);
+    assert_int_equal(rumour(f, 1, 2, SWIM_DEAD, (uint64_t)1 << 40), 0);
+    assert_int_equal(view(f, 2), SWIM_ALIVE);
+    finish(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +345,9 @@ int main(void)
         cmocka_unit_test(rumours_of_strangers_and_absurd_jumps_are_skipped),
         cmocka_unit_test(a_thousand_members_may_die_together),
         cmocka_unit_test(the_fullest_tick_has_room),
+        cmocka_unit_test(nobody_is_talked_up_to_the_highest_incarnation),
+        cmocka_unit_test(no_rumours_kill_a_living_member_for_good),
+        cmocka_unit_test(who_speaks_far_below_what_is_believed_of_it_is_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
