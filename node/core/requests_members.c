@@ -110,6 +110,12 @@ void requests_evict(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_USAGE, 0, "A node cannot evict itself; `shoal leave` takes it out of the mesh.");
         return;
     }
+    if (core->syncing) { /* of an old disk: it may not know all for whom that node vouched, and so let them fall */
+        core_reply(core, client, ERR_AGAIN, 0,
+                   "This node is still catching up with the others and may not know yet whom that node vouched for; try again "
+                   "in some seconds.");
+        return;
+    }
     if (member == NULL || !member->believed) {
         core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such node on the roster; `shoal nodes` lists them.");
         return;

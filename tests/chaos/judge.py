@@ -73,6 +73,8 @@ class Judge:
             status = node.json("status", timeout=10)
             if status["twin"] is not None:
                 return f"{node.name} has a twin at {status['twin']['address']}"
+            if status["syncing"]:
+                return f"{node.name} is catching up"
             own.add(status["node"]["id"])
         for row in self.mesh.nodes[0].json("nodes", timeout=10)["nodes"]:
             if row["id"] not in own and row["state"] != "evicted":

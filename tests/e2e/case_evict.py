@@ -25,6 +25,7 @@ def evict_a_node_with_a_worker(lab):
     victim = wait_until(lambda: place(mesh, identity), 20, "the trial to run")
     wait_until(lambda: len(workers_of(identity)) > 0, 20, "its worker")
     others = [node for node in mesh.nodes if node is not victim]
+    wait_until(lambda: not others[0].json("status")["syncing"], 20, f"{others[0].name} to be in step")
     theirs = next(word for word in victim.run("invite").split() if word.startswith("shoal1-"))
 
     refusal(others[0], "evict", "nobody", code=4)
@@ -87,6 +88,7 @@ def revoke_an_invite(lab):
 def an_absent_node_learns_that_it_was_evicted(lab):
     mesh = lab.mesh(["alder", "birch", "cedar"], slots="cpu:1")
     alder, birch, cedar = mesh.nodes
+    wait_until(lambda: not birch.json("status")["syncing"], 20, "birch to be in step")
     cedar.kill_daemon()
     birch.run("evict", "cedar", "--yes")
     wait_until(lambda: states(alder)["cedar"] == "evicted", 10, "everybody to know")
