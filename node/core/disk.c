@@ -70,6 +70,11 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
     }
 }
 
+struct core_pending *core_after_disk(struct node_core *core, enum core_action action)
+{
+    return pending_append(core, core->ticket, action);
+}
+
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};

@@ -205,6 +205,18 @@ static void refuse_join(struct node_core *core, uint64_t client, const char *why
     TRACE(&core->options.trace, "a join was refused: %s", why);
 }
 
+/* Once `pending` is on disk. */
+static void welcome_later(struct node_core *core, uint64_t client, node_id joiner, struct core_pending *pending)
+{
+    if (pending == NULL) {
+        refuse_join(core, client, "the member has no memory left");
+        return;
+    }
+    pending->action = CORE_ACTION_WELCOME;
+    pending->client = client;
+    pending->node = joiner;
+}
+
 void core_requests_join(struct node_core *core, const struct node_event *event)
 {
     node_id id = node_id_of_key(event->u.join.public_key);
@@ -220,6 +232,13 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     }
     if (!core_invite_is_valid(core, event->u.join.invite_key)) {
         refuse_join(core, event->u.join.client, "the invite is unknown, revoked or expired; ask a member for a new one");
+        return;
+    }
+    struct fact_key key = fact_key_node_id(id);
+    const struct records_entry *own =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count));
+    if (own != NULL && !own->published) { /* an earlier try, whose voucher is still on its way to the disk */
+        welcome_later(core, event->u.join.client, id, core_after_disk(core, CORE_ACTION_WELCOME));
         return;
     }
     if (member != NULL && member->admitted) {
@@ -238,14 +257,7 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_member_pack(&writer, &fact);
-    struct core_pending *pending = core_put(core, FACT_MEMBER, fact_key_node_id(id), &writer);
-    if (pending == NULL) {
-        refuse_join(core, event->u.join.client, "the member has no memory left");
-        return;
-    }
-    pending->action = CORE_ACTION_WELCOME;
-    pending->client = event->u.join.client;
-    pending->node = id;
+    welcome_later(core, event->u.join.client, id, core_put(core, FACT_MEMBER, key, &writer));
 }
 
 struct welcome {

@@ -554,6 +554,9 @@ void core_secret(struct node_core *core, uint8_t *out, uint32_t count);
 /* Sends (to ourselves too: the coordinator is then told directly) when everything that has a ticket so far is on disk. */
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message);
 
+/* Something else that waits for the same. NULL when memory is full: then it never happens. */
+struct core_pending *core_after_disk(struct node_core *core, enum core_action action);
+
 struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment);
 
 /* 0 or ERR_FULL: then nothing may be granted under it. */

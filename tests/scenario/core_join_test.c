@@ -25,7 +25,7 @@ static void invite(struct world *world, uint64_t expires_s)
     world_run(world, 1000);
 }
 
-static void join(struct world *world, const uint8_t key[PUBLIC_KEY_BYTES], const struct person *person)
+static void ask_to_join(struct world *world, const uint8_t key[PUBLIC_KEY_BYTES], const struct person *person)
 {
     struct node_event event = {.kind = NODE_EVENT_JOIN};
     event.u.join.client = 4;
@@ -33,6 +33,11 @@ static void join(struct world *world, const uint8_t key[PUBLIC_KEY_BYTES], const
     memcpy(event.u.join.public_key, person->public_key, PUBLIC_KEY_BYTES);
     bytes_copy_text(event.u.join.name, sizeof event.u.join.name, person->name);
     world_step(world, 0, &event);
+}
+
+static void join(struct world *world, const uint8_t key[PUBLIC_KEY_BYTES], const struct person *person)
+{
+    ask_to_join(world, key, person);
     world_run(world, 1000);
 }
 
@@ -401,6 +406,27 @@ static void a_newcomers_voucher_comes_though_much_of_its_own_sorts_before(void *
     world_free(world);
 }
 
+/* It asks again while its voucher is on its way to the disk: an answer without that would be of no use to it. */
+static void who_asks_twice_is_welcomed_once_its_voucher_is_on_the_disk(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct person b = make_person(1);
+    world_start_all(world);
+    invite(world, world->nodes[0].core->wall_s + 3600);
+    world->disk_ms = 500;
+    size_t before = world->log_bytes;
+    ask_to_join(world, invite_key, &b);
+    world_run(world, 100);
+    ask_to_join(world, invite_key, &b);
+    world_run(world, 300);
+    assert_true(world_find(world, before, "welcome") == SIZE_MAX);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "a> welcome"), 2);
+    assert_int_equal(world_count(world, "a> persist member"), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +439,7 @@ int main(void)
         cmocka_unit_test(who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in),
         cmocka_unit_test(who_is_heard_of_first_as_suspect_is_there_since_then),
         cmocka_unit_test(a_newcomers_voucher_comes_though_much_of_its_own_sorts_before),
+        cmocka_unit_test(who_asks_twice_is_welcomed_once_its_voucher_is_on_the_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
