@@ -406,7 +406,8 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
             return false; /* a lower attempt still lives: it is judged first */
         }
     }
-    if (trial != NULL && (waits_after_losses(core, coordination, trial) || core_quarantine_waits(core, trial))) {
+    if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
+                          core_quarantine_waits(core, trial))) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
@@ -622,14 +623,10 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
         core->counters.full++;
         return false;
     }
-    uint32_t number = 1;
-    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
-        number = a->id.number >= number ? a->id.number + 1 : number;
-    }
     memset(&gang->attempt, 0, sizeof gang->attempt);
     gang->attempt.experiment = experiment->id;
     gang->attempt.trial = index;
-    gang->attempt.number = number;
+    gang->attempt.number = trial != NULL ? view_trial_next_number(trial) : 1;
     gang->attempt.term = coordination->election.highest.term;
     gang->attempt.coordinator = core->options.self;
     gang->claim = coordination->election.highest;

@@ -323,7 +323,14 @@ bool view_worker_is_unstarted(const struct view_worker *worker);
 
 /* The attempt whose result is shown (the lowest completed one), or NULL. */
 struct view_attempt *view_trial_completed(const struct view_trial *trial);
+
+/* The one that counts: of those that their coordinators have recorded the last, but for numbers that jump
+ * (gossip/lamport.h). NULL: there is none. */
 struct view_attempt *view_trial_highest(const struct view_trial *trial);
+
+/* Of the next attempt: behind all that count, and of no attempt that anybody has spoken of; 0: there is none left. */
+uint32_t view_trial_next_number(const struct view_trial *trial);
+
 /* How often its program failed by itself: attempts that ended FAILED, and workers that failed before in attempts that have
  * ended, whose groups went on without them; nothing twice. */
 uint32_t view_trial_failures(const struct view_trial *trial);

@@ -142,15 +142,41 @@ struct view_attempt *view_trial_completed(const struct view_trial *trial)
     return NULL;
 }
 
+/* Of each coordinator the last attempt, by its own word: what others say of attempts can name whom they like. */
+static struct lamport_top attempt_top(const struct view_trial *trial)
+{
+    struct lamport_top top = {0};
+    const struct view_attempt *last = NULL;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a->assigned) {
+            bool is_anothers = last != NULL && !node_id_equal(last->id.coordinator, a->id.coordinator);
+            top = (struct lamport_top){a->id.number, is_anothers ? last->id.number : top.second};
+            last = a;
+        }
+    }
+    return top;
+}
+
 struct view_attempt *view_trial_highest(const struct view_trial *trial)
 {
+    struct lamport_top top = attempt_top(trial);
     struct view_attempt *highest = NULL;
     for (struct view_attempt *attempt = trial->attempts; attempt != NULL; attempt = attempt->next) {
-        if (attempt->assigned || attempt->verdicts != NULL) {
+        if (attempt->assigned && lamport_counts(&top, attempt->id.number)) {
             highest = attempt;
         }
     }
     return highest;
+}
+
+uint32_t view_trial_next_number(const struct view_trial *trial)
+{
+    const struct view_attempt *highest = view_trial_highest(trial);
+    uint64_t number = highest != NULL ? (uint64_t)highest->id.number + 1 : 1;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        number += a->id.number == number;
+    }
+    return number <= UINT32_MAX ? (uint32_t)number : 0;
 }
 
 static bool is_member(const struct view_attempt *attempt, const struct view_worker *worker)
@@ -334,17 +360,14 @@ enum view_trial_state view_trial_state(const struct view_experiment *experiment,
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
     const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
-    if (highest == NULL) {
-        return VIEW_TRIAL_QUEUED;
-    }
-    if (view_trial_completed(trial) != NULL) {
+    if (trial != NULL && view_trial_completed(trial) != NULL) {
         return VIEW_TRIAL_COMPLETED;
     }
-    if (experiment->known && (view_trial_failures(trial) > experiment->config->max_restarts ||
+    if (trial != NULL && experiment->known && (view_trial_failures(trial) > experiment->config->max_restarts ||
                               view_trial_quarantine(trial, NULL, NULL) != VIEW_NO_QUARANTINE)) {
         return VIEW_TRIAL_FAILED;
     }
-    return view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
+    return highest != NULL && view_attempt_verdict(highest) == NULL ? VIEW_TRIAL_RUNNING : VIEW_TRIAL_QUEUED;
 }
 
 bool view_experiment_cancelled(const struct view_experiment *experiment)

@@ -262,6 +262,58 @@ static void a_tombstone_with_a_key_that_is_too_long_deletes_nothing(void **state
     world_free(world);
 }
 
+static attempt_id attempt_of_d(const struct world *world, uint64_t number)
+{
+    return make_attempt_id(0, 0, (uint32_t)number, 1, world->nodes[D].person.id);
+}
+
+static void d_begins(struct world *world, uint64_t number)
+{
+    attempt_id id = attempt_of_d(world, number);
+    struct fact_attempt fact = {.member_count = 1, .members = {{world->nodes[D].person.id, 0}}};
+    d_writes(world, (uint32_t)(seq % HONEST), FACT_ATTEMPT, fact_key_attempt(&id), &fact);
+}
+
+static void d_calls_lost(struct world *world, attempt_id id, uint64_t number)
+{
+    struct fact_verdict fact = {.reason = FACT_LOST};
+    id.number = (uint32_t)number;
+    d_writes(world, (uint32_t)(seq % HONEST), FACT_VERDICT, fact_key_verdict(&id), &fact);
+}
+
+/* It says that it has begun the last attempt that there can be, and that the others' last one has ended, and their next. */
+static void an_attempt_with_the_last_number_keeps_no_trial_from_going_on(void **state)
+{
+    (void)state;
+    struct world *world = begin();
+    attempt_id ours = world_experiment(world, 0)->trials[0]->attempts->id;
+    d_begins(world, UINT32_MAX);
+    d_begins(world, 2 * J);
+    d_calls_lost(world, ours, UINT32_MAX);
+    world_run(world, 30000);
+    assert_led(world);
+    assert_int_equal(world_count(world, "> spawn trial 0 "), 1);
+    d_calls_lost(world, ours, 2);
+    d_calls_lost(world, ours, 1);
+    world_run(world, 30000);
+    assert_led(world);
+    assert_int_equal(world_count(world, "> spawn trial 0 "), 2);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 3 rank 0"), 1);
+    world_free(world);
+}
+
+/* It counts, and is soon over, since nothing runs there. */
+static void an_attempt_that_goes_as_far_as_it_may_is_followed_by_another(void **state)
+{
+    (void)state;
+    struct world *world = begin();
+    d_begins(world, J + 1);
+    world_run(world, 30000);
+    assert_led(world);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 1048578 rank 0"), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +325,8 @@ int main(void)
         cmocka_unit_test(an_owner_that_makes_up_a_coordinator_stops_nobody_for_long),
         cmocka_unit_test(a_claim_that_was_lost_with_its_disk_is_not_followed_for_ever),
         cmocka_unit_test(a_tombstone_with_a_key_that_is_too_long_deletes_nothing),
+        cmocka_unit_test(an_attempt_with_the_last_number_keeps_no_trial_from_going_on),
+        cmocka_unit_test(an_attempt_that_goes_as_far_as_it_may_is_followed_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
