@@ -233,15 +233,16 @@ static bool raise_boot(struct node_core *core)
     return true;
 }
 
-/* A coordinator that comes back with an old disk may judge again what it has judged, and its new word replaces its old one.
- * A completed result must not un-happen by that: whoever holds it says it too, and of all verdicts the best counts. */
+/* A coordinator that comes back with an old disk may judge again what it has judged, and its new word replaces its old one, also
+ * where that cannot be read. A completed result must not un-happen by that: whoever holds it says it too, and of all verdicts
+ * the best counts. */
 static bool undoes_result(const struct node_core *core, const uint8_t *envelope, uint32_t count, struct fact_key *key,
                           struct pack_writer *kept)
 {
     struct record record;
     struct fact_verdict fact;
     if (!core->started || record_decode(envelope, count, &record) != 0 || record.kind != FACT_VERDICT ||
-        fact_verdict_read(&record, &fact) != 0 || fact.reason == FACT_COMPLETED) {
+        (fact_verdict_read(&record, &fact) == 0 && fact.reason == FACT_COMPLETED)) {
         return false;
     }
     const struct records_entry *held = records_find(

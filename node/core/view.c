@@ -433,6 +433,23 @@ static int apply_worker(struct view *view, const struct record *record)
     return 0;
 }
 
+/* What cannot be read has taken the place of what this writer said before, and so nothing is left of that. */
+static void take_verdict_back(struct view *view, const struct record *record)
+{
+    attempt_id id;
+    struct view_attempt *attempt = fact_key_read_attempt(record, &id) == 0 ? view_find_attempt(view, &id) : NULL;
+    struct view_verdict **link = attempt != NULL ? &attempt->verdicts : NULL;
+    while (link != NULL && *link != NULL && !node_id_equal((*link)->writer, record->writer)) {
+        link = &(*link)->next;
+    }
+    if (link != NULL && *link != NULL) {
+        struct view_verdict *verdict = *link;
+        *link = verdict->next;
+        arena_give(view->arena, verdict, sizeof *verdict);
+        view_find_experiment(view, id.experiment)->changed = true;
+    }
+}
+
 static int apply_verdict(struct view *view, const struct record *record)
 {
     struct fact_verdict fact;
@@ -441,6 +458,7 @@ static int apply_verdict(struct view *view, const struct record *record)
     struct view_trial *trial;
     struct view_attempt *attempt;
     if (fact_verdict_read(record, &fact) != 0) {
+        take_verdict_back(view, record);
         return ERR_MALFORMED;
     }
     int error = rows_of(view, record, &id, &experiment, &trial, &attempt);

@@ -358,6 +358,36 @@ static void slots_that_come_free_one_by_one_are_waited_for(void **state)
     world_free(world);
 }
 
+/* A newer word of the same coordinator, which only a later version could read. */
+static void a_result_outlives_a_verdict_that_cannot_be_read(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    (void)story_begin(world, 1, 0);
+    world->program = WORLD_RUNS_2S;
+    assert_line(world, 20000, "exp trial 0 attempt 1: completed");
+    world_run(world, 2000);
+    attempt_id id = view_find_trial(world_experiment(world, 0), 0)->attempts->id;
+    struct fact_verdict unknown = {.reason = FACT_REASONS};
+    uint32_t writer = 0;
+    while (!node_id_equal(world->nodes[writer].person.id, id.coordinator)) {
+        writer++;
+    }
+    struct made made;
+    make_record(&made, id.coordinator, 9ull << 32, 1, FACT_VERDICT, fact_key_verdict(&id), &unknown);
+    world_deliver(world, writer, (writer + 1) % 3, &made);
+    assert_int_equal(view_experiment_state(world_experiment(world, (writer + 1) % 3)), VIEW_COMPLETED);
+    world_run(world, 5000);
+    for (uint32_t i = 0; i < 3; i++) {
+        world_crash(world, i);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        world_restart(world, i, true);
+        assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_COMPLETED);
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_trial_that_failed_waits_ten_minutes_for_a_busy_node),
         cmocka_unit_test(a_trial_waits_ten_minutes_for_more_slots_than_its_least),
         cmocka_unit_test(slots_that_come_free_one_by_one_are_waited_for),
+        cmocka_unit_test(a_result_outlives_a_verdict_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

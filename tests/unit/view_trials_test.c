@@ -273,6 +273,26 @@ static void trials_that_come_before_their_experiment_are_among_its_trials(void *
     assert_null(view_find_experiment(&mesh->core->view, make_experiment_id(0)));
 }
 
+/* Its writer is of a later version, say. The fold is that of the newest records, whichever came before. */
+static void a_verdict_that_cannot_be_read_is_none(void **state)
+{
+    struct mesh *mesh = *state;
+    const struct view_experiment *experiment = submit(mesh, 0, 1, 0, 1);
+    attempt_id id = assign(mesh, 0, 1);
+    judge(mesh, 1, &id, FACT_REASONS, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING);
+    judge(mesh, 1, &id, FACT_FAILED, 0.5);
+    judge(mesh, 2, &id, FACT_LOST, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_FAILED);
+    judge(mesh, 1, &id, FACT_REASONS, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_QUEUED); /* the other one stands */
+    judge(mesh, 2, &id, FACT_REASONS, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_RUNNING);
+    assert_null(experiment->trials[0]->attempts->verdicts);
+    judge(mesh, 1, &id, FACT_COMPLETED, 0.5);
+    assert_int_equal(view_trial_state(experiment, 0), VIEW_TRIAL_COMPLETED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_diverged_trial_is_not_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(a_made_up_trial_costs_no_more_than_its_record, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_that_come_before_their_experiment_are_among_its_trials, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_verdict_that_cannot_be_read_is_none, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
