@@ -107,6 +107,30 @@ static const struct view_manifest *own_row(const struct node_core *core, const s
     return row;
 }
 
+static bool has_refused(const struct core_push *push, node_id node)
+{
+    for (uint32_t i = 0; i < push->asked_count; i++) {
+        if (node_id_equal(push->asked[i], node)) {
+            return !push->is_waited[i];
+        }
+    }
+    return false;
+}
+
+/* To the holders of a push those that this node's record of the same bytes names already, and that are good still: the next
+ * record replaces it. */
+static uint32_t add_named(const struct node_core *core, const struct core_push *push, node_id *holders, uint32_t count)
+{
+    const struct view_manifest *row = own_row(core, push);
+    for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
+        if (count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
+            !list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
+            holders[count++] = row->holders[i];
+        }
+    }
+    return count;
+}
+
 /* The record that is there is of other bytes of this step, which are on more disks. */
 static bool is_outdone(const struct node_core *core, const struct core_push *push)
 {
@@ -121,14 +145,12 @@ static bool is_outdone(const struct node_core *core, const struct core_push *pus
 /* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). */
 static void finish(struct node_core *core, const struct core_push *push)
 {
-    struct fact_manifest fact = {.blob = push->blob,
-                                 .bytes = push->bytes,
-                                 .holder_count = push->holder_count,
-                                 .durable = push->holder_count >= push->wanted ||
-                                            BUG(durable_on_fewer, "a checkpoint is durable on as many disks as asked"),
-                                 .has_metric = push->has_metric,
-                                 .metric = push->metric};
+    struct fact_manifest fact = {
+        .blob = push->blob, .bytes = push->bytes, .has_metric = push->has_metric, .metric = push->metric};
     memcpy(fact.holders, push->holders, sizeof fact.holders);
+    fact.holder_count = add_named(core, push, fact.holders, push->holder_count);
+    fact.durable = fact.holder_count >= push->wanted ||
+                   BUG(durable_on_fewer, "a checkpoint is durable on as many disks as asked");
     uint8_t bytes[FACT_HOLDERS_MAX * 32 + 128];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -225,22 +247,6 @@ void core_replicas_forget(struct node_core *core, experiment_id experiment)
     }
 }
 
-/* A worker that saves a step once more writes the same record again: copies that it names are there. */
-static void begin_with_named(const struct node_core *core, struct core_push *push)
-{
-    push->holders[0] = core->options.self;
-    push->holder_count = 1;
-    const struct view_manifest *row = own_row(core, push);
-    for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
-        if (push->holder_count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
-            !list_has(push->holders, push->holder_count, row->holders[i])) {
-            push->holders[push->holder_count++] = row->holders[i];
-        }
-    }
-    memcpy(push->asked, push->holders, push->holder_count * sizeof push->asked[0]);
-    push->asked_count = push->holder_count;
-}
-
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
     if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
@@ -267,7 +273,10 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
                                    &push->metric) &&
                        push->metric - push->metric == 0;
     push->metric = push->has_metric ? push->metric : 0;
-    begin_with_named(core, push);
+    push->holders[0] = core->options.self;
+    push->holder_count = add_named(core, push, push->holders, 1);
+    memcpy(push->asked, push->holders, push->holder_count * sizeof push->asked[0]);
+    push->asked_count = push->holder_count;
     push->next = core->pushes;
     core->pushes = push;
     bool is_over = !advance(core, push);

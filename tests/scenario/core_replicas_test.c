@@ -510,6 +510,37 @@ static void a_repair_says_what_it_made_though_others_refuse(void **state)
     world_free(world);
 }
 
+/* Two holders die and are back before the copy that is made in their place is confirmed. */
+static void a_repair_names_who_is_back_too(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    uint32_t node;
+    struct world *world = begin_slow(3, &node, &attempt);
+    save(world, node, &attempt, 1);
+    uint32_t asked[WORLD_NODES_MAX];
+    assert_int_equal(asked_of(world, asked), 2);
+    uint32_t third = 6 - node - asked[0] - asked[1];
+    answer(world, node, &attempt, asked[0], true);
+    answer(world, node, &attempt, asked[1], true);
+    assert_saved(world, node, 1, 3);
+    drain(world, asked[0]); /* it keeps what it has */
+    world->push_ms = 0;
+    world_run(world, 60000); /* the code goes elsewhere in the meantime */
+    world->push_ms = 3600000;
+    world_crash(world, asked[0]);
+    world_crash(world, asked[1]);
+    world_run(world, 20000);
+    assert_int_equal(pushes_to(world, third, "checkpoint"), 1);
+    world_restart(world, asked[0], true);
+    world_restart(world, asked[1], true);
+    world_run(world, 10000);
+    answer(world, node, &attempt, third, true);
+    answer(world, node, &attempt, asked[1], false); /* it has lost its copy */
+    assert_saved(world, node, 1, 3);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_step_saved_twice_keeps_the_copies_of_the_first_time),
         cmocka_unit_test(two_answers_of_one_node_are_one_copy),
         cmocka_unit_test(a_repair_says_what_it_made_though_others_refuse),
+        cmocka_unit_test(a_repair_names_who_is_back_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
