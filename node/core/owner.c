@@ -236,6 +236,7 @@ static void confirm(struct node_core *core, node_id from, const struct message *
         memset(worker, 0, sizeof *worker);
         worker->phase = CORE_WORKER_CONFIRMED;
         worker->attempt = *attempt;
+        worker->confirmed_ms = core->now_ms;
         worker->number = (uint16_t)message->u.lease.rank;
         worker->end_reason = FACT_LOST;
         worker->key_generation = 1;

@@ -187,6 +187,11 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
         return; /* its record is on its way */
     }
     uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
+    bool is_young = worker->phase == CORE_WORKER_CONFIRMED && core->now_ms - worker->confirmed_ms < CORE_JOIN_LEASE_MS;
+    if (rank == UINT32_MAX && is_young) {
+        MARK(joiner_ahead_of_its_record);
+        return; /* in a large mesh it comes by way of others, and its coordinator's word came straight here */
+    }
     if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
         worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
         return;

@@ -44,6 +44,7 @@ static void shift_ack(struct core_ack *ack, uint64_t gap_ms)
 static void shift_worker(struct core_worker *worker, uint64_t gap_ms)
 {
     move(&worker->wanted_ms, gap_ms);
+    move(&worker->confirmed_ms, gap_ms);
 }
 
 /* Stays: resend_ms, due again. */

@@ -46,7 +46,7 @@
 #define CORE_RESEND_MS 400          /* reservations and confirmations without an answer */
 #define CORE_GANG_RESERVE_MS 5000
 #define CORE_GANG_CONFIRM_MS 10000
-#define CORE_JOIN_LEASE_MS 5000     /* after its lease was confirmed the owner's record says so, */
+#define CORE_JOIN_LEASE_MS 5000     /* after its lease was confirmed a record names it, and the owner's says so, */
 #define CORE_JOIN_MS 60000          /* ... and its program listens */
 #define CORE_LEAVE_MS 2000          /* who is told by nobody that its group is broken is told by the coordinator */
 #define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members, or for word of one */
@@ -231,6 +231,7 @@ struct core_worker {
     uint32_t master_port, data_port;
     uint64_t step;
     uint64_t started_s;
+    uint64_t confirmed_ms; /* when its slot was leased; 0: not in this boot */
     uint64_t started_ms; /* 0: not in this boot */
     uint64_t wanted_ms;  /* since when its slot is wanted back and its group shall go on without it; 0: it is not */
     uint64_t told_ms;  /* last FACT_WORKER */

@@ -310,6 +310,20 @@ static void a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut(void **stat
     world_free(world);
 }
 
+/* Its coordinator's word comes straight to its owner, and the record that names it by way of others. */
+static void a_group_grows_where_records_come_later_than_messages(void **state)
+{
+    (void)state;
+    uint32_t third;
+    struct world *world = group_of_two_before_a_third(&third);
+    world->records_ms = 600;
+    world_restart(world, third, false);
+    assert_group(world, 60000, 2, 3);
+    assert_trains(world);
+    assert_one_attempt(world, 2, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_is_refused_to_a_joiner_leaves_the_members_of_its_node_alone),
         cmocka_unit_test(a_slot_taken_back_from_a_joiner_costs_the_group_nothing),
         cmocka_unit_test(a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut),
+        cmocka_unit_test(a_group_grows_where_records_come_later_than_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
