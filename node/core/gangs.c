@@ -286,6 +286,10 @@ static void on_confirm_answer(struct node_core *core, struct core_coordination *
             return;
         }
     }
+    struct core_watch *watch = gang->is_joining ? attempts_watch(core, coordination, &gang->attempt) : NULL;
+    if (watch != NULL) {
+        watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes later than its answer */
+    }
     gangs_unlink(coordination, gang); /* complete: from here on the records speak */
     arena_give(&core->arena, gang, sizeof *gang);
 }

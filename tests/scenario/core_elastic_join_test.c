@@ -324,6 +324,23 @@ static void a_group_grows_where_records_come_later_than_messages(void **state)
     world_free(world);
 }
 
+/* Disks are slow, and the record of its slot comes later than the word that it has the lease. */
+static void a_joiner_that_was_confirmed_late_has_its_time_from_then_on(void **state)
+{
+    (void)state;
+    uint32_t third;
+    struct world *world = group_of_two_before_a_third(&third);
+    world->records_ms = 600;
+    world_restart(world, third, false);
+    world_run(world, 1000);
+    world->disk_ms = CORE_JOIN_LEASE_MS / 2 + 100; /* that of the coordinator, then that of the owner */
+    assert_line(world, 60000, "c> persist slot 0 leased");
+    world->disk_ms = 0;
+    assert_group(world, 30000, 2, 3);
+    assert_one_attempt(world, 2, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +359,7 @@ int main(void)
         cmocka_unit_test(a_slot_taken_back_from_a_joiner_costs_the_group_nothing),
         cmocka_unit_test(a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut),
         cmocka_unit_test(a_group_grows_where_records_come_later_than_messages),
+        cmocka_unit_test(a_joiner_that_was_confirmed_late_has_its_time_from_then_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
