@@ -148,10 +148,12 @@ static bool joiner_is_lost(const struct node_core *core, const struct core_coord
                            const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
 {
     const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    uint32_t doublings = watch->join_losses < CORE_JOIN_DOUBLINGS ? watch->join_losses : CORE_JOIN_DOUBLINGS;
+    uint64_t listen_ms = (uint64_t)CORE_JOIN_MS << doublings;
     uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
     return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
            (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
-           (since_ms >= CORE_JOIN_MS && (worker == NULL || !worker->waits));
+           (since_ms >= listen_ms && (worker == NULL || !worker->waits));
 }
 
 static bool joiner_is_ready(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)

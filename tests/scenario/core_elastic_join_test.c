@@ -341,6 +341,26 @@ static void a_joiner_that_was_confirmed_late_has_its_time_from_then_on(void **st
     world_free(world);
 }
 
+/* A minute is not enough for its code to come and its program to begin: the next one has two. */
+static void a_joiner_that_takes_long_to_begin_comes_in_at_last(void **state)
+{
+    (void)state;
+    uint32_t third;
+    struct world *world = group_of_two_and_a_mute_third(&third);
+    world_run(world, CORE_JOIN_MS + 20000);
+    assert_int_equal(world_count(world, "> kill trial 0 attempt 1"), 1);
+    while (running(world, third) == 0) {
+        world_run(world, 1000);
+    }
+    uint64_t begun_ms = worker_on(world, third)->spawned_ms;
+    world_run(world, begun_ms + CORE_JOIN_MS + 20000 - world->now_ms);
+    assert_int_equal(world_count(world, "> kill trial 0 attempt 1"), 1);
+    world_listens(world, third, 0, 0, false, 0);
+    assert_group(world, 20000, 2, 3);
+    assert_trains(world);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_joiner_does_not_wait_for_ever_for_a_group_beyond_a_cut),
         cmocka_unit_test(a_group_grows_where_records_come_later_than_messages),
         cmocka_unit_test(a_joiner_that_was_confirmed_late_has_its_time_from_then_on),
+        cmocka_unit_test(a_joiner_that_takes_long_to_begin_comes_in_at_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
