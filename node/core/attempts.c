@@ -300,6 +300,9 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         watch->failed_ms = core->now_ms;
         sight.heard_since_failure = false;
     }
+    if (sight.overdue == 0) {
+        watch->choosy = (struct core_choosy){0, 0}; /* it was given up for lost, and is there again */
+    }
     watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
     watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
                      : watch->idle_ms == 0                                       ? core->now_ms

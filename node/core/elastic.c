@@ -585,6 +585,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
     uint32_t ready = ready_joiners(core, attempt);
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
+    watch->wants_ms = ready > 0 ? 0 : watch->wants_ms;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
         watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = 0;
         measure(core, watch, attempt);

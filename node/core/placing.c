@@ -590,6 +590,7 @@ void placing_forget_waits(struct core_coordination *coordination)
     coordination->choosy = (struct core_choosy){0, 0};
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
         coordination->watches[i]->choosy = (struct core_choosy){0, 0};
+        coordination->watches[i]->wants_ms = 0;
     }
 }
 
@@ -649,10 +650,17 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *trial = experiment->trials[i];
         const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
-        const struct wish wish = {.experiment = experiment, .trial = trial};
         if (attempt == NULL || view_trial_completed(trial) != NULL ||
-            elastic_wants(core, coordination, experiment, attempt, size) == 0 ||
-            !find_place(core, &wish, 1, &place)) {
+            elastic_wants(core, coordination, experiment, attempt, size) == 0) {
+            continue;
+        }
+        struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+        if (watch == NULL) {
+            continue;
+        }
+        const struct wish wish = {.experiment = experiment, .trial = trial, .waited_ms = since(core, watch->wants_ms)};
+        watch->wants_ms = watch->wants_ms == 0 ? core->now_ms : watch->wants_ms;
+        if (!find_place(core, &wish, 1, &place)) {
             continue;
         }
         struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
@@ -718,8 +726,7 @@ bool placing_claim_overdue(struct node_core *core, struct core_coordination *coo
             best = order;
         }
     }
-    const struct wish wish = {.experiment = experiment, .trial = claimed != NULL ? experiment->trials[best.index] : NULL};
-    if (claimed == NULL || !find_place(core, &wish, experiment->config->slots_per_trial, &place)) {
+    if (claimed == NULL || !find_place_for(core, coordination, experiment, best.index, &place)) {
         return false;
     }
     attempts_put_verdict(core, claimed, FACT_LOST,

@@ -69,6 +69,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->idle_ms, gap_ms);
     move(&watch->ended_ms, gap_ms);
     shift_choosy(&watch->choosy, gap_ms);
+    move(&watch->wants_ms, gap_ms);
     move(&watch->joined_ms, gap_ms);
     move(&watch->join_ms, gap_ms);
     move(&watch->broken_ms, gap_ms);

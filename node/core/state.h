@@ -276,7 +276,8 @@ struct core_watch {
     uint64_t stopped_ms; /* 0: no rank was asked to stop */
     uint64_t idle_ms;   /* 0: every slot is leased to it */
     uint64_t ended_ms;  /* 0: it lives, or nobody has looked */
-    struct core_choosy choosy; /* ended: how long its trial has waited for a place */
+    struct core_choosy choosy; /* ended, or given up for lost: how long its trial has waited for a place */
+    uint64_t wants_ms;  /* since when nobody has come into its group, which wants one more; 0: it has not looked for a place */
     uint64_t joined_ms; /* 0: nobody is on the way to its group */
     uint64_t join_ms;   /* nobody is asked to join before, since of those who were */
     uint32_t join_losses; /* ... so many in a row did not come so far as to wait for their group */

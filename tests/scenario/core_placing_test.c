@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/scenario/core_elastic.h"
 #include "tests/scenario/core_faults.h"
 
 static void fill_disk(struct world *world, uint32_t node, bool is_full)
@@ -108,6 +109,72 @@ static void a_slot_that_refused_just_now_is_waited_for(void **state)
     world_free(world);
 }
 
+/* The trial has failed where alone there is room for another member. */
+static void a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_failed(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    withhold(world, 1, 0);
+    world_run(world, 1000);
+    begins(world, 1, 1, 2);
+    return_slots(world, 1);
+    reserve(world, 1, 0, 5); /* so that nobody joins before it fails */
+    world_end_worker(world, 0, 0, 3);
+    assert_line(world, 20000, "> spawn trial 0 attempt 2");
+    assert_int_equal(running(world, 1), 1);
+    world_run(world, CORE_CHOOSY_MS - 20000);
+    assert_int_equal(running(world, 0), 0);
+    world_run(world, 60000);
+    assert_int_equal(in_generation(world, 0), 2);
+    world_free(world);
+}
+
+/* A trial has failed on node 0, where there is room now, and runs on node 2. Node 1 is busy. */
+static struct world *failed_here_and_runs_there(void)
+{
+    struct world *world = world_new(4, 1);
+    world_start_all(world);
+    withhold(world, 2, 0);
+    withhold(world, 3, 0);
+    story_submit(world, 0, 2, 5);
+    world_run(world, 10000);
+    assert_int_equal(running(world, 0) + running(world, 1), 2);
+    world_end_worker(world, 0, 0, 3);
+    world_run(world, 1000);
+    return_slots(world, 2);
+    world_run(world, 10000);
+    assert_int_equal(running(world, 2), 1);
+    return world;
+}
+
+static void a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed(void **state)
+{
+    (void)state;
+    struct world *world = failed_here_and_runs_there();
+    cut(world, 2);
+    world_run(world, 2 * CORE_CHOOSY_MS - 20000);
+    assert_int_equal(running(world, 0), 0);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 0), 1);
+    world_free(world);
+}
+
+static void what_a_trial_waited_while_its_node_was_away_is_forgotten(void **state)
+{
+    (void)state;
+    struct world *world = failed_here_and_runs_there();
+    world_sleep(world, 2, CORE_PATIENCE_MS + 60000);
+    world_sleep(world, 3, CORE_PATIENCE_MS + 60000);
+    world_run(world, CORE_PATIENCE_MS + 60000 + CORE_CHOOSY_MS);
+    assert_int_equal(running(world, 2), 1);
+    world_end_worker(world, 2, 0, 3);
+    world_run(world, CORE_CHOOSY_MS - 20000);
+    assert_int_equal(running(world, 0) + running(world, 2), 0);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 0) + running(world, 2), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +183,9 @@ int main(void)
         cmocka_unit_test(slots_that_are_refused_are_not_waited_for),
         cmocka_unit_test(a_node_whose_disk_has_room_again_is_used_at_once),
         cmocka_unit_test(a_slot_that_refused_just_now_is_waited_for),
+        cmocka_unit_test(a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_failed),
+        cmocka_unit_test(a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed),
+        cmocka_unit_test(what_a_trial_waited_while_its_node_was_away_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
