@@ -543,8 +543,15 @@ static bool is_picky(const struct view_trial *trial)
 }
 #define PICKY_MAX 16 /* trials passed over at a time */
 
+static bool has_begun(const struct node_core *core, experiment_id id, uint32_t index)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, index) : NULL;
+    return trial != NULL && view_trial_highest(trial) != NULL;
+}
+
 /* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
- * wait behind it. */
+ * wait behind it; and they wait together, since which is first changes as nodes come and go. */
 static struct core_choosy *choosy_of(struct node_core *core, struct core_coordination *coordination,
                                      const struct view_trial *trial, uint32_t index)
 {
@@ -557,7 +564,7 @@ static struct core_choosy *choosy_of(struct node_core *core, struct core_coordin
         watch->seen_pass = coordination->pass;
         return &watch->choosy;
     }
-    if (coordination->choosy_trial != index) {
+    if (has_begun(core, coordination->experiment, coordination->choosy_trial)) {
         coordination->choosy = (struct core_choosy){0, 0};
     }
     coordination->choosy_trial = index;

@@ -313,8 +313,8 @@ struct core_coordination {
     uint64_t claim_ms; /* a claim for which there was no memory is not tried again before */
     uint64_t renew_ms;
     uint32_t unstarted_losses; /* attempts in a row, of any trial, that were lost since a node could not start them */
-    uint32_t choosy_trial; /* without any attempt so far, ... */
-    struct core_choosy choosy; /* ... that waits for a place */
+    uint32_t choosy_trial; /* without any attempt so far, which was asked about last; ... */
+    struct core_choosy choosy; /* ... how long those without any have waited for a place for one of them */
     uint32_t renew_from;   /* the trial with which the renewals that did not fit into the last step go on */
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */

@@ -175,6 +175,40 @@ static void what_a_trial_waited_while_its_node_was_away_is_forgotten(void **stat
     world_free(world);
 }
 
+/* Whenever a node is away its side begins with another one of the trials that wait, each for more slots than its least. */
+static void trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 4);
+    world->nodes[1].slot_count = 3;
+    world->nodes[2].slot_count = 0;
+    struct config config;
+    make_config(&config, 12, 5);
+    config.slots_per_trial = config.max_slots = 3;
+    config.min_slots = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    int coordinator = world_coordinator(world);
+    assert_in_range(coordinator, 0, 1);
+    const struct core_coordination *row = core_find_coordination(world->nodes[coordinator].core, make_experiment_id(0));
+    uint32_t first = row->choosy_trial;
+    bool is_another = false;
+    for (uint32_t i = 0; i < 9; i++) {
+        world_crash(world, 2);
+        world_run(world, 30000);
+        is_another |= row->choosy_trial != first;
+        world_restart(world, 2, false);
+        world_run(world, 30000);
+    }
+    assert_true(is_another);
+    assert_int_equal(world_spawns(world), 6);
+    world_run(world, 70000);
+    assert_int_equal(world_spawns(world), 7);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_group_waits_ten_minutes_for_another_node_than_one_where_its_trial_failed),
         cmocka_unit_test(a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed),
         cmocka_unit_test(what_a_trial_waited_while_its_node_was_away_is_forgotten),
+        cmocka_unit_test(trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
