@@ -487,6 +487,9 @@ void core_members_housekeep(struct node_core *core)
 {
     if (core->syncing) {
         sync_progress(core);
+        if (!core->syncing) {
+            core_owner_restate(core);
+        }
     }
     for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);

@@ -20,6 +20,10 @@ static void token_hash(lease_token token, uint8_t out[16])
 
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
 {
+    bool is_asked = (core->asked_slots >> slot & 1) != 0;
+    if (core->syncing && !core->lease.granting && !is_asked) {
+        return NULL;
+    }
     const struct lease_slot *lease = &core->lease.slots[slot];
     const struct lease_hold *hold = &core->lease.holds[slot];
     struct fact_slot fact = {.state = lease->state,
@@ -376,6 +380,7 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
     (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
     TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
     look_again(core, slot);
+    core->asked_slots |= UINT64_C(1) << slot;
     return owner_put_slot(core, slot);
 }
 
@@ -383,6 +388,7 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
 {
     struct lease_changes changes;
     (void)lease_return(&core->lease, slot, &changes);
+    core->asked_slots |= UINT64_C(1) << slot;
     TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
     return owner_put_slot(core, slot);
 }

@@ -11,7 +11,9 @@
 
 /* ---- owner.c ---- */
 
-/* What this node says of a slot of its; what waits for that to be on disk, or NULL when memory is full. */
+/* What this node says of a slot of its; what waits for that to be on disk, or NULL when memory is full. NULL, too, while it
+ * catches up, unless its owner has asked for it in this life: others may hold a newer word of it than its disk, and it shall not
+ * replace that unread. Then it is said by core_owner_restate. */
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot);
 
 /* What this node says of a worker of its; `tail` may be NULL. How it ended is said once. */

@@ -75,12 +75,14 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
     (void)owner_put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
 }
 
-/* What its owner withheld before the restart stays withheld. Deadlines are not stored: a time begins anew. */
+/* What its owner withheld in an earlier life stays withheld, unless he has asked for something else in this one; not what he
+ * withholds at a twin. Deadlines are not stored: a time begins anew. */
 static void restore_hold(struct node_core *core, uint32_t slot)
 {
     const struct view_slot *before = own_slot(core, slot);
+    bool is_asked = (core->asked_slots >> slot & 1) != 0;
     struct lease_changes changes;
-    if (before != NULL && before->withheld) {
+    if (before != NULL && before->withheld && !core->lease.holds[slot].withheld && !is_asked && core->twin.life == 0) {
         (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
     }
 }
@@ -124,6 +126,7 @@ void core_owner_start(struct node_core *core)
 void core_owner_restate(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        restore_hold(core, slot);
         const struct view_slot *said = own_slot(core, slot);
         struct core_worker *worker = &core->workers[slot];
         bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);

@@ -474,6 +474,7 @@ struct node_core {
     uint32_t election_member_slots;
 
     struct core_worker workers[LEASE_SLOTS_MAX];
+    uint64_t asked_slots; /* bit i: slot i was withheld or returned in this life, whatever an earlier one has said */
 #ifdef SHOAL_BUGS
     uint8_t bug_token_hashes[LEASE_SLOTS_MAX][16];
 #endif
@@ -648,7 +649,7 @@ void core_owner_end_deleted(struct node_core *core); /* workers and reservations
 
 void core_owner_adopt(struct node_core *core, const struct node_event *event);
 void core_owner_start(struct node_core *core);
-void core_owner_restate(struct node_core *core); /* says anew what its slots hold, under another boot */
+void core_owner_restate(struct node_core *core); /* in step, or under another boot: says anew what its slots hold */
 
 /* ---- owner_group.c ---- */
 

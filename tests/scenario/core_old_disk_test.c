@@ -1,0 +1,194 @@
+/* Disks that are put back as they were some time ago: what was said since is known to the others only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario/core_story.h"
+
+struct saved_disk {
+    struct made *records;
+    uint32_t record_count;
+    uint64_t boots;
+};
+
+static struct saved_disk save_disk(const struct world *world, uint32_t node)
+{
+    const struct world_node *from = &world->nodes[node];
+    struct saved_disk saved = {.record_count = from->record_count, .boots = from->boots};
+    saved.records = malloc(saved.record_count * sizeof *saved.records);
+    assert_non_null(saved.records);
+    memcpy(saved.records, from->records, saved.record_count * sizeof *saved.records);
+    return saved;
+}
+
+/* The node is down; it begins anew with that disk, and its machine has nothing else left either. */
+static void restart_with(struct world *world, uint32_t node, struct saved_disk *saved)
+{
+    struct world_node *to = &world->nodes[node];
+    to->boots = saved->boots;
+    to->record_count = saved->record_count;
+    memcpy(to->records, saved->records, saved->record_count * sizeof *saved->records);
+    to->fence_count = 0;
+    free(saved->records);
+    saved->records = NULL;
+    world_restart(world, node, false);
+}
+
+static void restart(struct world *world, uint32_t node)
+{
+    world_crash(world, node);
+    world_run(world, 1000);
+    world_restart(world, node, false);
+    world_run(world, 5000);
+}
+
+/* Asks this of node 0, of its first slot or of itself, and waits until it is answered. */
+static void ask(struct world *world, enum node_request_kind kind)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = kind;
+    event.u.request.experiment = make_experiment_id(0);
+    event.u.request.slots = 1;
+    world->reply.count = 0;
+    world_step(world, 0, &event);
+    world_run(world, 2 * CORE_ACK_MS);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+}
+
+static void assert_withheld(const struct world *world, bool withheld)
+{
+    assert_true(world->nodes[0].core->lease.holds[0].withheld == withheld);
+    for (uint32_t viewer = 0; viewer < world->node_count; viewer++) {
+        assert_true(view_member_slot(member_at(world, viewer, 0), 0)->withheld == withheld);
+    }
+}
+
+/* ---- withheld slots ----------------------------------------------------------------------------------------------------- */
+
+/* The disk is of the same life, or of one some lives before: then what the others know is of a larger boot than the new one. */
+static void is_not_given_back(uint32_t lives)
+{
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    struct saved_disk saved = save_disk(world, 0);
+    for (uint32_t i = 0; i < lives; i++) {
+        restart(world, 0);
+    }
+    ask(world, NODE_REQUEST_WITHHOLD);
+    assert_withheld(world, true);
+    world_crash(world, 0);
+    story_submit(world, 1, 2, 5);
+    world_run(world, 5000);
+    restart_with(world, 0, &saved);
+    world_run(world, 40000);
+    assert_withheld(world, true);
+    assert_int_equal(running(world, 0), 0);
+    assert_int_equal(running(world, 1), 1);
+    ask(world, NODE_REQUEST_RETURN);
+    world_run(world, 20000);
+    assert_withheld(world, false);
+    assert_int_equal(running(world, 0), 1);
+    world_free(world);
+}
+
+static void a_withheld_slot_is_not_given_back(void **state)
+{
+    (void)state;
+    is_not_given_back(0);
+    is_not_given_back(3);
+}
+
+static void what_is_leased_on_an_old_disk_and_was_withheld_since_is_not_given_back(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    assert_int_equal(running(world, 0), 1);
+    struct saved_disk saved = save_disk(world, 0);
+    ask(world, NODE_REQUEST_WITHHOLD);
+    world_run(world, 60000);
+    assert_int_equal(running(world, 0), 0);
+    world_crash(world, 0);
+    restart_with(world, 0, &saved);
+    world_run(world, 40000);
+    assert_withheld(world, true);
+    assert_int_equal(running(world, 0), 0);
+    world_free(world);
+}
+
+/* Its worker has lived through all that, and leaves as soon as its daemon knows. */
+static void a_worker_that_is_found_in_a_slot_that_was_withheld_leaves_it(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    assert_int_equal(running(world, 0), 1);
+    world_crash(world, 0);
+    struct fact_slot fact = {.state = LEASE_LEASED, .attempt = world->nodes[0].workers[0].attempt, .withheld = true};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, world->nodes[0].core->options.boot, 1000, FACT_SLOT, fact_key_slot(0), &fact);
+    world_deliver(world, 0, 1, &made);
+    world_restart(world, 0, true);
+    world_run(world, 40000);
+    assert_withheld(world, true);
+    assert_int_equal(running(world, 0), 0);
+    world_free(world);
+}
+
+/* Whoever comes back with an older word of it comes too late. */
+static void a_slot_that_is_returned_on_an_old_disk_stays_returned(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    struct saved_disk saved = save_disk(world, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        restart(world, 0);
+    }
+    ask(world, NODE_REQUEST_WITHHOLD);
+    world_crash(world, 0);
+    world->nodes[1].is_cut = true;
+    restart_with(world, 0, &saved);
+    world_run(world, 2000);
+    ask(world, NODE_REQUEST_RETURN);
+    world->nodes[1].is_cut = false;
+    world_run(world, 40000);
+    assert_withheld(world, false);
+    world_free(world);
+}
+
+/* What the disk says of its slots is so no more; that is said as soon as it has caught up. */
+static void who_has_caught_up_says_what_its_slots_hold(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world_crash(world, 0);
+    world_request(world, 1, NODE_REQUEST_PAUSE);
+    world_run(world, 1000);
+    world_restart(world, 0, false);
+    assert_int_equal(view_member_slot(member_at(world, 0, 0), 0)->state, LEASE_LEASED);
+    world_run(world, 10000);
+    for (uint32_t viewer = 0; viewer < 2; viewer++) {
+        assert_int_equal(view_member_slot(member_at(world, viewer, 0), 0)->state, LEASE_FREE);
+    }
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_withheld_slot_is_not_given_back),
+        cmocka_unit_test(what_is_leased_on_an_old_disk_and_was_withheld_since_is_not_given_back),
+        cmocka_unit_test(a_worker_that_is_found_in_a_slot_that_was_withheld_leaves_it),
+        cmocka_unit_test(a_slot_that_is_returned_on_an_old_disk_stays_returned),
+        cmocka_unit_test(who_has_caught_up_says_what_its_slots_hold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
