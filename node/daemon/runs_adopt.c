@@ -52,8 +52,9 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     out->prepare.u.worker.slot = slot;
     out->prepare.u.worker.attempt = attempt;
     out->prepare.u.worker.number = number;
-    out->prepare.u.worker.rank = number;
-    return pack_at_end(&reader) ? 0 : ERR_MALFORMED;
+    /* Who came later has a number that its group may be too small for as a rank, and hears its rank with its first group. */
+    out->prepare.u.worker.rank = number < out->size ? number : out->size - 1;
+    return pack_at_end(&reader) && out->size > 0 ? 0 : ERR_MALFORMED;
 }
 
 struct adoption {

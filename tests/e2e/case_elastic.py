@@ -196,3 +196,28 @@ def the_part_of_a_slow_worker_follows_its_speed(lab):
 def a_storm_of_deaths_costs_a_group_no_sample(lab):
     """Twenty seconds of what tests/e2e/soak_elastic.py does for as long as one likes; too few epochs to judge accuracies."""
     return Soak(lab, 1 / 3, lab.note, undisturbed=0).run()
+
+
+@case(limit_s=120, pairs=True)
+def a_worker_that_is_about_to_join_outlives_its_daemon(lab):
+    """It has a number that no member of a group of two could have as its rank; its program begins when the next daemon is there."""
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    log, late, gate = lab.dir / "steps", lab.dir / "late", lab.dir / "gate"
+    config = elastic(log, 2, 1, 2, epochs=60)
+    config["entrypoint"] = f"while [ -e {late} ] && [ ! -e {gate} ]; do sleep 0.1; done; {config['entrypoint']}"
+    identity = lab.submit(node, config)
+    whole = wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")
+    late.touch()
+    before = {environment["SHOAL_RANK"]: (pid, environment["SHOAL_TOKEN"]) for pid, environment in workers_of(identity)}
+    tokens = {token for _, token in before.values()}
+    os.kill(before["1"][0], signal.SIGKILL)
+    wait_until(lambda: {environment["SHOAL_TOKEN"] for _, environment in workers_of(identity)} - tokens, PAUSE_S,
+               "a worker to replace it")
+    node.kill_daemon()
+    node.start()
+    gate.touch()
+    wait_until(lambda: generation_of(log, identity, 2, after=whole), PAUSE_S, "two to train again")
+    said = node.run("logs", f"{identity}/0")
+    expect("does not follow the protocol" not in said, f"the daemon told it what cannot be:\n{said}")
+    expect(wait_over(mesh, identity, 60)["trials"][0]["attempt"] == 1, "its group has not survived")
