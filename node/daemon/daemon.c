@@ -504,6 +504,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
             daemon_line(daemon, "polling failed: %s", strerror(errno));
             return;
         }
+        daemon_runs_awake(daemon, daemon_now_ms());
         struct signalfd_siginfo info;
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             daemon->stopping |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;

@@ -175,6 +175,7 @@ struct daemon {
     struct daemon_busy *busy;
 
     struct daemon_run runs[SLOTS_MAX];
+    uint64_t awake_ms; /* when the loop was last seen to go on */
     struct daemon_ended *ended; /* workers that are no more, but for their directories */
     uint64_t request_id; /* of bulk requests and of requests to the core */
     struct daemon_push *pushes;
@@ -254,6 +255,7 @@ void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
 /* After START: what adopted workers reported last, and the ends of those that ended while no daemon was here, are on their way. */
 void daemon_runs_deliver_ended(struct daemon *daemon);
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_runs_awake(struct daemon *daemon, uint64_t now_ms); /* first in each turn of the loop */
 void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
 void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */

@@ -597,6 +597,25 @@ void daemon_runs_poll(struct daemon *daemon, uint32_t slot)
     }
 }
 
+/* In a suspend, or when this daemon was stopped, nobody could meet a deadline: it moves by the gap (DESIGN 5). */
+static void shift(uint64_t *when_ms, uint64_t gap_ms)
+{
+    if (*when_ms != 0) {
+        *when_ms += gap_ms;
+    }
+}
+
+void daemon_runs_awake(struct daemon *daemon, uint64_t now_ms)
+{
+    uint64_t gap_ms = daemon->awake_ms != 0 ? now_ms - daemon->awake_ms : 0;
+    daemon->awake_ms = now_ms;
+    for (uint32_t slot = 0; slot < daemon->slot_count && gap_ms > CORE_STALL_MS; slot++) {
+        shift(&daemon->runs[slot].kill_at_ms, gap_ms);
+        shift(&daemon->runs[slot].term_at_ms, gap_ms);
+        shift(&daemon->runs[slot].connects_until_ms, gap_ms);
+    }
+}
+
 void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {

@@ -1,10 +1,13 @@
 """How workers end, and what is told of it: whose failure it was, and nothing of what came before is lost."""
 
+import os
+import signal
 import subprocess
+import time
 
 from case_owners import slots_of
-from lab import case, expect, show, wait_over, wait_until
-from look import workers_of
+from lab import case, expect, processes_naming, show, wait_over, wait_until
+from look import events_of, workers_of
 
 
 def config(name, entrypoint, **more):
@@ -103,3 +106,29 @@ def what_a_worker_reported_outlives_the_daemon(lab):
     wait_until(lambda: show(mesh, identity)["trials"][0]["metrics"] == groups, 10, f"the metrics {groups}")
     second.touch()
     expect(best_of(mesh, identity) == 0.5, f"the metric is lost: {show(mesh, identity)}")
+
+
+@case(limit_s=60)
+def a_machine_that_slept_gives_its_workers_the_rest_of_their_time(lab):
+    """It falls asleep while a worker saves and leaves, for longer than that may take."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    ready, asked, gate = lab.dir / "ready", lab.dir / "asked", lab.dir / "gate"
+    identity = lab.submit(node, config("sleeper", f"exec {lab.build}/scripted_worker touch:{ready} stops touch:{asked} "
+                                       f"await:{gate} save:5:1000 flush", preemption_timeout=6))
+    wait_until(ready.exists, 20, "the worker")
+    node.run("pause", identity)
+    wait_until(asked.exists, 10, "the worker to hear it")
+    machine = [node.daemon.pid, *processes_naming(node.dir)]
+    for process in machine:
+        os.kill(process, signal.SIGSTOP)
+    time.sleep(7)
+    for process in machine:
+        os.kill(process, signal.SIGCONT)
+    wait_until(lambda: any("stalled for" in text for text in events_of(node)), 10, "the daemon to be awake")
+    for _ in range(5):
+        node.json("status")  # it has looked at what is due, and what it kills at once is gone
+    gate.touch()
+    wait_until(lambda: not workers_of(identity), 20, "the worker to leave")
+    trial = wait_until(lambda: show(mesh, identity)["state"] == "paused" and show(mesh, identity)["trials"][0], 20, "the pause")
+    expect((trial["checkpoint"] or {}).get("step") == 5, f"it was killed before it had saved: {trial}")

@@ -4,6 +4,8 @@
  *     save:STEP:BYTES    hands over a checkpoint and does not wait for the answer
  *     flush              waits for all answers
  *     await:FILE         until FILE exists
+ *     stops              until it is asked to save and leave
+ *     touch:FILE
  *     many:GROUP:COUNT   reports as many metrics with long names, all of them 0
  *     exit:STATUS        ends at once, as a crash would */
 
@@ -25,6 +27,20 @@ static int await(const char *file)
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     return 0;
+}
+
+static int await_stop(struct shoal *shoal)
+{
+    while (!shoal_should_stop(shoal)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return 0;
+}
+
+static int touch(const char *file)
+{
+    FILE *made = fopen(file, "w");
+    return made != NULL && fclose(made) == 0 ? 0 : -1;
 }
 
 static int save(struct shoal *shoal, uint64_t step, size_t count)
@@ -74,6 +90,12 @@ static int perform(struct shoal *shoal, char *word)
     }
     if (count == 2 && strcmp(fields[0], "await") == 0) {
         return await(fields[1]);
+    }
+    if (count == 1 && strcmp(fields[0], "stops") == 0) {
+        return await_stop(shoal);
+    }
+    if (count == 2 && strcmp(fields[0], "touch") == 0) {
+        return touch(fields[1]);
     }
     if (count == 3 && strcmp(fields[0], "many") == 0) {
         return many(shoal, fields[1], strtoull(fields[2], NULL, 10));
