@@ -127,6 +127,9 @@ static int wait_for_group(struct shoal *s)
             shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
         }
     }
+    if (error == SHOAL_STOP) {
+        shoal_link_withdraw(s, id);
+    }
     return shoal_link_end_call(s, error);
 }
 

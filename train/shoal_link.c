@@ -88,6 +88,17 @@ void shoal_link_remove(struct shoal *s, size_t index)
     }
 }
 
+void shoal_link_withdraw(struct shoal *s, uint64_t id)
+{
+    size_t i = 0;
+    while (i < s->queue_count && s->queue[i]->id != id) {
+        i++;
+    }
+    if (i < s->queue_count && (i < s->sent_count || s->queue[i]->sent == 0)) {
+        shoal_link_remove(s, i);
+    }
+}
+
 int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
 {
     if (s->queue_count >= limit) {

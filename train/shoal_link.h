@@ -301,6 +301,9 @@ int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t 
 /* Takes the request at `index` out of the queue: it is not sent again. */
 void shoal_link_remove(struct shoal *s, size_t index);
 
+/* The same of a request whose answer carries no descriptor and is wanted no more, unless it has left in part. */
+void shoal_link_withdraw(struct shoal *s, uint64_t id);
+
 /* A number of an answer; sets `*failed` if it is missing or larger than `max`. */
 uint64_t shoal_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed);
 
