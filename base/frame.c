@@ -153,6 +153,9 @@ int frame_reader_fill(struct frame_reader *reader, int socket_fd)
     if (n == 0) {
         return ERR_CLOSED;
     }
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+        return ERR_IO; /* this process has no room for a descriptor: the next one would be taken for it */
+    }
     reader->used_bytes += (size_t)n;
     return 0;
 }

@@ -35,8 +35,8 @@ void frame_reader_init(struct frame_reader *reader, uint8_t *buffer, size_t capa
 /* Closes descriptors that nobody took. */
 void frame_reader_close(struct frame_reader *reader);
 
-/* Reads once from the socket (blocks if the socket does). 0, ERR_CLOSED, ERR_IO, ERR_AGAIN, ERR_FULL (take frames
- * first). */
+/* Reads once from the socket (blocks if the socket does). 0, ERR_CLOSED, ERR_IO (also when a descriptor that came could not be
+ * taken: then frames and descriptors do not belong together any more), ERR_AGAIN, ERR_FULL (take frames first). */
 int frame_reader_fill(struct frame_reader *reader, int socket_fd);
 
 /* The next whole frame, valid until the next fill; ERR_AGAIN when there is none yet, ERR_MALFORMED when too large.

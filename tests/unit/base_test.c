@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -384,6 +385,34 @@ static void every_error_has_a_name(void **state)
     assert_string_equal(err_name(-99), "unknown");
 }
 
+/* Two frames that carry one each: when there is no room for that of the first, it must not be given that of the second. */
+static void a_descriptor_that_is_lost_ends_the_frames(void **state)
+{
+    (void)state;
+    int sockets[2];
+    uint8_t buffer[64];
+    struct frame_reader reader;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    frame_reader_init(&reader, buffer, sizeof buffer);
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(frame_send(sockets[0], (const uint8_t *)"first", 5, sockets[0]), 0);
+    int next = dup(sockets[0]);
+    (void)close(next);
+    none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int filled = frame_reader_fill(&reader, sockets[1]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(filled, ERR_IO);
+    const uint8_t *bytes;
+    size_t count;
+    int fd;
+    assert_int_equal(frame_reader_next(&reader, &bytes, &count, 1, &fd), ERR_AGAIN); /* nothing of it counts */
+    frame_reader_close(&reader);
+    (void)close(sockets[0]);
+    (void)close(sockets[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_swap_of_neighbours_is_one_edit),
         cmocka_unit_test(a_word_too_long_to_compare_is_far_from_all),
         cmocka_unit_test(every_error_has_a_name),
+        cmocka_unit_test(a_descriptor_that_is_lost_ends_the_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
