@@ -544,7 +544,7 @@ int control_admit(struct control *control, const uint8_t public_key[32], bool in
         return ERR_MALFORMED;
     }
     if (gone) {
-        return zap_evict(control->zap, curve_public);
+        return zap_evict(control->zap, curve_public, invite ? ZAP_INVITE : ZAP_MEMBER);
     }
     if (invite) {
         return zap_admit_invite(control->zap, curve_public);

@@ -102,10 +102,11 @@ void *zap_socket(struct zap *zap)
     return zap->socket;
 }
 
-static struct zap_key *find_curve(struct zap *zap, const uint8_t curve[32])
+static struct zap_key *find_curve(struct zap *zap, const uint8_t curve[32], enum zap_kind kind)
 {
     for (uint32_t i = 0; i < zap->slots; i++) {
-        if (zap->keys[i].identity.admission != 0 && memcmp(zap->keys[i].curve, curve, 32) == 0) {
+        const struct zap_identity *identity = &zap->keys[i].identity;
+        if (identity->admission != 0 && identity->kind == kind && memcmp(zap->keys[i].curve, curve, 32) == 0) {
             return &zap->keys[i];
         }
     }
@@ -162,8 +163,10 @@ static void decide(struct zap *zap, const struct request *request, char user_id[
     }
     bool control = frame_is(request, 2, ZAP_DOMAIN_CONTROL);
     bool bulk = frame_is(request, 2, ZAP_DOMAIN_BULK);
-    const struct zap_key *key = find_curve(zap, (const uint8_t *)request->frames[6]);
-    if (key != NULL && (control || (bulk && key->identity.kind == ZAP_MEMBER))) {
+    const uint8_t *curve = (const uint8_t *)request->frames[6];
+    const struct zap_key *key = control || bulk ? find_curve(zap, curve, ZAP_MEMBER) : NULL;
+    key = key == NULL && control ? find_curve(zap, curve, ZAP_INVITE) : key;
+    if (key != NULL) {
         zap->statistics.admitted++;
         memcpy(user_id, key->user_id, USER_ID_BYTES);
     } else {
@@ -202,7 +205,7 @@ static int admit(struct zap *zap, const uint8_t curve[32], const struct zap_iden
 {
     int result = 0;
     (void)pthread_mutex_lock(&zap->mutex);
-    if (find_curve(zap, curve) == NULL) {
+    if (find_curve(zap, curve, identity->kind) == NULL) {
         uint32_t slot = 0;
         while (slot < zap->slots && zap->keys[slot].identity.admission != 0) {
             slot++;
@@ -301,11 +304,11 @@ static bool link_cut(const struct link *link)
            shutdown(link->fd, SHUT_RDWR) == 0;
 }
 
-int zap_evict(struct zap *zap, const uint8_t curve_public[32])
+int zap_evict(struct zap *zap, const uint8_t curve_public[32], enum zap_kind kind)
 {
     int result = ERR_NOT_FOUND;
     (void)pthread_mutex_lock(&zap->mutex);
-    struct zap_key *key = find_curve(zap, curve_public);
+    struct zap_key *key = find_curve(zap, curve_public, kind);
     if (key != NULL) {
         for (int i = 0; i < LINKS_MAX; i++) {
             zap->statistics.cut += link_cut(&key->links[i]);
@@ -323,9 +326,14 @@ int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_
     const char *user_id = zmq_msg_gets(message, "User-Id");
     (void)pthread_mutex_lock(&zap->mutex);
     for (uint32_t i = 0; user_id != NULL && i < zap->slots; i++) {
-        if (zap->keys[i].identity.admission != 0 && strcmp(zap->keys[i].user_id, user_id) == 0) {
-            link_note(&zap->keys[i], message, port);
-            *out = zap->keys[i].identity;
+        struct zap_key *key = &zap->keys[i];
+        if (key->identity.admission != 0 && strcmp(key->user_id, user_id) == 0) {
+            /* Who has become a member since it connected with an invite connects again, as a member. */
+            if (key->identity.kind == ZAP_INVITE && find_curve(zap, key->curve, ZAP_MEMBER) != NULL) {
+                break;
+            }
+            link_note(key, message, port);
+            *out = key->identity;
             result = 0;
             break;
         }

@@ -51,12 +51,13 @@ void *zap_socket(struct zap *zap);
 /* Answers all requests that wait. */
 void zap_process(struct zap *zap);
 
-/* Admits a CURVE public key as a member or as an invite; again: no change. ERR_FULL. */
+/* Admits a CURVE public key as a member or as an invite; again: no change. A key may be both, since anybody can write an
+ * invite for any key: it is a member then. ERR_FULL. */
 int zap_admit_member(struct zap *zap, const uint8_t curve_public[32], node_id node);
 int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
 
-/* Admits it no longer and shuts the connections over which it was last heard. ERR_NOT_FOUND. */
-int zap_evict(struct zap *zap, const uint8_t curve_public[32]);
+/* Admits it as this no longer and shuts the connections over which it was last heard as such. ERR_NOT_FOUND. */
+int zap_evict(struct zap *zap, const uint8_t curve_public[32], enum zap_kind kind);
 
 /* For every message from a socket with a ZAP domain that listens on `port`, as soon as it was received: who sent it?
  * ERR_AUTH if that key is admitted no longer; its connection is shut then. */

@@ -403,7 +403,7 @@ static void strangers_are_refused(void **state)
     assert_int_equal(zap_admit_member(a->zap, stranger->keys.curve_public, stranger->keys.id), 0);
     assert_int_equal(bulk_push(stranger->bulk, 4, theirs, a->keys.id), 0);
     wait_ok(world, stranger, BULK_PUSHED, 4);
-    assert_int_equal(zap_evict(a->zap, stranger->keys.curve_public), 0);
+    assert_int_equal(zap_evict(a->zap, stranger->keys.curve_public, ZAP_MEMBER), 0);
     assert_int_equal(bulk_fetch(stranger->bulk, 5, manifest, &a->keys.id, 1), 0);
     assert_int_equal(wait_event(world, stranger, BULK_FETCHED, 5)->code, ERR_NOT_FOUND);
     assert_int_equal(bulk_port(a->bulk) > 0, 1);

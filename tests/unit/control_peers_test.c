@@ -367,6 +367,45 @@ static void a_link_is_open_refused_or_silent(void **state)
     side_close(&b);
 }
 
+/* What `from` says arrives, from who is admitted as this. */
+static bool arrives_as(struct side *from, struct side *to, enum zap_kind kind)
+{
+    for (uint64_t end_ms = now_ms() + PATIENCE_MS; now_ms() < end_ms;) {
+        (void)control_send(from->control, to->keys.id, (const uint8_t *)"hello", 5);
+        side_turn(to, 20);
+        struct control_incoming in;
+        while (control_receive(to->control, &in) == 0) {
+            if (in.from.kind == kind) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Anybody can write an invite for any key, and revoke it: that does not make a member less of one. */
+static void an_invite_for_a_members_key_shuts_no_member_out(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    introduce(&b, &a);
+    assert_int_equal(control_admit(a.control, b.keys.curve_public, true, false), 0);
+    assert_true(arrives_as(&b, &a, ZAP_INVITE));
+    assert_int_equal(control_admit(a.control, b.keys.sign_public, false, false), 0);
+    assert_true(arrives_as(&b, &a, ZAP_MEMBER));
+    assert_int_equal(control_admit(a.control, b.keys.curve_public, true, true), 0); /* revoked */
+    assert_int_equal(control_admit(a.control, b.keys.curve_public, true, true), ERR_NOT_FOUND);
+    assert_true(deliver(&b, &a, "still here", PATIENCE_MS));
+    assert_int_equal(control_admit(a.control, b.keys.curve_public, true, false), 0);
+    assert_true(deliver(&b, &a, "and still", PATIENCE_MS));
+    assert_int_equal(control_admit(a.control, b.keys.sign_public, false, true), 0); /* evicted, as a member */
+    assert_true(arrives_as(&b, &a, ZAP_INVITE));
+    side_close(&a);
+    side_close(&b);
+}
+
 int main(void)
 {
     if (keys_start() != 0) {
@@ -383,6 +422,7 @@ int main(void)
         cmocka_unit_test(bad_addresses_are_refused),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(a_link_is_open_refused_or_silent),
+        cmocka_unit_test(an_invite_for_a_members_key_shuts_no_member_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
