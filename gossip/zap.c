@@ -201,52 +201,6 @@ void zap_process(struct zap *zap)
     }
 }
 
-static int admit(struct zap *zap, const uint8_t curve[32], const struct zap_identity *identity, const char *user_id)
-{
-    int result = 0;
-    (void)pthread_mutex_lock(&zap->mutex);
-    if (find_curve(zap, curve, identity->kind) == NULL) {
-        uint32_t slot = 0;
-        while (slot < zap->slots && zap->keys[slot].identity.admission != 0) {
-            slot++;
-        }
-        if (slot == ZAP_KEYS_MAX) {
-            result = ERR_FULL;
-        } else {
-            struct zap_key *key = &zap->keys[slot];
-            zap->slots += slot == zap->slots;
-            memset(key, 0, sizeof *key);
-            memcpy(key->curve, curve, 32);
-            key->identity = *identity;
-            key->identity.slot = (uint16_t)slot;
-            key->identity.admission = ++zap->admissions;
-            (void)bytes_copy_text(key->user_id, sizeof key->user_id, user_id);
-            for (int i = 0; i < LINKS_MAX; i++) {
-                key->links[i].fd = -1;
-            }
-        }
-    }
-    (void)pthread_mutex_unlock(&zap->mutex);
-    return result;
-}
-
-int zap_admit_member(struct zap *zap, const uint8_t curve_public[32], node_id node)
-{
-    struct zap_identity identity = {.kind = ZAP_MEMBER, .node = node};
-    char user_id[USER_ID_BYTES];
-    bytes_to_hex(user_id, node.bytes, NODE_ID_BYTES);
-    return admit(zap, curve_public, &identity, user_id);
-}
-
-int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32])
-{
-    struct zap_identity identity = {.kind = ZAP_INVITE};
-    memcpy(identity.invite_key, curve_public, 32);
-    char user_id[USER_ID_BYTES] = INVITE_PREFIX;
-    bytes_to_hex(user_id + strlen(INVITE_PREFIX), curve_public, 32);
-    return admit(zap, curve_public, &identity, user_id);
-}
-
 static bool socket_ends(int fd, struct ends *out)
 {
     struct sockaddr_storage peer, local;
@@ -304,16 +258,87 @@ static bool link_cut(const struct link *link)
            shutdown(link->fd, SHUT_RDWR) == 0;
 }
 
+static void key_drop(struct zap *zap, struct zap_key *key)
+{
+    for (int i = 0; i < LINKS_MAX; i++) {
+        zap->statistics.cut += link_cut(&key->links[i]);
+    }
+    key->identity.admission = 0;
+}
+
+/* So that those who may write invites keep no member out. */
+static void make_room_for_invite(struct zap *zap)
+{
+    struct zap_key *first = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < zap->slots; i++) {
+        struct zap_key *key = &zap->keys[i];
+        if (key->identity.admission != 0 && key->identity.kind == ZAP_INVITE) {
+            first = first == NULL || key->identity.admission < first->identity.admission ? key : first;
+            count++;
+        }
+    }
+    if (count == ZAP_INVITES_MAX) {
+        key_drop(zap, first);
+    }
+}
+
+static int admit(struct zap *zap, const uint8_t curve[32], const struct zap_identity *identity, const char *user_id)
+{
+    int result = 0;
+    (void)pthread_mutex_lock(&zap->mutex);
+    if (find_curve(zap, curve, identity->kind) == NULL) {
+        if (identity->kind == ZAP_INVITE) {
+            make_room_for_invite(zap);
+        }
+        uint32_t slot = 0;
+        while (slot < zap->slots && zap->keys[slot].identity.admission != 0) {
+            slot++;
+        }
+        if (slot == ZAP_KEYS_MAX) {
+            result = ERR_FULL;
+        } else {
+            struct zap_key *key = &zap->keys[slot];
+            zap->slots += slot == zap->slots;
+            memset(key, 0, sizeof *key);
+            memcpy(key->curve, curve, 32);
+            key->identity = *identity;
+            key->identity.slot = (uint16_t)slot;
+            key->identity.admission = ++zap->admissions;
+            (void)bytes_copy_text(key->user_id, sizeof key->user_id, user_id);
+            for (int i = 0; i < LINKS_MAX; i++) {
+                key->links[i].fd = -1;
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&zap->mutex);
+    return result;
+}
+
+int zap_admit_member(struct zap *zap, const uint8_t curve_public[32], node_id node)
+{
+    struct zap_identity identity = {.kind = ZAP_MEMBER, .node = node};
+    char user_id[USER_ID_BYTES];
+    bytes_to_hex(user_id, node.bytes, NODE_ID_BYTES);
+    return admit(zap, curve_public, &identity, user_id);
+}
+
+int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32])
+{
+    struct zap_identity identity = {.kind = ZAP_INVITE};
+    memcpy(identity.invite_key, curve_public, 32);
+    char user_id[USER_ID_BYTES] = INVITE_PREFIX;
+    bytes_to_hex(user_id + strlen(INVITE_PREFIX), curve_public, 32);
+    return admit(zap, curve_public, &identity, user_id);
+}
+
 int zap_evict(struct zap *zap, const uint8_t curve_public[32], enum zap_kind kind)
 {
     int result = ERR_NOT_FOUND;
     (void)pthread_mutex_lock(&zap->mutex);
     struct zap_key *key = find_curve(zap, curve_public, kind);
     if (key != NULL) {
-        for (int i = 0; i < LINKS_MAX; i++) {
-            zap->statistics.cut += link_cut(&key->links[i]);
-        }
-        key->identity.admission = 0;
+        key_drop(zap, key);
         result = 0;
     }
     (void)pthread_mutex_unlock(&zap->mutex);

@@ -19,6 +19,7 @@
 #define ZAP_DOMAIN_CONTROL "shoal-control" /* members and holders of an invite */
 #define ZAP_DOMAIN_BULK "shoal-bulk"       /* members only */
 #define ZAP_KEYS_MAX 2048
+#define ZAP_INVITES_MAX 512 /* of them: the rest is the members' */
 
 struct zap;
 
@@ -52,7 +53,8 @@ void *zap_socket(struct zap *zap);
 void zap_process(struct zap *zap);
 
 /* Admits a CURVE public key as a member or as an invite; again: no change. A key may be both, since anybody can write an
- * invite for any key: it is a member then. ERR_FULL. */
+ * invite for any key: it is a member then. ERR_FULL. With
+ * more than ZAP_INVITES_MAX invites the one admitted first goes. */
 int zap_admit_member(struct zap *zap, const uint8_t curve_public[32], node_id node);
 int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
 

@@ -178,6 +178,27 @@ static void invites_do_not_open_the_bulk_door(void **state)
     side_close(&a);
 }
 
+static void any_number_of_invites_leaves_room_for_members(void **state)
+{
+    (void)state;
+    struct side a;
+    side_open(&a);
+    uint8_t key[32] = {0};
+    for (uint32_t i = 0; i <= ZAP_KEYS_MAX; i++) {
+        bytes_put_u32(key, i);
+        assert_int_equal(control_admit(a.control, key, true, false), 0);
+    }
+    for (uint32_t i = 0; i < ZAP_KEYS_MAX - ZAP_INVITES_MAX; i++) {
+        bytes_put_u32(key, i);
+        assert_int_equal(zap_admit_member(a.zap, key, (node_id){{1}}), 0);
+    }
+    bytes_put_u32(key, ZAP_KEYS_MAX - ZAP_INVITES_MAX); /* the first ones went */
+    assert_int_equal(control_admit(a.control, key, true, true), ERR_NOT_FOUND);
+    bytes_put_u32(key, ZAP_KEYS_MAX - ZAP_INVITES_MAX + 1);
+    assert_int_equal(control_admit(a.control, key, true, true), 0);
+    side_close(&a);
+}
+
 int main(void)
 {
     if (keys_start() != 0) {
@@ -186,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_joins_with_an_invite),
         cmocka_unit_test(invites_do_not_open_the_bulk_door),
+        cmocka_unit_test(any_number_of_invites_leaves_room_for_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
