@@ -50,6 +50,7 @@ struct edge {
     bool stopping;
     struct queue jobs, results;
     uint32_t outstanding; /* jobs, the one at work and results */
+    uint32_t joins;       /* of these */
     size_t outstanding_bytes;
     struct job *taken; /* the result that the caller looks at */
 
@@ -316,6 +317,7 @@ static bool job_do(struct edge *edge, struct job *job)
 static void job_forget(struct edge *edge, struct job *job)
 {
     edge->outstanding--;
+    edge->joins -= job->result.kind == EDGE_JOIN;
     edge->outstanding_bytes -= sizeof *job + job->byte_count;
     free(job);
 }
@@ -398,9 +400,13 @@ int edge_fd(const struct edge *edge)
     return edge->fd;
 }
 
-/* A full queue of others' messages must not keep us from signing our own. */
+/* A full queue of others' messages must not keep us from signing our own, and one of joins neither from that nor from hearing
+ * members. */
 static bool fits(const struct edge *edge, const struct job *job)
 {
+    if (job->result.kind == EDGE_JOIN && edge->joins == EDGE_JOINS_MAX) {
+        return false;
+    }
     uint32_t most = job->result.kind == EDGE_VERIFIED ? EDGE_JOBS_MAX - EDGE_SIGN_RESERVE : EDGE_JOBS_MAX;
     size_t most_bytes = EDGE_JOB_BYTES_MAX + (job->result.kind == EDGE_VERIFIED ? 0 : EDGE_JOB_BYTES_MAX / 2);
     return edge->outstanding < most && edge->outstanding_bytes + sizeof *job + job->byte_count <= most_bytes;
@@ -419,6 +425,7 @@ static int submit(struct edge *edge, const struct edge_result *result, const uin
         bool fit = fits(edge, job);
         if (fit) {
             edge->outstanding++;
+            edge->joins += result->kind == EDGE_JOIN;
             edge->outstanding_bytes += sizeof *job + count;
             queue_push(&edge->jobs, job);
             (void)pthread_cond_signal(&edge->wanted);

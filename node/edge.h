@@ -18,7 +18,8 @@
 
 #define EDGE_JOBS_MAX 2048 /* waiting or not taken yet */
 #define EDGE_JOB_BYTES_MAX (24u << 20)
-#define EDGE_SIGN_RESERVE 512 /* of the jobs: kept free for our own records and joins */
+#define EDGE_SIGN_RESERVE 512 /* of the jobs: kept free for our own records and joins, */
+#define EDGE_JOINS_MAX 64     /* ... of which these are so many at most */
 #define EDGE_WRITERS_MAX 4096 /* known keys */
 
 struct edge;

@@ -319,6 +319,35 @@ static void a_full_queue_drops_others_records_but_signs_ours(void **state)
     edge_close(&mesh.edge);
 }
 
+static void a_flood_of_joins_leaves_room_for_members_and_our_own(void **state)
+{
+    (void)state;
+    struct mesh mesh;
+    struct list roster = {.count = 0}, own = {.count = 0};
+    mesh_open(&mesh);
+    add_founder(&mesh, &roster);
+    add_plain(&mesh, &own, &mesh.self, 5);
+    uint8_t invite[32] = {3}, join[JOIN_REQUEST_BYTES_MAX];
+    size_t join_bytes = join_request_encode(&mesh.member, mesh.id, invite, "ws-9", join);
+    for (uint64_t client = 1; client <= EDGE_JOBS_MAX; client++) { /* results are not taken, so they wait */
+        assert_int_equal(edge_join(mesh.edge, client, invite, join, join_bytes), client <= EDGE_JOINS_MAX ? 0 : ERR_FULL);
+    }
+    struct message message = {.kind = MESSAGE_RECORDS, .bytes = roster.bytes, .byte_count = (uint32_t)roster.count};
+    assert_int_equal(edge_verify(mesh.edge, mesh.founder.id, &message), 0);
+    assert_int_equal(edge_sign(mesh.edge, 1, own.bytes, own.count), 0);
+    struct edge_result result;
+    for (int i = 0; i < EDGE_JOINS_MAX; i++) {
+        take(&mesh, &result);
+        assert_int_equal(result.kind, EDGE_JOIN);
+    }
+    take(&mesh, &result);
+    assert_int_equal(result.kind, EDGE_VERIFIED);
+    for (int i = 0; i < EDGE_JOINS_MAX; i++) { /* and there is room for joins again */
+        assert_int_equal(edge_join(mesh.edge, 1, invite, join, join_bytes), 0);
+    }
+    edge_close(&mesh.edge);
+}
+
 int main(void)
 {
     if (keys_start() != 0) {
@@ -334,6 +363,7 @@ int main(void)
         cmocka_unit_test(what_was_verified_lately_is_remembered_to_the_byte),
         cmocka_unit_test(jobs_come_back_in_order),
         cmocka_unit_test(a_full_queue_drops_others_records_but_signs_ours),
+        cmocka_unit_test(a_flood_of_joins_leaves_room_for_members_and_our_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
