@@ -12,13 +12,14 @@
 #include "gossip/message.h"
 
 #define JOIN_DOORS_MAX (TOKEN_MEMBERS_MAX * TOKEN_ADDRESSES_MAX)
-#define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well */
+#define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well; and after a refusal, with all others */
 
 /* A member's address: waits to be connected, then to be answered. */
 struct door {
     void *socket;
     const char *address;
-    bool asked;
+    uint32_t member; /* of the token */
+    bool asked, refused;
 };
 
 struct joining {
@@ -26,6 +27,8 @@ struct joining {
     size_t count;
     uint8_t request[JOIN_REQUEST_BYTES_MAX];
     size_t request_bytes;
+    int refusal;         /* the code of the first one, whose sentence is the error then; 0: nobody refused */
+    uint64_t refused_ms; /* when the last one came */
 };
 
 static uint64_t clock_ms(void)
@@ -55,7 +58,7 @@ static void joining_open(struct joining *joining, void *context, const struct to
                                : control_socket_dealer(context, invite_key, token->secret, address, server,
                                                        CONTROL_KEEPALIVE_NEAR_S);
             if (socket != NULL) {
-                joining->doors[joining->count++] = (struct door){.socket = socket, .address = address};
+                joining->doors[joining->count++] = (struct door){.socket = socket, .address = address, .member = m};
             }
         }
     }
@@ -83,6 +86,28 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
     return 0;
 }
 
+/* This member says no, through whichever door. The others may know better. */
+static void joining_refused(struct joining *joining, const struct door *door, int code, const char *said, char error[256])
+{
+    if (joining->refusal == 0) {
+        joining->refusal = code;
+        (void)bytes_copy_text(error, 256, said);
+    }
+    joining->refused_ms = clock_ms();
+    for (size_t i = 0; i < joining->count; i++) {
+        joining->doors[i].refused |= joining->doors[i].member == door->member;
+    }
+}
+
+static bool joining_has_doors(const struct joining *joining)
+{
+    bool any = false;
+    for (size_t i = 0; i < joining->count; i++) {
+        any |= !joining->doors[i].refused;
+    }
+    return any;
+}
+
 /* One round: reads answers, asks at one more open door if `ask`. */
 static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, uint8_t *buffer, size_t capacity,
                         struct join_answer *answer, char error[256])
@@ -90,6 +115,7 @@ static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, ui
     zmq_pollitem_t items[JOIN_DOORS_MAX];
     for (size_t i = 0; i < joining->count; i++) {
         short events = joining->doors[i].asked ? ZMQ_POLLIN : *ask ? ZMQ_POLLOUT : 0;
+        events = joining->doors[i].refused ? 0 : events;
         items[i] = (zmq_pollitem_t){.socket = joining->doors[i].socket, .events = events};
     }
     if (zmq_poll(items, (int)joining->count, (long)wait_ms) < 0) {
@@ -98,12 +124,16 @@ static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, ui
     for (size_t i = 0; i < joining->count; i++) {
         struct door *door = &joining->doors[i];
         if ((items[i].revents & ZMQ_POLLIN) != 0) {
-            int result = door_read(door, buffer, capacity, answer, error);
+            char said[256];
+            int result = door_read(door, buffer, capacity, answer, said);
+            if (result == 0) {
+                return 0;
+            }
             if (result != ERR_AGAIN) {
-                return result;
+                joining_refused(joining, door, result, said, error);
             }
         }
-        if ((items[i].revents & ZMQ_POLLOUT) != 0 && *ask && !door->asked) {
+        if ((items[i].revents & ZMQ_POLLOUT) != 0 && *ask && !door->asked && !door->refused) {
             door->asked = zmq_send(door->socket, joining->request, joining->request_bytes, ZMQ_DONTWAIT) >= 0;
             *ask = !door->asked;
         }
@@ -128,7 +158,8 @@ int control_join(void *context, const struct token *token, const struct keys *ke
     uint64_t now_ms = clock_ms(), end_ms = now_ms + timeout_ms, next_ask_ms = now_ms;
     bool asked_once = false;
     int result = ERR_AGAIN;
-    while (result == ERR_AGAIN && now_ms < end_ms) {
+    while (result == ERR_AGAIN && now_ms < end_ms && joining_has_doors(&joining)) {
+        uint64_t refused_ms = joining.refused_ms;
         bool may_ask = now_ms >= next_ask_ms, ask = may_ask;
         uint64_t wait_ms = end_ms - now_ms < 250 ? end_ms - now_ms : 250;
         result = joining_step(&joining, &ask, wait_ms, buffer, capacity, answer, error);
@@ -137,8 +168,15 @@ int control_join(void *context, const struct token *token, const struct keys *ke
             asked_once = true;
             next_ask_ms = now_ms + JOIN_PATIENCE_MS;
         }
+        if (joining.refused_ms != refused_ms) {
+            next_ask_ms = now_ms;
+        } else if (joining.refusal != 0 && now_ms >= next_ask_ms && now_ms >= refused_ms + JOIN_PATIENCE_MS) {
+            break;
+        }
     }
-    if (result == ERR_AGAIN) {
+    if (result == ERR_AGAIN && joining.refusal != 0) {
+        result = joining.refusal;
+    } else if (result == ERR_AGAIN) {
         result = ERR_TIMEOUT;
         (void)snprintf(error, 256,
                        asked_once ? "No member answered the request to join within %llu s; try again, or ask for a "

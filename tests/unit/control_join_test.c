@@ -199,6 +199,67 @@ static void any_number_of_invites_leaves_room_for_members(void **state)
     side_close(&a);
 }
 
+/* Two members' doors, of which the first refuses. The joiner runs beside; what it asks is answered until it is done. */
+static int serve_two(struct side sides[2], struct joiner *joiner, const struct join_answer *second)
+{
+    pthread_t thread;
+    int requests = 0;
+    const struct join_answer refusal = {.code = ERR_REFUSED, .text = "This node is leaving."};
+    static uint8_t bytes[MESSAGE_BYTES_MAX];
+    joiner->context = zmq_ctx_new();
+    (void)pthread_mutex_init(&joiner->mutex, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, joiner_run, joiner), 0);
+    while (!joiner_done(joiner)) {
+        for (int i = 0; i < 2; i++) {
+            /* The second opens its door only once the first has refused, so who is asked first is no matter of luck. */
+            struct control_incoming in;
+            if (i == 1 && requests == 0) {
+                continue;
+            }
+            side_turn(&sides[i], 10);
+            while (control_receive(sides[i].control, &in) == 0) {
+                size_t count = join_answer_encode(i == 0 ? &refusal : second, bytes, sizeof bytes);
+                requests++;
+                assert_int_equal(control_reply(sides[i].control, in.client, bytes, count), 0);
+            }
+        }
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)pthread_mutex_destroy(&joiner->mutex);
+    assert_int_equal(zmq_ctx_term(joiner->context), 0);
+    return requests;
+}
+
+static void who_is_refused_by_one_member_asks_the_next(void **state)
+{
+    (void)state;
+    struct side sides[2];
+    side_open(&sides[0]);
+    side_open(&sides[1]);
+    struct joiner *joiner = joiner_new(&sides[0]);
+    joiner->token.member_count = 2;
+    memcpy(joiner->token.members[1].sign_public, sides[1].keys.sign_public, 32);
+    joiner->token.members[1].address_count = 1;
+    (void)bytes_copy_text(joiner->token.members[1].addresses[0], TOKEN_ADDRESS_BYTES, sides[1].address);
+    uint8_t invite_key[32];
+    token_invite_key(&joiner->token, invite_key);
+    assert_int_equal(control_admit(sides[0].control, invite_key, true, false), 0);
+    assert_int_equal(control_admit(sides[1].control, invite_key, true, false), 0);
+    struct join_answer welcome = {.records = (const uint8_t *)"records", .record_bytes = 7};
+    assert_int_equal(serve_two(sides, joiner, &welcome), 2);
+    assert_int_equal(joiner->result, 0);
+    assert_int_equal(joiner->answer.record_bytes, 7);
+
+    joiner->done = false;
+    struct join_answer other = {.code = ERR_REFUSED, .text = "Nor do I."};
+    assert_int_equal(serve_two(sides, joiner, &other), 2);
+    assert_int_equal(joiner->result, ERR_REFUSED);
+    assert_non_null(strstr(joiner->error, "This node is leaving."));
+    free(joiner);
+    side_close(&sides[0]);
+    side_close(&sides[1]);
+}
+
 int main(void)
 {
     if (keys_start() != 0) {
@@ -208,6 +269,7 @@ int main(void)
         cmocka_unit_test(one_joins_with_an_invite),
         cmocka_unit_test(invites_do_not_open_the_bulk_door),
         cmocka_unit_test(any_number_of_invites_leaves_room_for_members),
+        cmocka_unit_test(who_is_refused_by_one_member_asks_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
