@@ -483,6 +483,23 @@ static void sync_progress(struct node_core *core)
     }
 }
 
+/* When many are absent at once they take turns. */
+static void check_links(struct node_core *core)
+{
+    uint32_t checked = 0, from = core->check_from;
+    for (uint32_t i = 0; i < core->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
+        struct core_peer *peer = core->peers[(from + i) % core->peer_count];
+        bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
+        uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
+        uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
+        if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
+            check_link(core, peer);
+            checked++;
+            core->check_from = (from + i + 1) % core->peer_count;
+        }
+    }
+}
+
 void core_members_housekeep(struct node_core *core)
 {
     if (core->syncing) {
@@ -494,18 +511,8 @@ void core_members_housekeep(struct node_core *core)
     for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);
     }
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        struct core_peer *peer = core->peers[i];
-        bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
-        uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
-        uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
-        if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
-            check_link(core, peer);
-        }
-        if (peer->state == SWIM_DEAD) {
-            core->members_changed = true; /* whether it counts as lost depends on time */
-        }
-    }
+    check_links(core);
+    core->members_changed |= swim_state_count(&core->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
     /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
     core->members_changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
 }

@@ -37,6 +37,7 @@
 #define CORE_SYNC_LONG_MS 120000    /* ... up to this: of a large state some megabytes come in ten seconds */
 #define CORE_REFUSED_MS 8000        /* a host that refuses for this long has lost its daemon (DESIGN 6) */
 #define CORE_CHECK_LINK_MS 1000
+#define CORE_CHECK_LINKS_MAX 24 /* at a time: one takes up to 800 ms, and the shell has room for 64 (gossip/control.h) */
 #define CORE_REFUTE_MS 1500        /* who is called dead, and is not, has said so within this */
 #define CORE_TOGETHER_MS 60000      /* nodes that fall silent within this time fell silent together */
 #define CORE_PATIENCE_MS 600000     /* DESIGN 7: what may run on unreachable nodes */
@@ -509,6 +510,7 @@ struct node_core {
     uint64_t repair_ms;
     uint64_t repair_pass;
     uint32_t rotate;
+    uint32_t check_from; /* the peer that is the next to have its link checked, by its place */
 
     uint8_t *outbox; /* published in this step, envelopes end to end; sent to everybody at its end */
     uint32_t outbox_bytes;

@@ -1,0 +1,104 @@
+/* Many members are gone at once, and the shell can look at the hosts of few at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gossip/control.h"
+#include "node/core/state.h"
+#include "tests/unit/facts_make.h"
+
+#define MEMBERS 150
+#define BYTES (16u << 20)
+
+static struct node_effects effects;
+
+static void step(struct node_core *core, struct node_event *event, uint64_t now_ms)
+{
+    event->now_ms = now_ms;
+    effects.count = 0;
+    effects.used_bytes = 0;
+    node_core_step(core, event, &effects);
+}
+
+static void load(struct node_core *core, node_id writer, uint64_t seq, enum fact_kind kind, struct fact_key key, const void *fact)
+{
+    struct made made;
+    make_record(&made, writer, 1, seq, kind, key, fact);
+    struct node_event event = {.kind = NODE_EVENT_LOAD_RECORD, .bytes = made.bytes, .byte_count = made.count};
+    step(core, &event, 1000);
+}
+
+/* This node is person 0; of the others it knows where they are, and that none of them has been heard in this boot. */
+static struct node_core *core_of_many(void)
+{
+    struct person self = make_person(0);
+    struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1, .now_ms = 1000,
+                                   .node = make_node(&self, 1), .memory = aligned_alloc(16, BYTES), .memory_bytes = BYTES};
+    memcpy(options.public_key, self.public_key, sizeof options.public_key);
+    struct node_core *core = node_core_init(&options);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct person person = make_person(i);
+        struct fact_member member = make_member(&person);
+        struct fact_node node = make_node(&person, 1);
+        load(core, self.id, i + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
+        load(core, person.id, 1, FACT_NODE, fact_key_empty(), &node);
+    }
+    struct node_event start = {.kind = NODE_EVENT_START};
+    step(core, &start, 1000);
+    assert_int_equal(core->peer_count, MEMBERS - 1);
+    return core;
+}
+
+static void everybodys_host_is_looked_at_though_the_shell_takes_few(void **state)
+{
+    (void)state;
+    struct node_core *core = core_of_many();
+    struct {
+        node_id peer;
+        uint64_t until_ms;
+    } checks[CONTROL_CHECKS_MAX] = {{.until_ms = 0}};
+    for (uint64_t now_ms = 1100; now_ms < 21000; now_ms += 100) {
+        struct node_event tick = {.kind = NODE_EVENT_TICK};
+        step(core, &tick, now_ms);
+        for (uint32_t i = 0; i < effects.count; i++) {
+            if (effects.items[i].kind != NODE_EFFECT_CHECK_LINK) {
+                continue;
+            }
+            for (uint32_t at = 0; at < CONTROL_CHECKS_MAX; at++) { /* when all are in use it is not looked at */
+                if (checks[at].until_ms == 0) {
+                    checks[at].peer = effects.items[i].u.peer.node;
+                    checks[at].until_ms = now_ms + CONTROL_CHECK_MS;
+                    break;
+                }
+            }
+        }
+        for (uint32_t at = 0; at < CONTROL_CHECKS_MAX; at++) {
+            if (checks[at].until_ms != 0 && now_ms >= checks[at].until_ms) {
+                struct node_event link = {.kind = NODE_EVENT_LINK};
+                link.u.link.peer = checks[at].peer;
+                link.u.link.refused = true;
+                checks[at].until_ms = 0;
+                step(core, &link, now_ms);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        assert_true(core_node_lost(core, core->peers[i]->id, UINT64_MAX));
+    }
+    free(core); /* it begins where its memory does */
+}
+
+int main(void)
+{
+    effects.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items);
+    effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybodys_host_is_looked_at_though_the_shell_takes_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
