@@ -34,6 +34,32 @@ static void push_blob(struct node_core *core, hash256 blob, node_id to)
     effect->u.push.to = to;
 }
 
+static struct core_asked *find_asked(struct core_ack *ack, node_id node)
+{
+    for (uint32_t i = 0; i < CORE_ACK_ASKED_MAX; i++) {
+        if (node_id_equal(ack->asked[i].node, node)) {
+            return &ack->asked[i];
+        }
+    }
+    return NULL;
+}
+
+/* Puts the node first, as it is if it was asked before. */
+static struct core_asked *asked_first(struct core_ack *ack, node_id node)
+{
+    const struct core_asked *before = find_asked(ack, node);
+    struct core_asked asked = {.node = node};
+    asked.pushed = hash256_is_none(ack->blob);
+    asked.pushed_too = hash256_is_none(ack->blob_too);
+    if (before != NULL) {
+        asked = *before;
+    }
+    uint32_t moved = before != NULL ? (uint32_t)(before - ack->asked) : CORE_ACK_ASKED_MAX - 1;
+    memmove(ack->asked + 1, ack->asked, moved * sizeof asked);
+    ack->asked[0] = asked;
+    return &ack->asked[0];
+}
+
 /* Chooses the living node that shall hold the second copy, another one at each try, and sends it everything. */
 static void ack_ask(struct node_core *core, struct core_ack *ack)
 {
@@ -52,7 +78,6 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     ack->resend_ms = core->now_ms + CORE_RETRY_MS;
     ack->is_alone = (count == 0 && !has_suspect) || entry == NULL;
     if (count == 0 || entry == NULL) {
-        ack->peer = (node_id){{0}};
         return;
     }
     if (!entry->published || !core_has_room(core, 64, entry->envelope_bytes)) {
@@ -60,22 +85,17 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     }
     rendezvous_sort(candidates, count, entry->record.key, entry->record.key_bytes); /* as core_replicas does for its code */
     node_id peer = candidates[(ack->tries++ / 2) % count];
-    if (!node_id_equal(peer, ack->peer)) {
-        if (!node_id_is_none(ack->peer)) {
-            MARK(another_second_node_asked);
-        }
-        ack->peer = peer;
-        ack->pushed = hash256_is_none(ack->blob);
-        ack->pushed_too = hash256_is_none(ack->blob_too);
-        ack->record_stored = false;
+    if (!node_id_is_none(ack->asked[0].node) && !node_id_equal(ack->asked[0].node, peer)) {
+        MARK(another_second_node_asked);
     }
-    if (!ack->pushed) {
+    const struct core_asked *asked = asked_first(ack, peer);
+    if (!asked->pushed) {
         push_blob(core, ack->blob, peer);
     }
-    if (!ack->pushed_too) {
+    if (!asked->pushed_too) {
         push_blob(core, ack->blob_too, peer);
     }
-    if (!ack->record_stored) {
+    if (!asked->record_stored) {
         struct message message = {.kind = MESSAGE_RECORDS, .want_stored = true};
         message.bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
         message.byte_count = entry->envelope_bytes;
@@ -90,8 +110,11 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
         ack_drop(core, ack);
         return true;
     }
-    bool second = !node_id_is_none(ack->peer) && ack->pushed && ack->pushed_too && ack->record_stored;
-    second |= !node_id_is_none(ack->peer) && BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
+    bool second = false;
+    for (uint32_t i = 0; i < CORE_ACK_ASKED_MAX; i++) {
+        second |= ack->asked[i].pushed && ack->asked[i].pushed_too && ack->asked[i].record_stored;
+    }
+    second |= !node_id_is_none(ack->asked[0].node) && BUG(second_not_awaited, "'on 2 nodes' is said when the second has said so");
     if (!ack->on_disk && core->now_ms < ack->until_ms) {
         return false;
     }
@@ -154,9 +177,10 @@ void core_ack_stored(struct node_core *core, node_id from, const struct message 
 {
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
-        if (node_id_equal(ack->peer, from) && is_stored(core, ack, message)) {
+        struct core_asked *asked = find_asked(ack, from);
+        if (asked != NULL && is_stored(core, ack, message)) {
             MARK(second_node_has_stored);
-            ack->record_stored = true;
+            asked->record_stored = true;
             (void)ack_settle(core, ack);
         }
     }
@@ -166,11 +190,12 @@ void core_ack_pushed(struct node_core *core, const struct node_event *event)
 {
     for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
-        if (!event->u.blob.ok || !node_id_equal(ack->peer, event->u.blob.node)) {
+        struct core_asked *asked = find_asked(ack, event->u.blob.node);
+        if (!event->u.blob.ok || asked == NULL) {
             continue;
         }
-        ack->pushed |= hash256_equal(ack->blob, event->u.blob.blob);
-        ack->pushed_too |= hash256_equal(ack->blob_too, event->u.blob.blob);
+        asked->pushed |= hash256_equal(ack->blob, event->u.blob.blob);
+        asked->pushed_too |= hash256_equal(ack->blob_too, event->u.blob.blob);
         (void)ack_settle(core, ack);
     }
 }

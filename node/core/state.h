@@ -183,6 +183,15 @@ struct core_pending {
     struct message message;
 };
 
+#define CORE_ACK_ASKED_MAX 3
+_Static_assert(CORE_ACK_MS / (2 * CORE_RETRY_MS) < CORE_ACK_ASKED_MAX, "two tries each, and nobody is forgotten");
+
+/* A node that shall hold the second copy, and what of it has come there. */
+struct core_asked {
+    node_id node; /* none: nobody */
+    bool pushed, pushed_too, record_stored;
+};
+
 /* A user's request that waits for a second disk. */
 struct core_ack {
     struct core_ack *next;
@@ -190,10 +199,9 @@ struct core_ack {
     record_ident ident;
     struct record_version version;
     hash256 blob, blob_too; /* to be pushed first; none: nothing */
-    bool pushed, pushed_too, record_stored;
+    struct core_asked asked[CORE_ACK_ASKED_MAX]; /* the last one first: others may answer late, and count as well */
     bool on_disk;
-    node_id peer; /* none: nobody was asked yet, or */
-    bool is_alone; /* ... nobody else lives */
+    bool is_alone; /* nobody else lives */
     bool rest_alone, rest_failed; /* of records of the same request that are settled: on this disk only, or on none */
     bool already;  /* for the answer: what was asked for was so before */
     bool is_leave; /* no answer comes of it: the leaving goes on */

@@ -96,6 +96,25 @@ static void too_many_requests_at_a_time_are_refused(void **state)
     world_free(world);
 }
 
+/* The only one that can store it takes longer than one is waited for before the next is asked. */
+static void whoever_stores_a_request_counts_however_late(void **state)
+{
+    (void)state;
+    for (uint32_t storing = 1; storing < 4; storing++) {
+        struct world *world = world_new(4, 1);
+        world_start_all(world);
+        for (uint32_t i = 1; i < 4; i++) {
+            world->nodes[i].disk_refuses = i != storing;
+        }
+        world_request(world, 0, NODE_REQUEST_INVITE);
+        world->disk_ms = 2 * CORE_RETRY_MS + 500; /* of the others: its own write is under way */
+        world_run(world, CORE_ACK_MS + 1000);
+        assert_int_equal(world->reply.code, 0);
+        assert_int_equal(world->reply.stored_on, 2);
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +122,7 @@ int main(void)
         cmocka_unit_test(a_request_does_not_wait_for_a_second_node_that_dies),
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
+        cmocka_unit_test(whoever_stores_a_request_counts_however_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
