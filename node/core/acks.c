@@ -66,17 +66,19 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
     bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, as everybody does, but no blobs */
-    bool has_suspect = false;                     /* who is soon known to live, or dead */
+    bool is_young = core->now_ms - core->started_ms < CORE_ACK_START_MS;
+    bool has_unsure = false; /* who is soon known to live, or dead */
     for (uint32_t i = 0; i < core->peer_count; i++) {
         node_id peer = core->peers[i]->id;
         if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer) && core_node_speaks(core, peer)) {
             candidates[count++] = peer;
         }
-        has_suspect |= core->peers[i]->state == SWIM_SUSPECT;
+        enum swim_state state = core->peers[i]->state;
+        has_unsure |= state == SWIM_SUSPECT || (state == SWIM_UNKNOWN && is_young);
     }
     const struct records_entry *entry = records_find(&core->records, ack->ident);
     ack->resend_ms = core->now_ms + CORE_RETRY_MS;
-    ack->is_alone = (count == 0 && !has_suspect) || entry == NULL;
+    ack->is_alone = (count == 0 && !has_unsure) || entry == NULL;
     if (count == 0 || entry == NULL) {
         return;
     }

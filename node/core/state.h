@@ -74,6 +74,7 @@
 #define CORE_FAILURE_SETTLE_MS 6000 /* a failed worker may be the echo of a node that is about to be found dead, or of a stop */
 #define CORE_KILL_GRACE_MS 3000
 #define CORE_ACK_MS 5000            /* how long a request waits for a second node */
+#define CORE_ACK_START_MS 3000      /* ... and so long after the start for whom it has not seen yet */
 #define CORE_ACKS_MAX 128           /* requests that wait for it; more are refused */
 #define CORE_RETRY_MS 1000
 #define CORE_FOREIGN_MS 600000      /* between two lines about a node of another version */

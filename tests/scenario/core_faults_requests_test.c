@@ -115,6 +115,32 @@ static void whoever_stores_a_request_counts_however_late(void **state)
     }
 }
 
+/* Nobody is known to live when the daemon has just begun. */
+static void a_request_right_after_the_start_waits_for_a_second_node(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world_crash(world, 0);
+    world_restart(world, 0, false);
+    world_request(world, 0, NODE_REQUEST_INVITE);
+    world_run(world, 0);
+    assert_int_equal(world->reply.count, 0);
+    world_run(world, CORE_ACK_MS);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+
+    world_crash(world, 0); /* and not for long, if there is none */
+    world_die(world, 1);
+    world_restart(world, 0, false);
+    world_request(world, 0, NODE_REQUEST_INVITE);
+    world_run(world, CORE_ACK_START_MS + 2 * CORE_HOUSEKEEP_MS);
+    assert_int_equal(world->reply.count, 2);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +149,7 @@ int main(void)
         cmocka_unit_test(an_overtaken_request_waits_for_its_second_node),
         cmocka_unit_test(too_many_requests_at_a_time_are_refused),
         cmocka_unit_test(whoever_stores_a_request_counts_however_late),
+        cmocka_unit_test(a_request_right_after_the_start_waits_for_a_second_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
