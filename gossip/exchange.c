@@ -65,24 +65,32 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
     }
 
     size_t keys_max = (clamp(capacity) - BITMAP_BYTES) / EXCHANGE_KEY_BYTES;
-    size_t room = keys_max;
+    size_t keys = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        keys += records->published_counts[differing[i]];
+    }
+    if (keys > 0 && keys_max == 0) {
+        *out_bytes = 0;
+        return 0;
+    }
+    size_t kept = keys > keys_max; /* for one key at least of a bucket that is left out */
+    size_t room = keys_max - kept;
+    uint32_t part = RECORDS_BUCKETS;
     memset(out, 0, BITMAP_BYTES);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t bucket = differing[(rotate % n + i) % n];
         if (records->published_counts[bucket] <= room) {
             room -= records->published_counts[bucket];
             out[bucket / 8] = (uint8_t)(out[bucket / 8] | 1u << bucket % 8);
-        } else if (i == 0 && records->published_counts[bucket] > keys_max) {
+        } else if (i == 0) {
             /* It would never fit: its turn is spent on a slice, the next one at its next turn. */
-            if (keys_max == 0) {
-                *out_bytes = 0;
-                return 0;
-            }
             size_t slices = (records->published_counts[bucket] + keys_max - 1) / keys_max;
             size_t slice = rotate / n % slices;
             uint8_t *end = append_keys(records, bucket, slice * keys_max, keys_max, out + BITMAP_BYTES);
             *out_bytes = (size_t)(end - out);
             return 0;
+        } else if (part == RECORDS_BUCKETS) {
+            part = bucket;
         }
     }
     /* In bucket order, so that the keys ascend and the peer can merge. */
@@ -90,6 +98,8 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
     for (uint32_t bucket = 0; bucket < RECORDS_BUCKETS; bucket++) {
         if ((out[bucket / 8] >> bucket % 8 & 1) != 0) {
             p = append_keys(records, bucket, 0, records->published_counts[bucket], p);
+        } else if (bucket == part) {
+            p = append_keys(records, bucket, 0, room + kept, p);
         }
     }
     *out_bytes = (size_t)(p - out);
@@ -143,6 +153,16 @@ static int keys_check(const uint8_t *bytes, size_t count)
         }
     }
     return 0;
+}
+
+bool exchange_keys_are_all(const uint8_t *bytes, size_t count)
+{
+    for (size_t at = BITMAP_BYTES; at < count; at += EXCHANGE_KEY_BYTES) {
+        if ((bytes[bytes[at] / 8] >> bytes[at] % 8 & 1) == 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Merges one bucket's list, which ascends by ident, with the peer's keys in [key, end), which do too. */

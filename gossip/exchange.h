@@ -5,7 +5,7 @@
  *
  *   BUCKETS  256 x 16 bytes: the bucket hashes of the sender
  *   KEYS     u8 bucket bitmap[32], then n x (ident[16], u64 boot, u64 seq), idents ascending: all that the sender has
- *            published in the marked buckets, or a part of one unmarked bucket
+ *            published in the marked buckets; behind those of one unmarked bucket, of which it is a part, more differs
  *   PULL     n x ident[16]: send me these
  *   RECORDS  envelopes laid end to end
  *
@@ -33,10 +33,15 @@ void exchange_buckets(const struct records *records, uint8_t out[EXCHANGE_BUCKET
 
 /* A peer's BUCKETS came in: writes the KEYS payload; `*out_bytes` 0 if nothing differs. As many whole buckets as fit,
  * chosen among the differing ones from the `rotate`-th onwards (a counter that rises by one a round gives all their
- * turn); a bucket that alone is larger than the capacity sends a slice chosen by `rotate`, without its bitmap bit. From a
- * slice the peer learns what it lacks, not what we lack: that comes in the round that we start. ERR_MALFORMED. */
+ * turn); of one that did not fit, some keys without its bitmap bit; a bucket that alone is larger than the capacity sends a
+ * slice chosen by `rotate`, without the bit, too. From a slice the peer learns what it lacks, not what we lack: that comes
+ * in the round that we start. ERR_MALFORMED. */
 int exchange_on_buckets(const struct records *records, const uint8_t *bytes, size_t count, uint32_t rotate,
                         uint8_t *out, size_t capacity, size_t *out_bytes);
+
+/* Of KEYS that are well-formed: whether they tell of all that differs. (Of a peer whose program is older they may say so
+ * though they do not.) */
+bool exchange_keys_are_all(const uint8_t *bytes, size_t count);
 
 /* A peer's KEYS came in: writes the PULL payload (idents that the peer has newer, or that are missing here; all of them if
  * it has room for EXCHANGE_PULL_BYTES_MAX) and the RECORDS payload (what the peer lacks, within the marked buckets, or has

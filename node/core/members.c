@@ -585,7 +585,7 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
         if (error == 0) {
             send_bytes(core, from, MESSAGE_PULL, pull, pull_bytes);
             send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
-            peer->synced |= pull_bytes == 0;
+            peer->synced |= pull_bytes == 0 && exchange_keys_are_all(message->bytes, message->byte_count);
         }
         break;
     case MESSAGE_PULL:

@@ -467,6 +467,51 @@ static void test_what_is_not_taken_holds_nothing_back(void **state)
     }
 }
 
+static bool assert_held(void *context, const struct records_entry *entry)
+{
+    const struct table *other = context;
+    const struct records_entry *theirs = records_find(&other->records, entry->ident);
+    assert_non_null(theirs);
+    assert_true(record_version_compare(theirs->record.version, entry->record.version) >= 0);
+    return true;
+}
+
+/* Whoever has pulled what such keys name lacks nothing of their sender. */
+static void test_keys_that_are_not_all_say_so(void **state)
+{
+    (void)state;
+    static uint8_t buckets[EXCHANGE_BUCKETS_BYTES], keys[EXCHANGE_MESSAGE_BYTES_MAX], pull[EXCHANGE_MESSAGE_BYTES_MAX],
+        out[EXCHANGE_MESSAGE_BYTES_MAX];
+    size_t key_bytes, pull_bytes, out_bytes;
+    uint32_t all = 0, parts = 0;
+    for (uint32_t seed = 1; seed <= 60; seed++) {
+        struct table a, b;
+        table_open(&a);
+        table_open(&b);
+        struct random random;
+        random_init(&random, seed);
+        fill(&a, &random, 100, 3, 60);
+        fill(&b, &random, 100, 3, 60);
+        size_t capacity = BITMAP_BYTES + random_below(&random, 70) * EXCHANGE_KEY_BYTES;
+        exchange_buckets(&a.records, buckets);
+        assert_int_equal(exchange_on_buckets(&b.records, buckets, sizeof buckets, seed, keys, capacity, &key_bytes), 0);
+        assert_true(key_bytes <= capacity);
+        if (key_bytes > 0 && exchange_keys_are_all(keys, key_bytes)) {
+            assert_int_equal(exchange_on_keys(&a.records, keys, key_bytes, &a.start, pull, sizeof pull, &pull_bytes, out,
+                                              sizeof out, &out_bytes), 0);
+            assert_int_equal(exchange_on_pull(&b.records, pull, pull_bytes, &b.start, out, sizeof out, &out_bytes), 0);
+            (void)take_records(&a, out, out_bytes);
+            records_each(&b.records, assert_held, &a);
+            all++;
+        } else {
+            parts++;
+        }
+        table_close(&a);
+        table_close(&b);
+    }
+    assert_true(all > 5 && parts > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_malformed_is_refused),
         cmocka_unit_test(test_mutated_bytes_do_no_harm),
         cmocka_unit_test(test_what_is_not_taken_holds_nothing_back),
+        cmocka_unit_test(test_keys_that_are_not_all_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
