@@ -247,36 +247,62 @@ void core_replicas_forget(struct node_core *core, experiment_id experiment)
     }
 }
 
+/* The same bytes are under way already: once is enough, and the worker waits for those. */
+static bool join_earlier(struct node_core *core, const struct core_push *save)
+{
+    struct core_push *push = core->pushes;
+    while (push != NULL && (push->is_check || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
+                            !attempt_id_equal(&push->attempt, &save->attempt))) {
+        push = push->next;
+    }
+    if (push == NULL) {
+        return false;
+    }
+    push->is_repair = false;
+    push->slot = save->slot;
+    push->wanted = save->wanted;
+    if (save->has_metric) {
+        push->has_metric = true;
+        push->metric = save->metric;
+    }
+    (void)advance(core, push); /* a repair may have put somebody off */
+    return true;
+}
+
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
     if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
         return; /* its worker is being ended */
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
+    struct core_push save = {.attempt = event->u.blob.attempt,
+                             .slot = event->u.blob.slot,
+                             .step = event->u.blob.step,
+                             .blob = event->u.blob.blob,
+                             .bytes = event->u.blob.bytes};
+    save.wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
+                                                              : FACT_HOLDERS_MAX; /* who knows how many it asked for */
+    if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
+        save.wanted = 2;
+    }
+    save.has_metric = experiment != NULL && experiment->known && event->byte_count > 0 &&
+                      view_metric(event->bytes, event->byte_count, "validation", experiment->config->metric,
+                                  &save.metric) &&
+                      save.metric - save.metric == 0;
+    save.metric = save.has_metric ? save.metric : 0;
+    if (join_earlier(core, &save)) {
+        return;
+    }
+    save.holders[0] = core->options.self;
+    save.holder_count = add_named(core, &save, save.holders, 1);
+    memcpy(save.asked, save.holders, save.holder_count * sizeof save.asked[0]);
+    save.asked_count = save.holder_count;
     struct core_push *push = arena_take(&core->arena, sizeof *push);
     if (push == NULL) {
         core->counters.full++;
         return;
     }
-    push->attempt = event->u.blob.attempt;
-    push->slot = event->u.blob.slot;
-    push->step = event->u.blob.step;
-    push->blob = event->u.blob.blob;
-    push->bytes = event->u.blob.bytes;
-    push->wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
-                                                               : FACT_HOLDERS_MAX; /* who knows how many it asked for */
-    if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
-        push->wanted = 2;
-    }
-    push->has_metric = experiment != NULL && experiment->known && event->byte_count > 0 &&
-                       view_metric(event->bytes, event->byte_count, "validation", experiment->config->metric,
-                                   &push->metric) &&
-                       push->metric - push->metric == 0;
-    push->metric = push->has_metric ? push->metric : 0;
-    push->holders[0] = core->options.self;
-    push->holder_count = add_named(core, push, push->holders, 1);
-    memcpy(push->asked, push->holders, push->holder_count * sizeof push->asked[0]);
-    push->asked_count = push->holder_count;
+    *push = save;
     push->next = core->pushes;
     core->pushes = push;
     bool is_over = !advance(core, push);

@@ -541,6 +541,35 @@ static void a_repair_names_who_is_back_too(void **state)
     world_free(world);
 }
 
+static void bytes_that_are_under_way_are_sent_once(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    uint32_t node;
+    struct world *world = begin_slow(3, &node, &attempt);
+    save(world, node, &attempt, 1);
+    save(world, node, &attempt, 1);
+    assert_int_equal(world_count(world, "> push checkpoint"), 2);
+    uint32_t asked[WORLD_NODES_MAX];
+    assert_int_equal(asked_of(world, asked), 2);
+    uint32_t third = 6 - node - asked[0] - asked[1];
+    answer(world, node, &attempt, asked[0], false);
+    answer(world, node, &attempt, asked[1], true);
+    answer(world, node, &attempt, third, false);
+    assert_saved(world, node, 1, 2);
+
+    world_run(world, 2 * CORE_REPAIR_MS); /* a repair asks who refused */
+    assert_int_equal(world_count(world, "> push checkpoint"), 4);
+    save(world, node, &attempt, 1);
+    assert_int_equal(world_count(world, "> push checkpoint"), 4);
+    assert_int_equal(world_count(world, "> durable"), 0);
+    answer(world, node, &attempt, asked[0], true);
+    world_run(world, 1000);
+    assert_saved(world, node, 1, 3);
+    assert_int_equal(world_count(world, "> durable"), 1); /* the worker waits for what was begun as a repair */
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +586,7 @@ int main(void)
         cmocka_unit_test(two_answers_of_one_node_are_one_copy),
         cmocka_unit_test(a_repair_says_what_it_made_though_others_refuse),
         cmocka_unit_test(a_repair_names_who_is_back_too),
+        cmocka_unit_test(bytes_that_are_under_way_are_sent_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
