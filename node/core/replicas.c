@@ -1,7 +1,7 @@
 #include "base/rendezvous.h"
 #include "base/probe.h"
+#include "node/core/replicas.h"
 #include "node/core/retention.h"
-#include "node/core/state.h"
 
 _Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
 
@@ -41,7 +41,7 @@ bool core_replicas_next(const struct node_core *core, const struct view_manifest
     return false;
 }
 
-static bool list_has(const node_id *list, uint32_t count, node_id node)
+bool replicas_list_has(const node_id *list, uint32_t count, node_id node)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (node_id_equal(list[i], node)) {
@@ -69,7 +69,7 @@ static uint32_t pushes_to(const struct node_core *core, node_id to)
     return count;
 }
 
-static bool may_push_to(const struct node_core *core, node_id to)
+bool replicas_may_push_to(const struct node_core *core, node_id to)
 {
     const struct core_peer *peer = core_find_peer(core, to);
     return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER : 1);
@@ -84,7 +84,7 @@ static bool may_repair(const struct node_core *core)
     return count < CORE_REPAIRS_MAX;
 }
 
-static void put_off(struct node_core *core, experiment_id experiment)
+void replicas_put_off(struct node_core *core, experiment_id experiment)
 {
     if (!core->repair_is_behind) {
         core->repair_is_behind = true;
@@ -124,7 +124,7 @@ static uint32_t add_named(const struct node_core *core, const struct core_push *
     const struct view_manifest *row = own_row(core, push);
     for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
         if (count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
-            !list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
+            !replicas_list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
             holders[count++] = row->holders[i];
         }
     }
@@ -203,7 +203,7 @@ static bool advance(struct node_core *core, struct core_push *push)
         if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
             continue;
         }
-        if (push->is_repair && !may_push_to(core, candidates[i])) {
+        if (push->is_repair && !replicas_may_push_to(core, candidates[i])) {
             push->was_put_off = true;
             continue;
         }
@@ -237,14 +237,7 @@ void core_replicas_forget(struct node_core *core, experiment_id experiment)
             push_drop(core, push); /* answers that still come are nobody's */
         }
     }
-    for (struct core_code **link = &core->codes; *link != NULL; link = &(*link)->next) {
-        struct core_code *code = *link;
-        if (experiment_id_equal(code->experiment, experiment)) {
-            *link = code->next;
-            arena_give(&core->arena, code, sizeof *code);
-            return;
-        }
-    }
+    replicas_code_forget(core, experiment);
 }
 
 /* The same bytes are under way already: once is enough, and the worker waits for those. */
@@ -322,178 +315,6 @@ void core_replicas_stopped(struct node_core *core, const attempt_id *attempt)
     for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
         if (!push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt)) {
             finish(core, push);
-        }
-    }
-}
-
-/* ---- code ---------------------------------------------------------------------------------------------------------------- */
-
-static struct core_code *find_code(struct node_core *core, experiment_id experiment)
-{
-    struct core_code **link = &core->codes;
-    while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
-        link = &(*link)->next;
-    }
-    struct core_code *code = *link;
-    if (code == NULL || !experiment_id_equal(code->experiment, experiment)) {
-        code = arena_take(&core->arena, sizeof *code);
-        if (code != NULL) {
-            code->experiment = experiment;
-            code->next = *link;
-            *link = code;
-        }
-    }
-    return code;
-}
-
-static void push_code(struct node_core *core, experiment_id experiment, hash256 blob, node_id to)
-{
-    struct core_code_push *free_one = NULL;
-    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
-        struct core_code_push *push = &core->code_pushes[i];
-        if (!push->used) {
-            free_one = push;
-        } else if (node_id_equal(push->to, to) && hash256_equal(push->blob, blob)) {
-            return; /* for another experiment, perhaps */
-        }
-    }
-    if (free_one == NULL || !may_push_to(core, to)) {
-        put_off(core, experiment);
-        return;
-    }
-    *free_one = (struct core_code_push){.used = true, .blob = blob, .to = to};
-    struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
-    effect->u.push.blob = blob;
-    effect->u.push.to = to;
-}
-
-static struct core_code_copy *find_copy(struct core_code *code, node_id node)
-{
-    for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
-        if (node_id_equal(code->copies[i].node, node)) {
-            return &code->copies[i];
-        }
-    }
-    return NULL;
-}
-
-/* The row of nodes[at], in place of one that is none of `nodes` any more. */
-static struct core_code_copy *make_copy(struct core_code *code, const node_id *nodes, uint32_t count, uint32_t at)
-{
-    struct core_code_copy *copy = find_copy(code, nodes[at]);
-    for (uint32_t i = 0; copy == NULL && i < FACT_HOLDERS_MAX; i++) {
-        copy = list_has(nodes, count, code->copies[i].node) ? NULL : &code->copies[i];
-    }
-    return copy;
-}
-
-/* Whoever has the code sees to it that the first nodes in rendezvous order of the experiment have it too, and in place of
- * those that do not take it the next ones. Several may do so at once: a node that has it answers that at once. */
-static void repair_code(struct node_core *core, const struct view_experiment *experiment, struct core_code *code)
-{
-    if (core->now_ms < code->retry_ms) {
-        return;
-    }
-    node_id nodes[NODE_MEMBERS_MAX];
-    uint32_t count = 0;
-    if (core_node_accepts(core, core->options.self)) {
-        nodes[count++] = core->options.self;
-    }
-    for (uint32_t i = 0; i < core->peer_count && count < NODE_MEMBERS_MAX; i++) {
-        if (core_node_accepts(core, core->peers[i]->id)) {
-            nodes[count++] = core->peers[i]->id;
-        }
-    }
-    rendezvous_sort(nodes, count, experiment->id.bytes, sizeof experiment->id.bytes);
-    count = count < FACT_HOLDERS_MAX ? count : FACT_HOLDERS_MAX;
-    for (uint32_t i = 0, copies = 0; i < count && copies < CORE_CODE_COPIES; i++) {
-        const struct core_peer *peer = core_find_peer(core, nodes[i]);
-        if (peer == NULL) {
-            copies++; /* ourselves */
-            continue;
-        }
-        struct core_code_copy *copy = make_copy(code, nodes, count, i);
-        if (!node_id_equal(copy->node, nodes[i]) || copy->boot != peer->boot) {
-            *copy = (struct core_code_copy){.node = nodes[i], .boot = peer->boot}; /* perhaps with another disk */
-        }
-        bool has_all = copy->has_code && (copy->has_config_text || hash256_is_none(experiment->config_text));
-        bool refuses = core->now_ms < copy->retry_ms ||
-                       (peer->code_refused_ms != 0 && core->now_ms - peer->code_refused_ms < CORE_CODE_RETRY_MS);
-        if (!has_all && refuses) {
-            continue;
-        }
-        copies++;
-        if (!has_all) {
-            push_code(core, experiment->id, copy->has_code ? experiment->config_text : experiment->code, nodes[i]);
-        }
-    }
-}
-
-static void refused(const struct node_core *core, struct core_code_copy *copy)
-{
-    uint64_t wait_ms = CORE_CODE_RETRY_MS;
-    for (uint32_t i = 0; i < copy->refusals && wait_ms < CORE_CODE_RETRY_MAX_MS; i++) {
-        wait_ms *= 2;
-    }
-    copy->refusals++;
-    copy->retry_ms = core->now_ms + (wait_ms < CORE_CODE_RETRY_MAX_MS ? wait_ms : CORE_CODE_RETRY_MAX_MS);
-}
-
-static void code_pushed(struct node_core *core, const struct node_event *event)
-{
-    bool ok = event->u.blob.ok;
-    struct core_peer *peer = core_find_peer(core, event->u.blob.node);
-    if (peer != NULL && !event->u.blob.is_missing) {
-        peer->code_refused_ms = ok ? 0 : core->now_ms;
-    }
-    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
-        struct core_code_push *push = &core->code_pushes[i];
-        push->used &= !(node_id_equal(push->to, event->u.blob.node) && hash256_equal(push->blob, event->u.blob.blob));
-    }
-    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
-        const struct view_experiment *experiment = view_find_experiment(&core->view, code->experiment);
-        bool is_code = experiment != NULL && hash256_equal(experiment->code, event->u.blob.blob);
-        bool is_text = experiment != NULL && hash256_equal(experiment->config_text, event->u.blob.blob);
-        struct core_code_copy *copy = is_code || is_text ? find_copy(code, event->u.blob.node) : NULL;
-        if (copy == NULL) {
-            continue;
-        }
-        if (event->u.blob.is_missing) {
-            code->retry_ms = core->now_ms + CORE_CODE_RETRY_MS;
-        } else if (!ok) {
-            refused(core, copy);
-        } else {
-            if (is_code && !copy->has_code) {
-                const struct view_member *member = view_find_member(&core->view, copy->node);
-                TRACE(&core->options.trace, "the code of %s is on %s", experiment->config->name,
-                      member != NULL ? member->name : "?");
-            }
-            copy->has_code |= is_code;
-            copy->has_config_text |= is_text;
-            copy->refusals = 0;
-            copy->retry_ms = 0;
-        }
-    }
-}
-
-static void drop_codes(struct node_core *core)
-{
-    for (struct core_code **link = &core->codes; *link != NULL;) {
-        struct core_code *code = *link;
-        if (code->pass == core->repair_pass) {
-            link = &code->next;
-        } else {
-            *link = code->next;
-            arena_give(&core->arena, code, sizeof *code);
-        }
-    }
-}
-
-void core_replicas_fetched(struct node_core *core, experiment_id experiment)
-{
-    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
-        if (experiment_id_equal(code->experiment, experiment)) {
-            code->retry_ms = 0;
         }
     }
 }
@@ -594,7 +415,7 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
         core->repair_ms = core->now_ms; /* what was put off may have a place now */
     }
     if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
-        code_pushed(core, event);
+        replicas_code_pushed(core, event);
         return;
     }
     for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
@@ -619,7 +440,7 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             }
             if (push->was_put_off) {
                 repair_drop(core, push);
-                put_off(core, push->attempt.experiment);
+                replicas_put_off(core, push->attempt.experiment);
             }
             push_drop(core, push);
         }
@@ -650,7 +471,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
         }
     }
     repair.wanted = experiment->config->checkpoint_replicas;
-    bool is_mine = list_has(repair.holders, repair.holder_count, core->options.self);
+    bool is_mine = replicas_list_has(repair.holders, repair.holder_count, core->options.self);
     for (uint32_t i = 0; i < repair.holder_count; i++) {
         is_mine &= node_id_compare(core->options.self, repair.holders[i]) <= 0;
     }
@@ -661,7 +482,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
         return;
     }
     if (!may_repair(core)) {
-        put_off(core, experiment->id);
+        replicas_put_off(core, experiment->id);
         return;
     }
     struct core_push *push = repair_note(core, &repair) ? arena_take(&core->arena, sizeof *push) : NULL;
@@ -675,7 +496,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     core->pushes = push;
     if (!advance(core, push)) { /* nobody is left to ask */
         if (push->was_put_off) {
-            put_off(core, experiment->id);
+            replicas_put_off(core, experiment->id);
         }
         repair_drop(core, push);
         push_drop(core, push);
@@ -726,8 +547,8 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
     }
     struct view_manifest united;
     (void)core_replicas_unite(core, newest, &united);
-    bool is_mine = list_has(united.holders, united.holder_count, core->options.self) &&
-                   list_has(united.holders, united.holder_count, peer->id);
+    bool is_mine = replicas_list_has(united.holders, united.holder_count, core->options.self) &&
+                   replicas_list_has(united.holders, united.holder_count, peer->id);
     for (uint32_t i = 0; i < united.holder_count; i++) {
         bool is_other = node_id_equal(united.holders[i], peer->id) || !core_node_alive(core, united.holders[i]);
         is_mine &= is_other || node_id_compare(core->options.self, united.holders[i]) <= 0;
@@ -775,10 +596,10 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
             continue; /* looked at in an earlier pass */
         }
         for (uint32_t t = order > 0 ? 0 : peer->copies_trial; t < experiment->trial_slots; t++) {
-            if (!may_repair(core) || !may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
+            if (!may_repair(core) || !replicas_may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
                 peer->copies_experiment = experiment->id;
                 peer->copies_trial = t;
-                put_off(core, core->repair_from);
+                replicas_put_off(core, core->repair_from);
                 return;
             }
             if (experiment->trials[t] != NULL) {
@@ -814,18 +635,11 @@ void core_replicas_housekeep(struct node_core *core)
                 repair_trial(core, experiment, experiment->trials[t], is_over);
             }
         }
-        struct core_code *code = is_over ? NULL : find_code(core, experiment->id);
-        if (code == NULL) {
-            continue;
-        }
-        code->pass = core->repair_pass; /* though there may be no room to look after it now */
-        if (core_has_room(core, 64, 1u << 16)) {
-            repair_code(core, experiment, code);
-        } else {
-            put_off(core, experiment->id);
+        if (!is_over) {
+            replicas_code_look(core, experiment);
         }
     }
-    drop_codes(core);
+    replicas_code_drop(core);
     for (uint32_t i = 0; i < core->peer_count; i++) {
         check_copies(core, core->peers[i]);
     }

@@ -9,7 +9,7 @@
  *   owner.c        the slots of this node: reservations, leases; with owner_workers.c, owner_group.c, owner_restart.c its
  *                  workers, their groups, what a new boot finds of them (owner.h)
  *   coordinator.c  elections, and with attempts.c, elastic.c, gangs.c, placing.c what a coordinator does (coordinator.h)
- *   replicas.c     checkpoints on their way to other nodes
+ *   replicas.c     checkpoints on their way to other nodes; with replicas_code.c code, too (replicas.h)
  *   requests.c     what users ask for, and with requests_members.c those who join and go (requests.h)
  *   acks.c         requests that wait for a second disk
  *   quarantine.c   trials that take machines down, and machines that take trials down
