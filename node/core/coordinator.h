@@ -88,6 +88,7 @@ void elastic_drop(struct node_core *core, struct core_coordination *coordination
 
 bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt);
 bool gangs_begins(const struct core_coordination *coordination, const attempt_id *attempt); /* all its slots, not more of them */
+/* Asks the first node of whose slots one is missing for all of those; the gang may have come to its end when this returns. */
 void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang);
 void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
                    const struct message *message);

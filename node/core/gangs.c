@@ -1,4 +1,4 @@
-/* A group of slots on its way: reserved one after the other, recorded, confirmed (DESIGN 7). */
+/* A group of slots on its way: reserved node after node, recorded, confirmed (DESIGN 7). */
 
 #include "base/err.h"
 #include "base/probe.h"
@@ -101,14 +101,31 @@ static uint64_t age_of(const struct view_experiment *experiment)
     return experiment->submitted_s;
 }
 
+/* The slots of one node are asked for at once: one by one those of a large gang would take longer than the first is reserved. */
+static bool is_asked_for(const struct core_gang *gang, uint32_t rank)
+{
+    uint32_t next = 0;
+    while (next < gang->member_count && gang->reserved[next]) {
+        next++;
+    }
+    return rank >= next && !gang->reserved[rank] && node_id_equal(gang->members[rank].node, gang->members[next].node);
+}
+
+/* This node may be an owner itself and answer before ask_owner returns, as of gang_confirm. */
 void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
 {
-    struct message message;
-    lease_message(gang, gang->reserved_count, MESSAGE_RESERVE, &message);
-    message.u.lease.priority = experiment->config->priority;
-    message.u.lease.age = age_of(experiment);
+    struct core_coordination *coordination = core_find_coordination(core, gang->attempt.experiment);
     gang->resend_ms = core->now_ms + CORE_RESEND_MS;
-    coordinator_ask_owner(core, gang->members[gang->reserved_count].node, &message);
+    const struct core_gang asked = *gang;
+    struct message message;
+    for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
+        if (is_asked_for(&asked, rank)) {
+            lease_message(&asked, rank, MESSAGE_RESERVE, &message);
+            message.u.lease.priority = experiment->config->priority;
+            message.u.lease.age = age_of(experiment);
+            coordinator_ask_owner(core, asked.members[rank].node, &message);
+        }
+    }
 }
 
 /* All slots are ours for a moment: record the attempt, then confirm. Ranks follow the slots' order. */
@@ -239,13 +256,16 @@ static void note_refusal(struct node_core *core, node_id owner, uint32_t slot, i
 static void on_reserve_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
                               node_id from, const struct message *message)
 {
-    const struct fact_assignment *asked = &gang->members[gang->reserved_count];
-    if (gang->state != CORE_GANG_RESERVING || !node_id_equal(asked->node, from) ||
-        asked->slot != message->u.lease.slot) {
+    uint32_t rank = 0;
+    while (rank < gang->member_count &&
+           (!node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot)) {
+        rank++;
+    }
+    if (gang->state != CORE_GANG_RESERVING || rank == gang->member_count || !is_asked_for(gang, rank)) {
         return;
     }
     if (message->u.lease.code != 0) {
-        note_refusal(core, from, asked->slot, message->u.lease.code);
+        note_refusal(core, from, message->u.lease.slot, message->u.lease.code);
         gang_abort(core, coordination, gang, "a slot was refused");
         return;
     }
@@ -259,9 +279,15 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         gang_abort(core, coordination, gang, "it is not wanted any more");
         return;
     }
-    if (++gang->reserved_count == gang->member_count) {
+    gang->reserved[rank] = true;
+    gang->reserved_count++;
+    bool is_last = true; /* of its node */
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        is_last &= gang->reserved[i] || !node_id_equal(gang->members[i].node, from);
+    }
+    if (gang->reserved_count == gang->member_count) {
         gang_record(core, coordination, experiment, gang);
-    } else {
+    } else if (is_last) {
         gang->asked_ms = core->now_ms;
         gangs_reserve_next(core, experiment, gang);
     }
@@ -311,7 +337,7 @@ void gangs_receive(struct node_core *core, struct core_coordination *coordinatio
 static void note_silent(struct node_core *core, const struct core_gang *gang)
 {
     for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
-        bool is_asked = gang->state == CORE_GANG_RESERVING ? rank == gang->reserved_count
+        bool is_asked = gang->state == CORE_GANG_RESERVING ? is_asked_for(gang, rank)
                                                            : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
         struct core_peer *peer = is_asked ? core_find_peer(core, gang->members[rank].node) : NULL;
         if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is not asked for a while")) {

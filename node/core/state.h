@@ -252,7 +252,7 @@ struct core_worker {
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
 };
 
-/* A trial on its way to an attempt: slots asked for in order. */
+/* A trial on its way to an attempt: slots asked for in order, all of one node at once. */
 enum core_gang_state { CORE_GANG_RESERVING, CORE_GANG_RECORDING, CORE_GANG_CONFIRMING };
 
 struct core_gang {
@@ -260,8 +260,8 @@ struct core_gang {
     attempt_id attempt;
     enum core_gang_state state;
     uint32_t member_count;
-    uint32_t reserved_count; /* RESERVING: members [0, reserved_count) are ours */
-    bool confirmed[FACT_MEMBERS_MAX];
+    uint32_t reserved_count; /* RESERVING: so many are ours */
+    bool reserved[FACT_MEMBERS_MAX], confirmed[FACT_MEMBERS_MAX];
     struct fact_assignment members[FACT_MEMBERS_MAX];
     struct election_claim claim; /* under which its coordinator asks */
     uint64_t asked_ms;     /* when whoever has not answered was first asked */

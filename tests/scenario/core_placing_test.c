@@ -209,6 +209,57 @@ static void trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes(
     world_free(world);
 }
 
+/* ---- gangs ---- */
+
+/* Reservations live for five seconds. One after the other its slots would take eight, however few nodes they are on. */
+static void a_gang_of_dozens_of_slots_begins_over_slow_links(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 12);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 60;
+    world->program = WORLD_RUNS_FOREVER;
+    world->send_ms = 80;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 30000);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(running(world, i), 12);
+    }
+    assert_int_equal(world_count(world, "> send reserve "), 4 * 12);
+    world_free(world);
+}
+
+/* All of a node's at once; but of the next node only when these are there, so that no two gangs wait for each other. */
+static void slots_are_reserved_in_the_order_of_their_nodes(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 4);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 12;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_equal(world_coordinator(world), 0);
+    bool is_b_first = node_id_compare(world->nodes[1].person.id, world->nodes[2].person.id) < 0;
+    const char *first[] = {"a> send reserve b", "b> send reserve_answer a", "a> send reserve c", "c> send reserve_answer a"};
+    const char *const story[] = {first[is_b_first ? 0 : 2], first[is_b_first ? 1 : 3], first[is_b_first ? 2 : 0],
+                                 first[is_b_first ? 3 : 1]};
+    size_t at = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t slot = 0; slot < 4; slot++) {
+            at = world_find(world, at, story[i]);
+            assert_true(at != SIZE_MAX);
+            at++;
+        }
+    }
+    assert_int_equal(world_count(world, "> send reserve "), 8);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +272,8 @@ int main(void)
         cmocka_unit_test(a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed),
         cmocka_unit_test(what_a_trial_waited_while_its_node_was_away_is_forgotten),
         cmocka_unit_test(trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes),
+        cmocka_unit_test(a_gang_of_dozens_of_slots_begins_over_slow_links),
+        cmocka_unit_test(slots_are_reserved_in_the_order_of_their_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

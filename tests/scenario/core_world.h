@@ -15,7 +15,7 @@
 #include "tests/unit/facts_make.h"
 
 #define WORLD_NODES_MAX 5
-#define WORLD_SLOTS_MAX 4
+#define WORLD_SLOTS_MAX 12
 #define WORLD_DISK_MAX 2048
 #define WORLD_LINKS_MAX (2 * WORLD_NODES_MAX + 1)
 #define WORLD_LOG_BYTES (4u << 20)
@@ -94,6 +94,7 @@ struct world {
     uint64_t now_ms;
     uint64_t wall_shift_s; /* the calendar has jumped by it, everywhere */
     uint64_t disk_ms; /* how long a write takes */
+    uint64_t send_ms; /* how long a message takes */
     uint64_t push_ms; /* how long a copy takes */
     uint64_t records_ms; /* how long records are on their way, as in a large mesh, where they come by way of others */
     uint64_t prepare_ms; /* how long it takes until the code is there, rank 0's excepted */

@@ -150,7 +150,7 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
         event.u.message.message = &known;
     }
     uint64_t way_ms = message->kind == MESSAGE_RECORDS ? world->records_ms : 0;
-    world_post(world, world->now_ms + way_ms, to, world->nodes[to].boots, &event);
+    world_post(world, world->now_ms + world->send_ms + way_ms, to, world->nodes[to].boots, &event);
 }
 
 void world_answer_link(struct world *world, uint32_t number, const struct node_effect *effect)
