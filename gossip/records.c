@@ -198,6 +198,7 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
     entry->on_disk = false;
     entry->is_unfolded = false;
     entry->is_unawaited = false;
+    entry->is_asked = false;
     entry->record = record;
     entry->record.key = entry->envelope + (record.key - envelope);
     entry->record.body = entry->envelope + (record.body - envelope);

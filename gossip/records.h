@@ -26,6 +26,7 @@ struct records_entry {
     bool on_disk : 1;         /* the caller's mark: this version is on the disk; false after a put */
     bool is_unfolded : 1;     /* the caller's mark, too: there was no memory for what it says; false after a put */
     bool is_unawaited : 1;    /* ... or to wait for its way to the disk */
+    bool is_asked : 1;        /* ... of an own one: a user asked for it in this life */
     struct records_hash hash; /* while published: what this version adds to the digests */
     uint8_t *envelope;
     struct records_entry *next_in_bucket; /* sorted by ident, so no order depends on arrival */

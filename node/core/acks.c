@@ -259,7 +259,19 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
     }
     pending->action = CORE_ACTION_ACK;
     pending->client = client;
+    records_find(&core->records, pending->ident)->is_asked = true;
     return true;
+}
+
+void core_acks_renew(struct node_core *core, const struct core_pending *pending)
+{
+    records_find(&core->records, pending->ident)->is_asked = true;
+    for (struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+        if (record_ident_equal(ack->ident, pending->ident)) {
+            ack->version = pending->version;
+            ack->on_disk = false;
+        }
+    }
 }
 
 void core_acks_refuse(struct node_core *core)

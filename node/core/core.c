@@ -276,6 +276,7 @@ static int take_record(struct node_core *core, const uint8_t *envelope, uint32_t
     }
     bool is_undone = undoes_result(core, envelope, count, &key, &kept) &&
                      !BUG(result_undone, "a result that is known never un-happens");
+    const struct core_word word = core_requests_word(core, envelope, count);
     uint8_t altered[RECORD_ENVELOPE_BYTES_MAX];
     if (BUG(relay_alters, "records are relayed byte for byte") && count < sizeof altered) {
         memcpy(altered, envelope, count);
@@ -324,6 +325,11 @@ static int take_record(struct node_core *core, const uint8_t *envelope, uint32_t
         MARK(result_said_again);
         (void)raise_boot(core); /* it may be this node's own word that another life of its, or a copy, has replaced */
         (void)core_put(core, FACT_VERDICT, key, &kept);
+    }
+    if (word.kind != 0) {
+        MARK(word_said_again);
+        (void)raise_boot(core);
+        core_requests_say_again(core, &word);
     }
     return 0;
 }

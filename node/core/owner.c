@@ -350,7 +350,15 @@ static void say_idle(struct node_core *core)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_drain_pack(&writer, &drain);
-    (void)core_put(core, FACT_DRAIN, fact_key_node_id(core->options.self), &writer);
+    struct fact_key key = fact_key_node_id(core->options.self);
+    record_ident ident = record_ident_of(core->options.self, FACT_DRAIN, key.bytes, key.count);
+    struct records_entry *entry = records_find(&core->records, ident);
+    struct fact_drain said;
+    bool is_asked = entry != NULL && entry->is_asked && fact_drain_read(&entry->record, &said) == 0 &&
+                    said.lamport == drain.lamport;
+    if (core_put(core, FACT_DRAIN, key, &writer) != NULL) {
+        records_find(&core->records, ident)->is_asked = is_asked; /* it is the same word still */
+    }
     TRACE(&core->options.trace, "drained: no worker runs here any more");
 }
 

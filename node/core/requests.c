@@ -122,6 +122,35 @@ static void submit(struct node_core *core, const struct node_event *event)
     (void)core_ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
 }
 
+static struct core_pending *put_cancel(struct node_core *core, experiment_id experiment)
+{
+    const struct fact_control fact = {.cancelled = true};
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_control_pack(&writer, &fact);
+    return core_put(core, FACT_CONTROL, fact_key_cancel(experiment), &writer);
+}
+
+/* Or a resume. */
+static struct core_pending *put_pause(struct node_core *core, const struct view_experiment *experiment, bool paused)
+{
+    struct fact_control fact = {0};
+    for (const struct view_control *row = experiment->controls; row != NULL; row = row->next) {
+        if (node_id_equal(row->writer, core->options.self) && !row->is_cancel) {
+            fact = row->fact;
+        }
+    }
+    struct lamport_top others = view_control_top(experiment, &core->options.self);
+    fact.lamport = lamport_next(&others, fact.lamport);
+    fact.paused = paused;
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_control_pack(&writer, &fact);
+    return core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer);
+}
+
 static void control(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -129,12 +158,6 @@ static void control(struct node_core *core, const struct node_event *event)
     if (experiment == NULL || !experiment->known) {
         core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
         return;
-    }
-    struct fact_control fact = {0};
-    for (const struct view_control *row = experiment->controls; row != NULL; row = row->next) {
-        if (node_id_equal(row->writer, core->options.self) && !row->is_cancel) {
-            fact = row->fact;
-        }
     }
     enum view_experiment_state state = view_experiment_state(experiment);
     if (view_experiment_over(experiment) && !(event->u.request.kind == NODE_REQUEST_CANCEL && state == VIEW_CANCELLED)) {
@@ -147,20 +170,10 @@ static void control(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
-    struct fact_key key = fact_key_experiment(experiment->id);
-    if (event->u.request.kind == NODE_REQUEST_CANCEL) {
-        key = fact_key_cancel(experiment->id);
-        fact = (struct fact_control){.cancelled = true};
-    } else {
-        struct lamport_top others = view_control_top(experiment, &core->options.self);
-        fact.lamport = lamport_next(&others, fact.lamport);
-        fact.paused = event->u.request.kind == NODE_REQUEST_PAUSE;
-    }
-    uint8_t bytes[32];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_control_pack(&writer, &fact);
-    (void)core_ack_begin(core, client, core_put(core, FACT_CONTROL, key, &writer), no_blob, no_blob);
+    struct core_pending *pending = event->u.request.kind == NODE_REQUEST_CANCEL
+                                       ? put_cancel(core, experiment->id)
+                                       : put_pause(core, experiment, event->u.request.kind == NODE_REQUEST_PAUSE);
+    (void)core_ack_begin(core, client, pending, no_blob, no_blob);
 }
 
 static void delete(struct node_core *core, const struct node_event *event)
@@ -247,6 +260,21 @@ static uint64_t own_drain_lamport(const struct node_core *core, const struct vie
     return lamport;
 }
 
+/* Or an undrain. */
+static struct core_pending *put_drain(struct node_core *core, const struct view_member *member, bool drained, bool at_once)
+{
+    struct lamport_top others = view_drain_top(member, &core->options.self);
+    struct fact_drain fact = {.lamport = lamport_next(&others, own_drain_lamport(core, member)),
+                              .drained = drained,
+                              .at_once = drained && at_once};
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_drain_pack(&writer, &fact);
+    TRACE(&core->options.trace, "%s is %s", member->name, drained ? "drained" : "undrained");
+    return core_put(core, FACT_DRAIN, fact_key_node_id(member->id), &writer);
+}
+
 static void drain(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
@@ -261,16 +289,52 @@ static void drain(struct node_core *core, const struct node_event *event)
         return;
     }
     bool is_drain = event->u.request.kind == NODE_REQUEST_DRAIN;
-    struct lamport_top others = view_drain_top(member, &core->options.self);
-    struct fact_drain fact = {.lamport = lamport_next(&others, own_drain_lamport(core, member)),
-                              .drained = is_drain,
-                              .at_once = is_drain && event->u.request.at_once};
-    uint8_t bytes[32];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_drain_pack(&writer, &fact);
-    TRACE(&core->options.trace, "%s is %s", member->name, is_drain ? "drained" : "undrained");
-    (void)core_ack_begin(core, client, core_put(core, FACT_DRAIN, fact_key_node_id(node), &writer), no_blob, no_blob);
+    (void)core_ack_begin(core, client, put_drain(core, member, is_drain, event->u.request.at_once), no_blob, no_blob);
+}
+
+/* ---- words that would be taken back ---------------------------------------------------------------------------------------- */
+
+struct core_word core_requests_word(const struct node_core *core, const uint8_t *envelope, uint32_t count)
+{
+    struct core_word word = {0};
+    struct record given;
+    struct fact_control control;
+    struct fact_drain drain;
+    if (!core->started || core->twin.life != 0 || record_decode(envelope, count, &given) != 0 ||
+        !node_id_equal(given.writer, core->options.self)) {
+        return word;
+    }
+    const struct records_entry *held =
+        records_find(&core->records, record_ident_of(given.writer, given.kind, given.key, given.key_bytes));
+    if (held == NULL || !held->is_asked || record_version_compare(given.version, held->record.version) <= 0) {
+        return word;
+    }
+    if (held->record.kind == FACT_CONTROL && fact_control_read(&held->record, &control) == 0 && !control.cancelled &&
+        fact_key_read_experiment(&held->record, &word.experiment) == 0) {
+        word.kind = FACT_CONTROL;
+        word.is_on = control.paused;
+    } else if (held->record.kind == FACT_DRAIN && fact_drain_read(&held->record, &drain) == 0 &&
+               fact_key_read_node(&held->record, &word.node) == 0) {
+        word.kind = FACT_DRAIN;
+        word.is_on = drain.drained;
+        word.at_once = drain.at_once;
+    }
+    return word;
+}
+
+void core_requests_say_again(struct node_core *core, const struct core_word *word)
+{
+    struct core_pending *pending = NULL;
+    if (word->kind == FACT_CONTROL) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, word->experiment);
+        pending = experiment != NULL ? put_pause(core, experiment, word->is_on) : NULL;
+    } else {
+        const struct view_member *member = view_find_member(&core->view, word->node);
+        pending = member != NULL ? put_drain(core, member, word->is_on, word->at_once) : NULL;
+    }
+    if (pending != NULL) {
+        core_acks_renew(core, pending);
+    }
 }
 
 /* ---- a request arrives ---------------------------------------------------------------------------------------------------- */

@@ -759,6 +759,21 @@ void core_clone_housekeep(struct node_core *core);
 void core_requests_receive(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);
 
+/* What a user asked this node for in this life, where the newest word of a register says it. */
+struct core_word {
+    enum fact_kind kind; /* CONTROL or DRAIN; 0: there is none */
+    experiment_id experiment;
+    node_id node;
+    bool is_on; /* paused, or drained */
+    bool at_once;
+};
+
+/* The word that an own record of an earlier life is about to replace. */
+struct core_word core_requests_word(const struct node_core *core, const uint8_t *envelope, uint32_t count);
+
+/* Once it is replaced: above all that is known now. Who waits for an answer waits for that. */
+void core_requests_say_again(struct node_core *core, const struct core_word *word);
+
 /* ---- requests_members.c ---- */
 
 void core_requests_join(struct node_core *core, const struct node_event *event);
@@ -785,6 +800,9 @@ struct core_ack *core_ack_append(struct node_core *core, uint64_t client, record
 /* The same for what core_put has just returned, NULL included. False: the client has its answer, a refusal. */
 bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending *pending, hash256 blob,
                     hash256 blob_too);
+
+/* What is waited for was put once more. */
+void core_acks_renew(struct node_core *core, const struct core_pending *pending);
 void core_acks_refuse(struct node_core *core); /* answers all who wait */
 void core_ack_housekeep(struct node_core *core);
 

@@ -181,6 +181,134 @@ static void who_has_caught_up_says_what_its_slots_hold(void **state)
     world_free(world);
 }
 
+/* ---- pauses and drains --------------------------------------------------------------------------------------------------- */
+
+/* Node 0 has said this and taken it back three lives later, which its disk does not know. */
+static struct world *begin_taken_back(enum node_request_kind said, enum node_request_kind taken_back)
+{
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    struct saved_disk saved = save_disk(world, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        restart(world, 0);
+    }
+    ask(world, said);
+    ask(world, taken_back);
+    world_crash(world, 0);
+    restart_with(world, 0, &saved);
+    return world;
+}
+
+/* Says it on the old disk, and waits for the answer. */
+static void say(struct world *world, enum node_request_kind kind)
+{
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = kind;
+    event.u.request.experiment = make_experiment_id(0);
+    size_t before = world->log_bytes;
+    world->reply.count = 0;
+    world_step(world, 0, &event);
+    assert_true(world_run_until(world, 2 * CORE_ACK_MS, before, "a> reply"));
+    assert_int_equal(world->reply.code, 0);
+}
+
+static void assert_paused(const struct world *world, bool paused)
+{
+    for (uint32_t viewer = 0; viewer < 2; viewer++) {
+        assert_true(view_experiment_paused(world_experiment(world, viewer)) == paused);
+    }
+}
+
+/* A resume that node 0 wrote under this boot comes back to it. */
+static void bring_back_resume(struct world *world, uint64_t boot)
+{
+    struct fact_control fact = {.lamport = boot};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, boot << 32, 1, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
+    world_deliver(world, 1, 0, &made);
+}
+
+/* Nor when a still later word of its own comes back after the first. */
+static void a_pause_on_an_old_disk_is_not_undone(void **state)
+{
+    (void)state;
+    struct world *world = begin_taken_back(NODE_REQUEST_PAUSE, NODE_REQUEST_RESUME);
+    say(world, NODE_REQUEST_PAUSE); /* before it sees anybody */
+    assert_int_equal(world->reply.stored_on, 1);
+    world_run(world, 40000);
+    assert_paused(world, true);
+    bring_back_resume(world, 99);
+    world_run(world, 5000);
+    assert_paused(world, true);
+    say(world, NODE_REQUEST_RESUME);
+    world_run(world, 5000);
+    assert_paused(world, false);
+    world_free(world);
+}
+
+/* Node 1 says, perhaps late, that it has stored this version of the pause. */
+static void say_stored(struct world *world, struct record_version version)
+{
+    struct fact_key key = fact_key_experiment(make_experiment_id(0));
+    struct message message = {.kind = MESSAGE_STORED, .boot = world->nodes[1].core->options.boot};
+    message.u.stored.ident = record_ident_of(world->nodes[0].person.id, FACT_CONTROL, key.bytes, key.count);
+    message.u.stored.version = version;
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[1].person.id;
+    event.u.message.message = &message;
+    world_step(world, 0, &event);
+}
+
+/* It is answered once both disks have what was said again, and not only what replaced it for a moment. */
+static void an_answer_waits_for_what_was_said_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    const struct node_core *core = world->nodes[0].core;
+    world->nodes[1].disk_refuses = true;
+    world->reply.count = 0;
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    world_run(world, 100);
+    bring_back_resume(world, 50);
+    world_run(world, 600);
+    say_stored(world, (struct record_version){50ull << 32, 1});
+    assert_int_equal(world->reply.count, 0);
+    world->nodes[0].disk_refuses = true;
+    bring_back_resume(world, 99);
+    struct fact_key key = fact_key_experiment(make_experiment_id(0));
+    const struct records_entry *said =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_CONTROL, key.bytes, key.count));
+    say_stored(world, said->record.version);
+    assert_int_equal(world->reply.count, 0);
+    world->nodes[0].disk_refuses = world->nodes[1].disk_refuses = false;
+    world_run(world, 3000);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, 0);
+    assert_int_equal(world->reply.stored_on, 2);
+    assert_paused(world, true);
+    world_free(world);
+}
+
+/* Its own word comes back only when it has long said that it is idle. */
+static void a_drain_on_an_old_disk_is_not_undone(void **state)
+{
+    (void)state;
+    for (uint32_t is_late = 0; is_late < 2; is_late++) {
+        struct world *world = begin_taken_back(NODE_REQUEST_DRAIN, NODE_REQUEST_UNDRAIN);
+        world->nodes[1].is_cut = is_late == 1;
+        say(world, NODE_REQUEST_DRAIN);
+        world_run(world, 60000);
+        assert_int_equal(running(world, 0), 0);
+        world->nodes[1].is_cut = false;
+        world_run(world, 40000);
+        for (uint32_t viewer = 0; viewer < 2; viewer++) {
+            assert_true(view_member_drain(member_at(world, viewer, 0)).drained);
+        }
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +317,9 @@ int main(void)
         cmocka_unit_test(a_worker_that_is_found_in_a_slot_that_was_withheld_leaves_it),
         cmocka_unit_test(a_slot_that_is_returned_on_an_old_disk_stays_returned),
         cmocka_unit_test(who_has_caught_up_says_what_its_slots_hold),
+        cmocka_unit_test(a_pause_on_an_old_disk_is_not_undone),
+        cmocka_unit_test(an_answer_waits_for_what_was_said_again),
+        cmocka_unit_test(a_drain_on_an_old_disk_is_not_undone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
