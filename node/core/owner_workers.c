@@ -11,9 +11,7 @@
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail)
 {
-    if (reason == FACT_STOPPED) {
-        core_replicas_stopped(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
-    }
+    core_replicas_ended(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
     owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
     memset(&core->workers[slot], 0, sizeof core->workers[slot]);
     struct lease_changes changes = {0};

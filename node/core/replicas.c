@@ -310,12 +310,16 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     }
 }
 
-void core_replicas_stopped(struct node_core *core, const attempt_id *attempt)
+void core_replicas_ended(struct node_core *core, const attempt_id *attempt)
 {
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        if (!push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt)) {
-            finish(core, push);
-        }
+    struct core_push *newest = NULL;
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        bool is_its = !push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt);
+        newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
+    }
+    if (newest != NULL && !newest->is_said) {
+        newest->is_said = true;
+        finish(core, newest);
     }
 }
 

@@ -368,6 +368,7 @@ struct core_push {
     uint32_t wanted; /* copies */
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
     bool is_check;   /* to a node that should hold it; nothing is recorded */
+    bool is_said;    /* its worker has ended: a record says where it is so far */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;
@@ -686,9 +687,10 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);
 void core_replicas_pushed(struct node_core *core, const struct node_event *event);
 
-/* A worker saved because it was asked to stop, and has gone: the next attempt begins from what is on this disk, though its
- * copies are still on their way. Its manifest says so, and is written again when they are there. */
-void core_replicas_stopped(struct node_core *core, const attempt_id *attempt);
+/* A worker has gone: the next attempt begins from what it saved, and a completed trial ends with it, though the copies of that are
+ * still on their way, and with this boot they would be forgotten. Its manifest says so, and is written again when they are
+ * there. */
+void core_replicas_ended(struct node_core *core, const attempt_id *attempt);
 void core_replicas_housekeep(struct node_core *core);
 void core_replicas_forget(struct node_core *core, experiment_id experiment);
 void core_replicas_fetched(struct node_core *core, experiment_id experiment); /* its code is here now */

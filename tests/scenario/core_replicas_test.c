@@ -570,6 +570,43 @@ static void bytes_that_are_under_way_are_sent_once(void **state)
     world_free(world);
 }
 
+/* The worker saves, and ends; copies take their time, and the daemon is started anew before they are there. What the worker was
+ * told that it has handed over is what its trial ends with, or what its next attempt begins with. */
+static void what_was_saved_before_the_end_is_not_forgotten_with_its_copies(void **state)
+{
+    (void)state;
+    for (int32_t code = 0; code < 2; code++) {
+        struct world *world = world_new(3, 1);
+        world->program = WORLD_RUNS_FOREVER;
+        (void)story_begin(world, 1, 5);
+        uint32_t owner = 0;
+        while (owner < 2 && !world->nodes[owner].workers[0].runs) {
+            owner++;
+        }
+        assert_true(world->nodes[owner].workers[0].runs);
+        world->push_ms = 20000;
+        struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+        event.u.blob.attempt = world->nodes[owner].workers[0].attempt;
+        event.u.blob.step = 777;
+        event.u.blob.bytes = 1000;
+        event.u.blob.blob.bytes[0] = 7;
+        world_step(world, owner, &event);
+        world_run(world, 100);
+        world_end_worker(world, owner, 0, code);
+        world_run(world, 1000);
+        const struct view_manifest *row = view_find_trial(world_experiment(world, owner), 0)->manifests;
+        assert_true(row != NULL && row->step == 777 && !row->durable); /* it is not called what it is not yet */
+        world_crash(world, owner);
+        world_run(world, 3000);
+        world_restart(world, owner, false);
+        world->push_ms = 100;
+        world_run(world, 60000);
+        row = view_find_trial(world_experiment(world, owner), 0)->manifests;
+        assert_true(row != NULL && row->step == 777);
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_repair_says_what_it_made_though_others_refuse),
         cmocka_unit_test(a_repair_names_who_is_back_too),
         cmocka_unit_test(bytes_that_are_under_way_are_sent_once),
+        cmocka_unit_test(what_was_saved_before_the_end_is_not_forgotten_with_its_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
