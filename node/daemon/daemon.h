@@ -43,6 +43,7 @@
 
 #define DAEMON_PEER_HINTS_MAX 16
 #define DAEMON_HINTED_MAX 32
+#define DAEMON_HEARD_MAX 64
 #define DAEMON_CLIENTS_MAX 128
 #define DAEMON_EVENTS_MAX 2048
 #define DAEMON_EVENT_BYTES 256
@@ -207,9 +208,15 @@ struct daemon {
     struct daemon_line *lines;
     uint64_t line_seq;
     uint64_t second_ms; /* next once-a-second work */
-    uint32_t hint_turn;
+    uint32_t hint_turn, peer_hint_turn;
+    uint32_t hint_from; /* the peer that is the next to be tried where --peer says, by its place */
     node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
     uint32_t hinted_count;
+    struct daemon_heard {
+        node_id node;
+        char address[BEACON_ADDRESS_BYTES];
+    } heard[DAEMON_HEARD_MAX]; /* what beacons said of absent members and has not been tried yet, the oldest first */
+    uint32_t heard_count;
     char bulk_known[NODE_MEMBERS_MAX][FACT_ADDRESS_BYTES + 8]; /* by member index: what bulk was told */
     bool stopping;
     bool becomes, become_failed; /* another node: it begins anew when it has stopped */
