@@ -30,7 +30,7 @@
 #include "gossip/keys.h"
 #include "gossip/zap.h"
 
-#define CONTROL_PEERS_MAX 1024
+#define CONTROL_PEERS_MAX 1088 /* a mesh of 1,024, and some who are told that they are out of it */
 #define CONTROL_QUEUE 64
 #define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
 #define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; the oldest is forgotten */

@@ -508,6 +508,7 @@ void core_members_housekeep(struct node_core *core)
             core_owner_restate(core);
         }
     }
+    outcasts_take_turns(core);
     for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);
     }

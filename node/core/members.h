@@ -21,6 +21,9 @@ struct core_outcast *outcasts_find(const struct node_core *core, node_id id);
 bool outcasts_shut_out(struct node_core *core, const struct view_member *member);
 void outcasts_take_back(struct node_core *core, node_id id);
 
+/* Whom of many our few connections for that are to, now. */
+void outcasts_take_turns(struct node_core *core);
+
 /* Tells it why, while it may still listen. */
 void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast);
 

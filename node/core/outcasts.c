@@ -38,10 +38,61 @@ static bool farewell_entry(void *context, const struct records_entry *entry)
     return true;
 }
 
+static void link_begin(struct node_core *core, struct core_outcast *outcast)
+{
+    const struct view_member *member = view_find_member(&core->view, outcast->id);
+    outcast->has_link = true;
+    outcast->link_ms = core->now_ms;
+    if (member != NULL && member->has_node && member->address_count > 0) {
+        struct core_peer unknown = {.id = outcast->id};
+        members_set_address(core, &unknown, member->public_key, member->addresses[0]);
+    }
+}
+
+static void link_end(struct node_core *core, struct core_outcast *outcast)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+    effect->u.peer.node = outcast->id;
+    effect->u.peer.gone = true;
+    outcast->has_link = false;
+}
+
+static uint32_t link_count(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        count += outcast->has_link;
+    }
+    return count;
+}
+
+/* Any number may be out, and connections are for members first: who has waited longest for one is next. */
+void outcasts_take_turns(struct node_core *core)
+{
+    struct core_outcast *oldest = NULL, *next = NULL;
+    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        struct core_outcast **first = outcast->has_link ? &oldest : &next;
+        if (*first == NULL || outcast->link_ms < (*first)->link_ms) {
+            *first = outcast;
+        }
+    }
+    if (next == NULL || core->is_out || !core_has_room(core, 64, 0)) {
+        return;
+    }
+    if (link_count(core) >= CORE_OUTCAST_LINKS_MAX) {
+        if (core->now_ms - oldest->link_ms < CORE_OUTCAST_LINK_MS) {
+            return;
+        }
+        link_end(core, oldest);
+    }
+    link_begin(core, next);
+    next->tell_ms = core->now_ms + CORE_FAREWELL_MS; /* the connection is not there yet */
+}
+
 /* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
 void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
 {
-    if (core->now_ms < outcast->tell_ms || core->is_out || !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
+    if (!outcast->has_link || core->now_ms < outcast->tell_ms || core->is_out || !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
         return;
     }
     uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
@@ -88,7 +139,7 @@ static bool void_invite(void *context, const struct records_entry *entry)
 }
 
 /* Somebody is out: nothing of it comes in from now on, and what it held is lost. Our connection to it stays for the
- * farewell. False when memory is full: then it is tried again. */
+ * farewell, unless too many do. False when memory is full: then it is tried again. */
 bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
 {
     struct core_outcast *outcast = arena_take(&core->arena, sizeof *outcast);
@@ -98,6 +149,7 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     }
     outcast->id = member->id;
     outcast->tell_ms = core->now_ms;
+    bool may_link = link_count(core) < CORE_OUTCAST_LINKS_MAX;
     struct core_outcast **link = &core->outcasts;
     while (*link != NULL && node_id_compare((*link)->id, outcast->id) < 0) {
         link = &(*link)->next;
@@ -108,11 +160,16 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     struct void_invites invites = {core, member->id};
     records_each(&core->records, void_invite, &invites);
     if (peer == NULL) { /* it was out before this boot */
-        if (member->has_node && member->address_count > 0) {
-            struct core_peer unknown = {.id = member->id};
-            members_set_address(core, &unknown, member->public_key, member->addresses[0]);
+        if (may_link) {
+            link_begin(core, outcast);
         }
         return true;
+    }
+    if (may_link) {
+        outcast->has_link = true;
+        outcast->link_ms = core->now_ms;
+    } else {
+        link_end(core, outcast);
     }
     struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
     effect->u.peer.node = member->id;

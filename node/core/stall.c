@@ -32,7 +32,7 @@ static void shift_peer(struct core_peer *peer, uint64_t gap_ms)
     peer->synced = false; /* what it has written meanwhile is not here */
 }
 
-/* struct core_outcast stays: tell_ms, due again. */
+/* struct core_outcast stays: tell_ms, link_ms, due again. */
 
 /* Stays: resend_ms, due again. */
 static void shift_ack(struct core_ack *ack, uint64_t gap_ms)

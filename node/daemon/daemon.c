@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "node/daemon/run.h"
 
+_Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "who is out takes no member's connection");
 #define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
 
 uint64_t daemon_now_ms(void)

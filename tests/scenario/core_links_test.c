@@ -1,4 +1,5 @@
-/* Many members are gone at once, and the shell can look at the hosts of few at a time. */
+/* Connections, of which the shell has few: many members are gone at once and their hosts are to be looked at, or many are
+ * out and are to be told so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,12 +94,70 @@ static void everybodys_host_is_looked_at_though_the_shell_takes_few(void **state
     free(core); /* it begins where its memory does */
 }
 
+#define OUT 120
+
+static uint32_t number_of(node_id id)
+{
+    uint32_t number = 0;
+    while (!node_id_equal(make_person(number).id, id)) {
+        number++;
+    }
+    return number;
+}
+
+static void those_who_are_out_take_few_connections_in_turns(void **state)
+{
+    (void)state;
+    struct node_core *core = core_of_many();
+    uint64_t linked_ms[MEMBERS] = {0}; /* 0: no connection */
+    bool was_told[MEMBERS] = {false};
+    for (uint32_t i = 1; i < MEMBERS; i++) {
+        linked_ms[i] = 1000;
+    }
+    struct person evictor = make_person(MEMBERS - 1);
+    for (uint64_t now_ms = 1500; now_ms < 600000; now_ms += 500) {
+        struct made made;
+        struct message message = {.kind = MESSAGE_RECORDS, .boot = 1};
+        struct node_event event = {.kind = NODE_EVENT_TICK};
+        uint32_t number = (uint32_t)(now_ms / 500 - 2);
+        if (number <= OUT) {
+            struct fact_eviction eviction = {0};
+            make_record(&made, evictor.id, 1, 1 + number, FACT_EVICTION, fact_key_node_id(make_person(number).id), &eviction);
+            message.bytes = made.bytes;
+            message.byte_count = made.count;
+            event = (struct node_event){.kind = NODE_EVENT_MESSAGE};
+            event.u.message.from = evictor.id;
+            event.u.message.message = &message;
+        }
+        step(core, &event, now_ms);
+        for (uint32_t i = 0; i < effects.count; i++) {
+            const struct node_effect *effect = &effects.items[i];
+            if (effect->kind == NODE_EFFECT_PEER) {
+                linked_ms[number_of(effect->u.peer.node)] = effect->u.peer.gone ? 0 : now_ms;
+            } else if (effect->kind == NODE_EFFECT_SEND && effect->u.send.message.kind == MESSAGE_RECORDS) {
+                uint32_t to = number_of(effect->u.send.to);
+                was_told[to] |= linked_ms[to] != 0 && now_ms >= linked_ms[to] + 1000; /* a new one takes a moment */
+            }
+        }
+        uint32_t links = 0;
+        for (uint32_t i = 1; i <= OUT && i <= number; i++) {
+            links += linked_ms[i] != 0;
+        }
+        assert_in_range(links, 0, CORE_OUTCAST_LINKS_MAX);
+    }
+    for (uint32_t i = 1; i < MEMBERS; i++) {
+        assert_true(i > OUT ? linked_ms[i] != 0 : was_told[i]);
+    }
+    free(core);
+}
+
 int main(void)
 {
     effects.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items);
     effects.bytes = malloc(NODE_EFFECT_BYTES_MAX);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybodys_host_is_looked_at_though_the_shell_takes_few),
+        cmocka_unit_test(those_who_are_out_take_few_connections_in_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
