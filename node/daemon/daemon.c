@@ -78,7 +78,7 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
 {
     if (effect->u.peer.gone) {
         control_peer_remove(daemon->control, effect->u.peer.node);
-        daemon_tell_bulk(daemon);
+        daemon_tell_bulk_gone(daemon, effect->u.peer.node);
         return;
     }
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
@@ -118,7 +118,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_ADMIT:
         (void)control_admit(daemon->control, effect->u.peer.public_key, effect->u.peer.invite, effect->u.peer.gone);
         if (effect->u.peer.gone && !effect->u.peer.invite) {
-            daemon_tell_bulk(daemon);
+            daemon_tell_bulk_gone(daemon, effect->u.peer.node);
         }
         break;
     case NODE_EFFECT_CHECK_LINK:
@@ -216,38 +216,6 @@ void daemon_event(struct daemon *daemon, struct node_event *event)
     }
     daemon->stepping = false;
     daemon->view_changed = true;
-}
-
-void daemon_tell_bulk(struct daemon *daemon)
-{
-    const struct view *view = &daemon->core->view;
-    for (uint32_t i = 0; i < view->member_count && i < NODE_MEMBERS_MAX; i++) {
-        const struct view_member *member = view->members[i];
-        if (!member->has_node || member->address_count == 0 || node_id_equal(member->id, daemon->keys.id)) {
-            continue;
-        }
-        if (daemon->core->is_out || view_member_is_out(member)) {
-            char gone[16];
-            (void)format_text(gone, sizeof gone, "%xgone", (unsigned)member->id.bytes[0]);
-            if (strcmp(daemon->bulk_known[i], gone) != 0) { /* nothing goes there and nothing comes from there */
-                (void)bulk_peer(daemon->bulk, member->id, member->public_key, "127.0.0.1", 0);
-                bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], gone);
-            }
-            continue;
-        }
-        if (!member->admitted) {
-            continue;
-        }
-        char host[FACT_ADDRESS_BYTES];
-        host_of_address(member->addresses[0], host);
-        char text[sizeof daemon->bulk_known[0]];
-        uint8_t tag = member->id.bytes[0]; /* positions move when members come */
-        (void)format_text(text, sizeof text, "%x%s:%u", (unsigned)tag, host, member->bulk_port);
-        if (strcmp(text, daemon->bulk_known[i]) != 0 &&
-            bulk_peer(daemon->bulk, member->id, member->public_key, host, (uint16_t)member->bulk_port) != ERR_MEMORY) {
-            bytes_copy_text(daemon->bulk_known[i], sizeof daemon->bulk_known[i], text);
-        }
-    }
 }
 
 /* ---- pushes ---------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  *   run.c          start and stop
  *   daemon.c       the loop, effects, what comes from the control sockets and from bulk
  *   hints.c        where absent members may be
+ *   tell_bulk.c    where bulk finds the others
  *   persist.c      records and fences on their way to the disk, in the order of tickets
  *   runs.c         the workers of this node: directories, shoal-keep; runs_log.c: what they print; runs_adopt.c: across restarts
  *   likely.c       whom to ask for code and checkpoints
@@ -217,7 +218,10 @@ struct daemon {
         char address[BEACON_ADDRESS_BYTES];
     } heard[DAEMON_HEARD_MAX]; /* what beacons said of absent members and has not been tried yet, the oldest first */
     uint32_t heard_count;
-    char bulk_known[NODE_MEMBERS_MAX][FACT_ADDRESS_BYTES + 8]; /* by member index: what bulk was told */
+    struct daemon_bulk_known {
+        node_id node;
+        char where[FACT_ADDRESS_BYTES + 8];
+    } bulk_known[NODE_MEMBERS_MAX]; /* what bulk was told, by the place of the core's peer; places move, so it may be another's */
     bool stopping;
     bool becomes, become_failed; /* another node: it begins anew when it has stopped */
     node_id was;                 /* the node that it was before it had a key of its own; none: it always had */
@@ -335,9 +339,14 @@ void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *
 void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
 void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
 
-/* daemon.c */
+/* tell_bulk.c */
 /* Bulk learns where peers are from their node records. */
 void daemon_tell_bulk(struct daemon *daemon);
+
+/* Nothing goes there and nothing comes from there. */
+void daemon_tell_bulk_gone(struct daemon *daemon, node_id node);
+
+/* daemon.c */
 void daemon_push(struct daemon *daemon, const struct node_effect *effect);
 
 /* query_checkpoint.c, query_series.c */
