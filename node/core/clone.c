@@ -10,7 +10,8 @@
  * No message of an earlier life can do that, since the directory is locked until that life is over. Both tell each other the
  * boot with which their life began. Boots are raised (core.c), these are not, so both compare the same two numbers.
  *
- * Who yields. The larger, unless the other one says that it does already. It grants and coordinates nothing any more, ends
+ * Who yields. The larger, unless the other one says that it does already. (A late word of an earlier life of the other, or
+ * a third copy, may make both yield: then the smaller goes on.) It grants and coordinates nothing any more, ends
  * its workers, has a new key made and vouches for that with its old one: the last that it writes with it. Once the other one
  * has that voucher on its disk, and no worker is left, it becomes another node. It does not raise its boot any more, so
  * nothing that it writes meanwhile takes the place of what the other one says; the two never write one version, because
@@ -145,6 +146,15 @@ static void stay(struct node_core *core, uint64_t boot)
     core->seen_boot = boot > core->seen_boot ? boot : core->seen_boot; /* this one's own is raised above it */
 }
 
+static void go_on(struct node_core *core)
+{
+    core->twin.is_yielding = false;
+    core->twin.has_key = false;
+    core->is_out = false; /* core_outcasts_heed looks whether it is for another reason */
+    core->members_changed = true;
+    core->view.roster_changed = true;
+}
+
 static void hear_twin(struct node_core *core, const struct message *message)
 {
     struct core_twin *twin = &core->twin;
@@ -159,8 +169,13 @@ static void hear_twin(struct node_core *core, const struct message *message)
     connect_twin(core, message->u.twin.address);
     bool yields = life < core->life && !message->u.twin.is_yielding;
     yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
-    yields |= BUG(both_yield, "of two daemons with one key one stays");
-    if (!twin->is_yielding && yields) {
+    bool both_yield = BUG(both_yield, "of two daemons with one key one stays");
+    yields |= both_yield;
+    if (twin->is_yielding && message->u.twin.is_yielding && life > core->life && !twin->is_stored && !both_yield) {
+        TRACE(&core->options.trace, "the other daemon with this key gives way as well: this one goes on as it was");
+        go_on(core);
+        stay(core, message->boot);
+    } else if (!twin->is_yielding && yields) {
         yield(core);
     } else if (!twin->is_yielding && is_new) {
         stay(core, message->boot);
@@ -247,18 +262,6 @@ static void tell_peers(struct node_core *core, const struct records_entry *entry
     }
 }
 
-static void go_on(struct node_core *core)
-{
-    MARK(twin_gone);
-    TRACE(&core->options.trace, "the other daemon with this key has been silent for %u s: this one goes on as it was",
-          CORE_TWIN_SILENT_MS / 1000);
-    core->twin.is_yielding = false;
-    core->twin.has_key = false;
-    core->is_out = false; /* core_outcasts_heed looks whether it is for another reason */
-    core->members_changed = true;
-    core->view.roster_changed = true;
-}
-
 static void housekeep_yielding(struct node_core *core)
 {
     struct core_twin *twin = &core->twin;
@@ -294,6 +297,9 @@ void core_clone_housekeep(struct node_core *core)
     }
     bool is_silent = twin->life != 0 && core->now_ms - twin->heard_ms >= CORE_TWIN_SILENT_MS;
     if (is_silent && twin->is_yielding && !twin->is_stored) {
+        MARK(twin_gone);
+        TRACE(&core->options.trace, "the other daemon with this key has been silent for %u s: this one goes on as it was",
+              CORE_TWIN_SILENT_MS / 1000);
         go_on(core);
     }
     if (twin->is_yielding) {

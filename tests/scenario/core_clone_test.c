@@ -342,6 +342,27 @@ static void who_writes_two_records_of_one_version_gets_no_work(void **state)
     world_free(world);
 }
 
+/* The one that should stay hears a late word of an earlier life of the other, smaller than its own, when the other has
+ * begun to yield to it. */
+static void of_two_that_yield_to_each_other_one_stays(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world_start_all(world);
+    uint32_t copy = world_copy(world, 1);
+    node_id original = world->nodes[1].person.id;
+    world_restart(world, copy, false);
+    assert_line(world, 20000, "copy: " TWICE);
+    say_twin(world, 1, original, 1, world->nodes[copy].address);
+    assert_true(world->nodes[1].core->is_out && world->nodes[copy].core->is_out);
+    assert_line(world, 60000, "copy> become another node");
+    world_run(world, 10000);
+    assert_int_equal(world_count(world, "become another node"), 1);
+    assert_true(node_id_equal(world->nodes[1].person.id, original));
+    assert_whole(world);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +379,7 @@ int main(void)
         cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
         cmocka_unit_test(a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term),
         cmocka_unit_test(who_writes_two_records_of_one_version_gets_no_work),
+        cmocka_unit_test(of_two_that_yield_to_each_other_one_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
