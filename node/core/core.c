@@ -327,7 +327,6 @@ static int take_record(struct node_core *core, const uint8_t *envelope, uint32_t
         (void)core_put(core, FACT_VERDICT, key, &kept);
     }
     if (word.kind != 0) {
-        MARK(word_said_again);
         (void)raise_boot(core);
         core_requests_say_again(core, &word);
     }

@@ -233,8 +233,10 @@ static void a_pause_on_an_old_disk_is_not_undone(void **state)
 {
     (void)state;
     struct world *world = begin_taken_back(NODE_REQUEST_PAUSE, NODE_REQUEST_RESUME);
+    world->nodes[0].is_cut = true;
     say(world, NODE_REQUEST_PAUSE); /* before it sees anybody */
     assert_int_equal(world->reply.stored_on, 1);
+    world->nodes[0].is_cut = false;
     world_run(world, 40000);
     assert_paused(world, true);
     bring_back_resume(world, 99);
