@@ -59,7 +59,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         core_coordinator_led(core, pending->attempt.experiment, pending->term);
         break;
     case CORE_ACTION_ASSIGNED:
-        core_coordinator_assigned(core, &pending->attempt);
+        core_coordinator_assigned(core, &pending->attempt, pending->version);
         break;
     case CORE_ACTION_GROUPED:
         core_coordinator_grouped(core, &pending->attempt);

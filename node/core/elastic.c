@@ -242,6 +242,7 @@ bool elastic_record_joiners(struct node_core *core, struct core_coordination *co
     }
     pending->action = CORE_ACTION_ASSIGNED;
     pending->attempt = gang->attempt;
+    gang->recorded = pending->version;
     return true;
 }
 

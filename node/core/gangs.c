@@ -172,6 +172,7 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     if (pending != NULL) {
         pending->action = CORE_ACTION_ASSIGNED;
         pending->attempt = gang->attempt;
+        gang->recorded = pending->version;
     }
     char where[160] = "";
     for (uint32_t i = 0; i < gang->member_count; i++) {
@@ -200,11 +201,11 @@ static void gang_confirm(struct node_core *core, struct core_coordination *coord
     }
 }
 
-void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt)
+void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt, struct record_version version)
 {
     struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
     struct core_gang *gang = find_gang(coordination, attempt);
-    if (gang != NULL && gang->state == CORE_GANG_RECORDING) {
+    if (gang != NULL && gang->state == CORE_GANG_RECORDING && record_version_compare(gang->recorded, version) == 0) {
         gang->state = CORE_GANG_CONFIRMING;
         gang->asked_ms = core->now_ms;
         gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;

@@ -267,6 +267,7 @@ struct core_gang {
     uint32_t reserved_count; /* RESERVING: so many are ours */
     bool reserved[FACT_MEMBERS_MAX], confirmed[FACT_MEMBERS_MAX];
     struct fact_assignment members[FACT_MEMBERS_MAX];
+    struct record_version recorded; /* RECORDING: what is to come to the disk; one before it may be on its way there, too */
     struct election_claim claim; /* under which its coordinator asks */
     uint64_t asked_ms;     /* when whoever has not answered was first asked */
     bool is_joining;       /* an attempt that lives, */
@@ -679,7 +680,7 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
 void core_coordinator_experiment(struct node_core *core, struct view_experiment *experiment);
 void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
-void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt);
+void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt, struct record_version version);
 void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt);
 void core_coordinator_leave(struct node_core *core);
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */

@@ -260,6 +260,28 @@ static void slots_are_reserved_in_the_order_of_their_nodes(void **state)
     world_free(world);
 }
 
+/* The disk takes longer than reservations live: the first try to bring a member in is given up, and of the same attempt another
+ * one is recorded when the record of the first has come to the disk. */
+static void a_gang_is_confirmed_when_its_own_record_is_on_disk(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    world_die(world, 2);
+    world_run(world, 15000);
+    begins(world, 2, 1, 3);
+    world_run(world, 2500);
+    int coordinator = world_coordinator(world);
+    assert_in_range(coordinator, 0, 1);
+    world->nodes[coordinator].disk_ms = CORE_GANG_RESERVE_MS + 2000;
+    world->nodes[2].is_cut = false;
+    world_restart(world, 2, false);
+    world_run(world, 40000);
+    assert_true(world_count(world, "1 more on their way") > 1);
+    assert_int_equal(world_count(world, "> send confirm c"), 0);
+    assert_int_equal(running(world, 2), 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +296,7 @@ int main(void)
         cmocka_unit_test(trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes),
         cmocka_unit_test(a_gang_of_dozens_of_slots_begins_over_slow_links),
         cmocka_unit_test(slots_are_reserved_in_the_order_of_their_nodes),
+        cmocka_unit_test(a_gang_is_confirmed_when_its_own_record_is_on_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

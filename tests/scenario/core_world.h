@@ -54,6 +54,7 @@ struct world_node {
     bool prepares_nothing; /* no code comes here, say */
     bool starts_nothing;   /* its keep is gone, say */
     bool computes;       /* an elastic program here is in a step: it does not hear yet that it shall leave its group */
+    uint64_t disk_ms; /* how much longer a write takes than elsewhere */
     bool disk_refuses;
     uint32_t disk_refuses_next; /* so many writes, then it takes them again */
     bool has_bad_copies;        /* of checkpoints, if somebody asks or wants one */

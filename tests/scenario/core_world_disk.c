@@ -125,7 +125,7 @@ void world_persist(struct world *world, uint32_t number, const struct node_effec
         struct node_event event = {.kind = NODE_EVENT_PERSISTED};
         event.u.persisted.ticket = effect->u.persist.ticket;
         event.u.persisted.ok = !is_refused;
-        world_post(world, world->now_ms + world->disk_ms, number, node->boots, &event);
+        world_post(world, world->now_ms + world->disk_ms + node->disk_ms, number, node->boots, &event);
     }
 }
 
