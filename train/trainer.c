@@ -48,6 +48,7 @@ struct trainer {
         uint64_t is_tested;
     } done; /* that goes with a step, but is none: rank 0 of a generation says it to the others */
     bool stopped;
+    bool is_apart; /* stopped in no group: each saves what it has, for rank 0 may be gone */
     uint64_t steps_per_epoch, step_count;
     uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
     uint64_t saved_step;
@@ -357,7 +358,7 @@ static int test(struct trainer *t)
  * it is slow) costs progress only if something else fails too, so training goes on and says so. */
 static int save(struct trainer *t)
 {
-    if (t->rank != 0 || t->saved_step == t->state.step) {
+    if ((t->rank != 0 && !t->is_apart) || t->saved_step == t->state.step) {
         return 0;
     }
     void *room;
@@ -451,7 +452,7 @@ static int train(struct trainer *t)
     for (;;) {
         int error = begin(t);
         if (error == SHOAL_STOP) { /* in no group */
-            t->stopped = true;
+            t->stopped = t->is_apart = true;
             return t->size == 0 ? 0 : save(t);
         }
         bool is_over = t->state.step == t->step_count;
@@ -502,7 +503,7 @@ static int finish(struct trainer *t)
     if (!t->stopped && t->options->final_hash != NULL) {
         error = write_final_hash(t);
     }
-    if (error != 0 || t->rank != 0 || t->size == 0) {
+    if (error != 0 || (t->rank != 0 && !t->is_apart) || t->size == 0) {
         return error;
     }
     error = shoal_flush(t->shoal, LEAVE_MS);

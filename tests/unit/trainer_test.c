@@ -327,6 +327,31 @@ static void test_damaged_data_fails_every_rank_cleanly(void **state)
     idx_directory_remove(damaged);
 }
 
+/* Rank 0 is gone, and before there is another group all are to stop: whoever has the state saves it. */
+static void test_who_is_to_stop_in_no_group_saves_what_it_has(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 3, 11, HPARAMS("37", "3", ", \"checkpoint_every\": 7"));
+    daemon.tells_of_losses = daemon.hold_saves = true; /* rank 0 waits with the third, and the others for it */
+    pid_t children[3];
+    trained_start(&daemon, 0, 3, children);
+    assert_true(fake_daemon_wait(&daemon, &daemon.held_count, 2));
+    (void)pthread_mutex_lock(&daemon.mutex);
+    daemon.hold_groups = true;
+    (void)pthread_mutex_unlock(&daemon.mutex);
+    trained_kill(children[0]);
+    fake_daemon_release_saves(&daemon);
+    assert_true(fake_daemon_wait(&daemon, &daemon.group_count, 5));
+    fake_daemon_notice(&daemon, "stop", 0);
+    trained_wait(children, 1, 3);
+    trained_read(&daemon);
+    assert_string_equal(trained.errors, "");
+    assert_int_equal(daemon.save_count, 4); /* two of rank 0, and one of each other */
+    assert_in_range(daemon.checkpoint_step, 14, 21);
+    fake_daemon_stop(&daemon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_a_foreign_or_damaged_checkpoint_is_refused),
         cmocka_unit_test(test_a_bad_hyperparameter_is_one_sentence),
         cmocka_unit_test(test_damaged_data_fails_every_rank_cleanly),
+        cmocka_unit_test(test_who_is_to_stop_in_no_group_saves_what_it_has),
     };
     trained_begin();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
