@@ -365,6 +365,11 @@ static int save(struct trainer *t)
     t->state.loss_sum = t->counters.loss_sum;
     t->state.loss_count = t->counters.loss_count;
     int error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
+    if (error == ERR_REFUSED) { /* that may be said of the last one */
+        (void)fprintf(stderr, "step %llu: the daemon refused a checkpoint or a report: %s\n", (unsigned long long)t->state.step,
+                      shoal_error(t->shoal));
+        error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
+    }
     if (error == 0) {
         trainer_state_encode(&t->state, t->fingerprint, room);
         error = shoal_checkpoint_commit(t->shoal, t->state.step);

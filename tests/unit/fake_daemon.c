@@ -284,6 +284,12 @@ static void serve_save(struct fake_daemon *d, struct fake_client *c, uint64_t id
     (void)close(fd);
     uint64_t of_step = pack_read_u64(&step);
     CHECK(!step.failed && !length.failed);
+    if (d->refuse_saves > 0) {
+        d->refuse_saves--;
+        free(bytes);
+        reply_refusal(c->fd, id);
+        return;
+    }
     free(d->checkpoint);
     d->checkpoint = bytes;
     d->checkpoint_bytes = count;

@@ -53,6 +53,7 @@ struct fake_daemon {
 
     /* how it behaves */
     bool hold_saves;          /* read them, answer later: when this is cleared */
+    uint32_t refuse_saves;    /* so many, as if its disk were full */
     bool mute_reports;        /* take reports without answering */
     bool refuse;              /* refuse worker_open */
     bool tells_of_losses;     /* says `regroup` when an elastic worker's connection ends */

@@ -352,6 +352,20 @@ static void test_who_is_to_stop_in_no_group_saves_what_it_has(void **state)
     fake_daemon_stop(&daemon);
 }
 
+/* It is said once, and costs that one: not the next, which may be the last. */
+static void test_a_checkpoint_that_is_refused_costs_no_other(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 11, HPARAMS("37", "1", ", \"checkpoint_every\": 1"));
+    daemon.refuse_saves = 1; /* which is heard before the fourth: there are two buffers */
+    assert_true(trained_run(&daemon, 0));
+    assert_int_equal(daemon.save_count, STEPS_PER_EPOCH - 1);
+    assert_int_equal(daemon.checkpoint_step, STEPS_PER_EPOCH);
+    assert_non_null(strstr(trained.errors, "no worker here has this token")); /* what the fake daemon says */
+    fake_daemon_stop(&daemon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_a_bad_hyperparameter_is_one_sentence),
         cmocka_unit_test(test_damaged_data_fails_every_rank_cleanly),
         cmocka_unit_test(test_who_is_to_stop_in_no_group_saves_what_it_has),
+        cmocka_unit_test(test_a_checkpoint_that_is_refused_costs_no_other),
     };
     trained_begin();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
