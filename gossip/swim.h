@@ -82,8 +82,8 @@ struct swim_effect {
 };
 
 /* The largest call is a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects, one
- * probe, the one before it whose member is suspect now, one visit to the absent, one burst. A receive makes at most one change for the sender and one per rumour, and
- * one SEND. */
+ * probe, the one before it whose member is suspect now, one visit to the absent, one burst.
+ * A receive makes at most one change for the sender and one per rumour, and one SEND. */
 #define SWIM_EFFECTS_MAX \
     (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + 1 + SWIM_BURST_MAX)
 _Static_assert(SWIM_EFFECTS_MAX >= SWIM_LEAVE_MAX, "a leave fits");

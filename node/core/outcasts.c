@@ -92,7 +92,8 @@ void outcasts_take_turns(struct node_core *core)
 /* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
 void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
 {
-    if (!outcast->has_link || core->now_ms < outcast->tell_ms || core->is_out || !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
+    if (!outcast->has_link || core->now_ms < outcast->tell_ms || core->is_out ||
+        !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
         return;
     }
     uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
