@@ -97,9 +97,10 @@ static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
 
-/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer; free now. */
+/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer; free, whether or not
+ * they can be had at this moment; which can. */
 struct at_best {
-    uint32_t slots, heard, free;
+    uint32_t slots, heard, idle, free;
 };
 
 static bool is_avoided(const struct wish *wish, node_id node)
@@ -166,8 +167,9 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
             }
             at_best->slots++;
             at_best->heard += !is_silent;
-            if (!is_silent && member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot) &&
-                !is_backed_off(core, member->id, slot, core->now_ms)) {
+            bool is_idle = member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot);
+            at_best->idle += is_idle;
+            if (is_idle && !is_silent && !is_backed_off(core, member->id, slot, core->now_ms)) {
                 choice->slots[choice->free_count++] = (uint8_t)slot;
             }
         }
@@ -506,7 +508,7 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
 
 /* Where a gang could go now. */
 struct place {
-    bool has_least; /* as many slots as it needs at least are free, whether or not it is placed */
+    bool has_least; /* as many slots as it needs at least are free, whether or not it can have them now */
     uint32_t member_count;
     struct fact_assignment members[FACT_MEMBERS_MAX];
 };
@@ -523,8 +525,8 @@ static bool find_place(const struct node_core *core, const struct wish *wish, ui
         }
     }
     uint32_t least = wish->experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
-    out->has_least = at_best.free >= least;
-    if (wish->had_least_ms >= CORE_CHOOSY_MS && out->has_least) {
+    out->has_least = at_best.idle >= least; /* a node that is suspected for a moment does not make it wait anew */
+    if (wish->had_least_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
         best = at_best.free;
     }
     if (best < wanted && best >= least) {

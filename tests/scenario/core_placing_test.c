@@ -209,6 +209,34 @@ static void trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes(
     world_free(world);
 }
 
+/* Of the two slots that are free one is on a node that is suspected for a moment once a minute. */
+static void a_trial_waits_no_longer_than_ten_minutes_though_a_node_is_suspected_now_and_then(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 2);
+    world->nodes[2].slot_count = 1;
+    struct config config;
+    make_config(&config, 2, 5);
+    config.slots_per_trial = config.max_slots = 3;
+    config.min_slots = 2;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 10000);
+    assert_int_not_equal(world_coordinator(world), 2);
+    assert_int_equal(running(world, 2), 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        world_sleep(world, 2, 2500);
+        world_run(world, 60000);
+    }
+    assert_true(world_count(world, ": c is suspect") > 5);
+    assert_int_equal(world_count(world, ": c is dead"), 0);
+    assert_int_equal(world_spawns(world), 3);
+    world_run(world, 70000);
+    assert_int_equal(world_spawns(world), 5);
+    world_free(world);
+}
+
 /* ---- gangs ---- */
 
 /* Reservations live for five seconds. One after the other its slots would take eight, however few nodes they are on. */
@@ -294,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_trial_beyond_a_cut_waits_ten_minutes_for_another_node_than_one_where_it_failed),
         cmocka_unit_test(what_a_trial_waited_while_its_node_was_away_is_forgotten),
         cmocka_unit_test(trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes),
+        cmocka_unit_test(a_trial_waits_no_longer_than_ten_minutes_though_a_node_is_suspected_now_and_then),
         cmocka_unit_test(a_gang_of_dozens_of_slots_begins_over_slow_links),
         cmocka_unit_test(slots_are_reserved_in_the_order_of_their_nodes),
         cmocka_unit_test(a_gang_is_confirmed_when_its_own_record_is_on_disk),
