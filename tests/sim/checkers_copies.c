@@ -251,7 +251,8 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
     }
     uint32_t nodes = 1, newer = 0, latest = experiment->config->save_trial_latest;
     for (uint32_t i = 0; i < core->peer_count; i++) {
-        nodes += core->peers[i]->state == SWIM_ALIVE;
+        const struct view_member *member = view_find_member(&core->view, core->peers[i]->id);
+        nodes += core->peers[i]->state == SWIM_ALIVE && (member == NULL || !member->left); /* who leaves takes its copies along */
     }
     enum view_trial_state state = view_trial_state(experiment, attempt.trial);
     bool lives = !view_experiment_over(experiment) && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING);
