@@ -311,11 +311,14 @@ struct core_word core_requests_word(const struct node_core *core, const uint8_t 
     }
     if (held->record.kind == FACT_CONTROL && fact_control_read(&held->record, &control) == 0 && !control.cancelled &&
         fact_key_read_experiment(&held->record, &word.experiment) == 0) {
-        word.kind = FACT_CONTROL;
-        word.is_on = control.paused;
+        const struct view_experiment *experiment = view_find_experiment(&core->view, word.experiment);
+        word.kind = experiment != NULL ? FACT_CONTROL : 0;
+        word.is_on = experiment != NULL && view_experiment_paused(experiment);
     } else if (held->record.kind == FACT_DRAIN && fact_drain_read(&held->record, &drain) == 0 &&
                fact_key_read_node(&held->record, &word.node) == 0) {
-        word.kind = FACT_DRAIN;
+        const struct view_member *member = view_find_member(&core->view, word.node);
+        drain = member != NULL ? view_member_drain(member) : drain;
+        word.kind = member != NULL ? FACT_DRAIN : 0;
         word.is_on = drain.drained;
         word.at_once = drain.at_once;
     }

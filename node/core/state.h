@@ -766,7 +766,7 @@ void core_clone_housekeep(struct node_core *core);
 void core_requests_receive(struct node_core *core, const struct node_event *event);
 void core_requests_housekeep(struct node_core *core);
 
-/* What a user asked this node for in this life, where the newest word of a register says it. */
+/* What a register says of which a user of this node wrote a word in this life: that one, or another's later one. */
 struct core_word {
     enum fact_kind kind; /* CONTROL or DRAIN; 0: there is none */
     experiment_id experiment;

@@ -228,6 +228,14 @@ static void bring_back_resume(struct world *world, uint64_t boot)
     world_deliver(world, 1, 0, &made);
 }
 
+static void bring_back_undrain(struct world *world, uint64_t boot)
+{
+    struct fact_drain fact = {.lamport = boot};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, boot << 32, 1, FACT_DRAIN, fact_key_node_id(world->nodes[0].person.id), &fact);
+    world_deliver(world, 1, 0, &made);
+}
+
 /* Nor when a still later word of its own comes back after the first. */
 static void a_pause_on_an_old_disk_is_not_undone(void **state)
 {
@@ -311,6 +319,31 @@ static void a_drain_on_an_old_disk_is_not_undone(void **state)
     }
 }
 
+/* What came back says less than what others have said since. */
+static void a_word_of_an_earlier_life_takes_back_nothing_that_others_said_since(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    say(world, NODE_REQUEST_PAUSE);
+    say(world, NODE_REQUEST_DRAIN);
+    world_run(world, 5000);
+    world_request(world, 1, NODE_REQUEST_RESUME);
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_UNDRAIN;
+    event.u.request.node = world->nodes[0].person.id;
+    world_step(world, 1, &event);
+    world_run(world, 5000);
+    bring_back_resume(world, 99);
+    bring_back_undrain(world, 99);
+    world_run(world, 5000);
+    assert_paused(world, false);
+    for (uint32_t viewer = 0; viewer < 2; viewer++) {
+        assert_false(view_member_drain(member_at(world, viewer, 0)).drained);
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_pause_on_an_old_disk_is_not_undone),
         cmocka_unit_test(an_answer_waits_for_what_was_said_again),
         cmocka_unit_test(a_drain_on_an_old_disk_is_not_undone),
+        cmocka_unit_test(a_word_of_an_earlier_life_takes_back_nothing_that_others_said_since),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
