@@ -151,13 +151,13 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     return true;
 }
 
-void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident)
+void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident, struct record_version version)
 {
     struct core_ack *ack = core->acks;
     while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
         ack = ack->next;
     }
-    if (ack != NULL) {
+    if (ack != NULL && record_version_compare(version, ack->version) >= 0) { /* else it was put once more */
         ack->on_disk = true;
         ack_ask(core, ack);
         (void)ack_settle(core, ack);

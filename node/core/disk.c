@@ -50,7 +50,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         break;
     }
     case CORE_ACTION_ACK:
-        core_ack_on_disk(core, pending->client, pending->ident);
+        core_ack_on_disk(core, pending->client, pending->ident, pending->version);
         break;
     case CORE_ACTION_WELCOME:
         core_requests_welcome(core, pending->client, pending->node);

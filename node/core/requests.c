@@ -85,7 +85,7 @@ static void submit(struct node_core *core, const struct node_event *event)
         struct core_ack *ack = core_ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
                                                event->u.request.config_text);
         if (ack != NULL && entry->on_disk) {
-            core_ack_on_disk(core, client, entry->ident);
+            core_ack_on_disk(core, client, entry->ident, entry->record.version);
         }
         return;
     }
@@ -189,7 +189,7 @@ static void delete(struct node_core *core, const struct node_event *event)
             ack->already = true;
         }
         if (ack != NULL && tombstone->on_disk) {
-            core_ack_on_disk(core, client, tombstone->ident);
+            core_ack_on_disk(core, client, tombstone->ident, tombstone->record.version);
         }
         return;
     }

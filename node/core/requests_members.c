@@ -139,7 +139,7 @@ void requests_evict(struct node_core *core, const struct node_event *event)
                        (before.standing_count == 0 && record_ident_equal(said->ident, own)))) {
         struct core_ack *ack = core_ack_append(core, client, said->ident, said->record.version, no_blob, no_blob);
         if (ack != NULL && said->on_disk) {
-            core_ack_on_disk(core, client, said->ident); /* a retry, or somebody was quicker */
+            core_ack_on_disk(core, client, said->ident, said->record.version); /* a retry, or somebody was quicker */
         }
         return;
     }

@@ -791,7 +791,7 @@ bool core_invite_is_valid(const struct node_core *core, const uint8_t invite_key
 
 /* ---- acks.c ---- */
 
-void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident);
+void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident, struct record_version version);
 void core_ack_stored(struct node_core *core, node_id from, const struct message *message);
 void core_ack_pushed(struct node_core *core, const struct node_event *event);
 uint32_t core_ack_count(const struct node_core *core); /* clients who wait; up to CORE_ACKS_MAX. A leave comes on top */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "tests/scenario/core_story.h"
 
 struct saved_disk {
@@ -344,6 +345,23 @@ static void a_word_of_an_earlier_life_takes_back_nothing_that_others_said_since(
     world_free(world);
 }
 
+/* The pause itself is on the disk, but what was said again is not, and what came back is above the pause. */
+static void what_is_said_again_is_on_the_disk_before_the_answer(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world->disk_ms = 200;
+    world->reply.count = 0;
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    world->nodes[0].disk_refuses = true;
+    bring_back_resume(world, 50);
+    world_run(world, CORE_ACK_MS + 2000);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.code, ERR_NO_SPACE);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +374,7 @@ int main(void)
         cmocka_unit_test(an_answer_waits_for_what_was_said_again),
         cmocka_unit_test(a_drain_on_an_old_disk_is_not_undone),
         cmocka_unit_test(a_word_of_an_earlier_life_takes_back_nothing_that_others_said_since),
+        cmocka_unit_test(what_is_said_again_is_on_the_disk_before_the_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
