@@ -75,6 +75,16 @@ struct core_pending *core_after_disk(struct node_core *core, enum core_action ac
     return pending_append(core, core->ticket, action);
 }
 
+struct core_pending *core_find_welcome(const struct node_core *core, node_id joiner)
+{
+    struct core_pending *pending = core->pending_first;
+    while (pending != NULL && (pending->action != CORE_ACTION_WELCOME || pending->is_record ||
+                               !node_id_equal(pending->node, joiner))) {
+        pending = pending->next;
+    }
+    return pending;
+}
+
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};

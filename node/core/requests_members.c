@@ -238,7 +238,8 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
     const struct records_entry *own =
         records_find(&core->records, record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count));
     if (own != NULL && !own->published) { /* an earlier try, whose voucher is still on its way to the disk */
-        welcome_later(core, event->u.join.client, id, core_after_disk(core, CORE_ACTION_WELCOME));
+        struct core_pending *asked = core_find_welcome(core, id); /* once more: its last try is the one that is answered */
+        welcome_later(core, event->u.join.client, id, asked != NULL ? asked : core_after_disk(core, CORE_ACTION_WELCOME));
         return;
     }
     if (member != NULL && member->admitted) {

@@ -578,6 +578,9 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
 /* Something else that waits for the same. NULL when memory is full: then it never happens. */
 struct core_pending *core_after_disk(struct node_core *core, enum core_action action);
 
+/* What waits so to welcome this node, or NULL. */
+struct core_pending *core_find_welcome(const struct node_core *core, node_id joiner);
+
 struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment);
 
 /* 0 or ERR_FULL: then nothing may be granted under it. */

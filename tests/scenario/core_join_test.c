@@ -427,6 +427,28 @@ static void who_asks_twice_is_welcomed_once_its_voucher_is_on_the_disk(void **st
     world_free(world);
 }
 
+/* However often it asks, while the disk refuses the voucher. */
+static void who_asks_without_end_takes_no_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct person b = make_person(1);
+    world_start_all(world);
+    invite(world, world->nodes[0].core->wall_s + 3600);
+    world->nodes[0].disk_refuses = true;
+    ask_to_join(world, invite_key, &b);
+    ask_to_join(world, invite_key, &b);
+    size_t used = world->nodes[0].core->arena.used_bytes;
+    for (uint32_t i = 0; i < 100; i++) {
+        ask_to_join(world, invite_key, &b);
+    }
+    assert_int_equal(world->nodes[0].core->arena.used_bytes, used);
+    world->nodes[0].disk_refuses = false;
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, "a> welcome"), 2);
+    world_free(world);
+}
+
 /* A peer's keys of two buckets, of which one is marked; nothing in them is news. */
 static void send_keys(struct world *world, uint32_t to, uint32_t from, bool both_are_marked)
 {
@@ -482,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_newcomers_voucher_comes_though_much_of_its_own_sorts_before),
         cmocka_unit_test(who_asks_twice_is_welcomed_once_its_voucher_is_on_the_disk),
         cmocka_unit_test(who_has_compared_a_part_is_not_in_step),
+        cmocka_unit_test(who_asks_without_end_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
