@@ -296,6 +296,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
     if (coordination->unstarted_losses > 0 && !attempts_never_ran(attempt)) {
         coordination->unstarted_losses = 0;
     }
+    watch->failed_ms = sight.failed == 0 ? 0 : watch->failed_ms; /* its group has gone on without who failed */
     if (sight.failed > 0 && watch->failed_ms == 0) {
         watch->failed_ms = core->now_ms;
         sight.heard_since_failure = false;

@@ -9,15 +9,20 @@
 
 #include "tests/scenario/core_elastic.h"
 
-/* A trial without restarts, of three ranks on as many nodes. */
-static struct world *three_ranks(bool is_elastic)
+/* A trial of three ranks on as many nodes. */
+static struct world *three_ranks_with(bool is_elastic, uint32_t max_restarts)
 {
     struct config config = elastic(1, 3, is_elastic ? 2 : 3, 3);
-    config.max_restarts = 0;
+    config.max_restarts = max_restarts;
     struct world *world = world_new(4, 1);
     world->is_elastic = is_elastic;
     (void)story_begin_with(world, &config, 10000);
     return world;
+}
+
+static struct world *three_ranks(bool is_elastic)
+{
+    return three_ranks_with(is_elastic, 0);
 }
 
 static uint32_t node_of(const struct world *world, uint32_t rank)
@@ -121,6 +126,27 @@ static void a_group_that_fails_as_a_whole_is_judged_at_once(void **state)
     world_free(world);
 }
 
+/* The group has gone on without it. */
+static void who_failed_long_ago_makes_nothing_of_a_stop_a_failure(void **state)
+{
+    (void)state;
+    struct world *world = three_ranks_with(true, 1);
+    fails(world, node_of(world, 2));
+    world_run(world, 60000);
+    uint32_t asked = node_of(world, 0), other = node_of(world, 1);
+    world->nodes[asked].computes = true;
+    fails(world, other);
+    world_run(world, 4000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_request(world, asked, NODE_REQUEST_PAUSE);
+    world_run(world, 2000);
+    world_request(world, asked, NODE_REQUEST_RESUME);
+    assert_line(world, 20000, "trial 0 attempt 1: stopped, ");
+    assert_int_equal(world_count(world, "persist verdict failed"), 0);
+    assert_line(world, 20000, "> spawn trial 0 attempt 2 rank 2");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_stop_that_takes_its_time_costs_no_restart),
         cmocka_unit_test(a_failure_of_one_rank_costs_a_restart),
         cmocka_unit_test(a_group_that_fails_as_a_whole_is_judged_at_once),
+        cmocka_unit_test(who_failed_long_ago_makes_nothing_of_a_stop_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
