@@ -85,6 +85,31 @@ struct core_pending *core_find_welcome(const struct node_core *core, node_id joi
     return pending;
 }
 
+static bool says_the_same(const struct message *a, const struct message *b)
+{
+    if (a->kind != b->kind) {
+        return false;
+    }
+    if (a->kind == MESSAGE_STORED) {
+        return record_ident_equal(a->u.stored.ident, b->u.stored.ident) &&
+               record_version_compare(a->u.stored.version, b->u.stored.version) == 0;
+    }
+    return attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
+           a->u.lease.rank == b->u.lease.rank && a->u.lease.code == b->u.lease.code &&
+           election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
+}
+
+/* While the disk refuses nothing is answered, and who hears no answer asks again, without end. */
+static bool is_to_be_sent(const struct node_core *core, node_id to, const struct message *message)
+{
+    const struct core_pending *pending = core->refused_count > 0 ? core->pending_first : NULL;
+    while (pending != NULL && (pending->action != CORE_ACTION_SEND || !node_id_equal(pending->node, to) ||
+                               !says_the_same(&pending->message, message))) {
+        pending = pending->next;
+    }
+    return pending != NULL;
+}
+
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
@@ -94,6 +119,9 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
         return;
     }
     MARK(answer_waits_for_disk);
+    if (is_to_be_sent(core, to, message)) {
+        return;
+    }
     struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
     if (kept != NULL) {
         kept->node = to;

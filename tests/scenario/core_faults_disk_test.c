@@ -305,6 +305,7 @@ static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
     event.u.message.from = world->nodes[1].person.id;
     event.u.message.message = &message;
     for (uint32_t i = 0; i < NODE_EFFECTS_MAX; i++) {
+        message.u.lease.slot = i + 1; /* the same once more would be answered once */
         world_step(world, 0, &event);
     }
     assert_int_equal(world_count(world, "a> send reserve_answer b"), 0);
@@ -347,6 +348,26 @@ static void what_a_disk_refuses_for_long_does_not_pile_up(void **state)
     world_free(world);
 }
 
+/* Its slots are asked for again and again, since no answer comes. */
+static void answers_of_who_cannot_write_do_not_pile_up(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 4);
+    world_start_all(world);
+    world->nodes[1].disk_refuses = true;
+    story_submit(world, 0, 12, 5);
+    world_run(world, 60000);
+    size_t used = world->nodes[1].core->arena.used_bytes;
+    assert_non_null(world->nodes[1].core->pending_first);
+    world_run(world, 120000);
+    assert_true(world->nodes[1].core->arena.used_bytes <= used);
+    assert_int_equal(running(world, 1), 0);
+    world->nodes[1].disk_refuses = false;
+    world_run(world, 30000);
+    assert_int_equal(running(world, 1), 4);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +383,7 @@ int main(void)
         cmocka_unit_test(what_a_worker_elsewhere_says_is_looked_at_once),
         cmocka_unit_test(much_that_waited_for_the_disk_is_said_in_pieces),
         cmocka_unit_test(what_a_disk_refuses_for_long_does_not_pile_up),
+        cmocka_unit_test(answers_of_who_cannot_write_do_not_pile_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
