@@ -143,7 +143,10 @@ void core_owner_restate(struct node_core *core)
         if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
             owner_reservation_return(core, slot);
         }
-        owner_put_slot(core, slot);
+        struct core_pending *pending = owner_put_slot(core, slot);
+        if (pending != NULL) {
+            core_acks_renew(core, pending); /* who has withheld it hears of this one */
+        }
     }
     for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
         slot_is_gone(core, slot);

@@ -257,17 +257,21 @@ static void a_pause_on_an_old_disk_is_not_undone(void **state)
     world_free(world);
 }
 
-/* Node 1 says, perhaps late, that it has stored this version of the pause. */
-static void say_stored(struct world *world, struct record_version version)
+/* Node 1 says, perhaps late, that it has stored this version. */
+static void say_stored_of(struct world *world, enum fact_kind kind, struct fact_key key, struct record_version version)
 {
-    struct fact_key key = fact_key_experiment(make_experiment_id(0));
     struct message message = {.kind = MESSAGE_STORED, .boot = world->nodes[1].core->options.boot};
-    message.u.stored.ident = record_ident_of(world->nodes[0].person.id, FACT_CONTROL, key.bytes, key.count);
+    message.u.stored.ident = record_ident_of(world->nodes[0].person.id, kind, key.bytes, key.count);
     message.u.stored.version = version;
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
     event.u.message.from = world->nodes[1].person.id;
     event.u.message.message = &message;
     world_step(world, 0, &event);
+}
+
+static void say_stored(struct world *world, struct record_version version)
+{
+    say_stored_of(world, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), version);
 }
 
 /* It is answered once both disks have what was said again, and not only what replaced it for a moment. */
@@ -362,6 +366,34 @@ static void what_is_said_again_is_on_the_disk_before_the_answer(void **state)
     world_free(world);
 }
 
+/* What another has stored says that the slot is not withheld. */
+static void an_answer_for_a_slot_waits_for_what_was_said_again(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    world_start_all(world);
+    world->nodes[1].disk_refuses = true;
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.kind = NODE_REQUEST_WITHHOLD;
+    event.u.request.slots = 1;
+    world->reply.count = 0;
+    world_step(world, 0, &event);
+    world_run(world, 100);
+    struct fact_slot fact = {.state = LEASE_FREE};
+    struct made made;
+    make_record(&made, world->nodes[0].person.id, 50ull << 32, 1, FACT_SLOT, fact_key_slot(0), &fact);
+    world_deliver(world, 1, 0, &made);
+    world_run(world, 600);
+    say_stored_of(world, FACT_SLOT, fact_key_slot(0), (struct record_version){50ull << 32, 1});
+    assert_int_equal(world->reply.count, 0);
+    world->nodes[1].disk_refuses = false;
+    world_run(world, 3000);
+    assert_int_equal(world->reply.count, 1);
+    assert_int_equal(world->reply.stored_on, 2);
+    assert_withheld(world, true);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_drain_on_an_old_disk_is_not_undone),
         cmocka_unit_test(a_word_of_an_earlier_life_takes_back_nothing_that_others_said_since),
         cmocka_unit_test(what_is_said_again_is_on_the_disk_before_the_answer),
+        cmocka_unit_test(an_answer_for_a_slot_waits_for_what_was_said_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
