@@ -198,7 +198,8 @@ void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
 /* Comes into a group if this worker is in none: waits for the others, gets the state from one who has it, or hands it on. 0,
  * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes, or the
  * last group broke because ranks called different collectives: the sentence names two of them and what they called),
- * ERR_MEMORY, ERR_IO, what the load function said. */
+ * ERR_MEMORY, ERR_IO, ERR_CORRUPT (the state came from another in part, nobody has it any more, and there is no checkpoint: only
+ * a program that is started anew can begin), what the load function said. */
 int shoal_step_begin(struct shoal *shoal, uint64_t *step);
 
 /* The step is applied in memory. Learns whether anybody was asked to stop or to leave the group for a larger one, the same on

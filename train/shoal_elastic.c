@@ -134,7 +134,7 @@ static int wait_for_group(struct shoal *s)
 }
 
 /* What the one who hands the state on says first. */
-enum loaded { LOADED, NOT_LOADED, NO_MEMORY };
+enum loaded { LOADED, NOT_LOADED, NOT_HERE /* another may be able to */ };
 
 struct head {
     uint64_t loaded;
@@ -155,16 +155,18 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
 }
 
 /* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
-static int move_parts(struct shoal *s, uint32_t root, bool takes)
+static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
 {
     struct shoal_elastic *e = &s->elastic;
     int error = 0;
     e->is_torn |= takes;
+    e->is_worn |= takes && (step > 0 || e->applied > 0);
     e->has_state &= !takes;
     for (size_t i = 0; i < e->part_count && error == 0; i++) {
         error = broadcast(s, e->parts[i].bytes, e->parts[i].count, root);
     }
     e->is_torn &= error != 0;
+    e->is_worn &= e->is_torn;
     return error;
 }
 
@@ -176,22 +178,27 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     int loaded = 0;
     if (s->rank == root && is_fresh && e->load != NULL) {
         loaded = e->load(e->load_context, &head.step);
-        head.loaded = loaded == 0 ? LOADED : loaded == ERR_MEMORY ? NO_MEMORY : NOT_LOADED;
+        head.loaded = loaded == 0 ? LOADED : loaded == ERR_MEMORY ? NOT_HERE : NOT_LOADED;
     } else if (s->rank == root && is_fresh) {
         head.step = 0;
+    }
+    if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
+        loaded = shoal_fail(s, ERR_CORRUPT, "there is no checkpoint, and the worker that handed the state on was lost in the midst "
+                                            "of it");
+        head.loaded = NOT_HERE;
     }
     int error = broadcast(s, &head, sizeof head, root);
     if (loaded != 0 || error != 0) {
         return loaded != 0 ? loaded : error;
     }
-    if (head.loaded == NO_MEMORY) { /* its host's trouble: another may have the room */
-        (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint", root);
+    if (head.loaded == NOT_HERE) {
+        (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint, or no state to begin with", root);
         return shoal_elastic_failed(s, ERR_CLOSED);
     }
     if (head.loaded != LOADED) {
         return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
     }
-    error = move_parts(s, root, takes);
+    error = move_parts(s, root, takes, head.step);
     if (error == 0) {
         e->applied = head.step;
     }

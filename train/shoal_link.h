@@ -82,6 +82,7 @@ struct shoal_elastic {
     bool is_on;
     bool in_group, has_state;
     bool is_torn; /* the parts are of no step: whoever handed the state on was lost in the midst of it */
+    bool is_worn; /* ... and some of them have steps behind them: nobody can begin with them */
     bool leave_wanted; /* after the next step */
     uint64_t told_generation; /* of the group that the daemon has last asked to leave */
     bool told_at_once;

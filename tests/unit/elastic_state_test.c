@@ -111,13 +111,14 @@ static int load(void *context, uint64_t *step)
     return 0;
 }
 
+static bool is_saving = true; /* a checkpoint at SAVED_STEP */
 static uint32_t last; /* worker: the one that is left behind */
 
 static void live(struct elastic_worker *w, uint64_t step)
 {
     if (step == UINT64_MAX) {
         shoal_on_load(w->shoal, load, w);
-    } else if (w->number == 0 && step == SAVED_STEP) {
+    } else if (is_saving && w->number == 0 && step == SAVED_STEP) {
         memcpy(saved->state, w->state, sizeof saved->state);
         saved->is_there = true;
     } else if (w->number == last && step == SLEEP_STEP && atomic_exchange(&w->word->flag, 1) == 0) {
@@ -198,6 +199,19 @@ static void test_a_state_that_came_in_part_is_not_saved(void **state)
     elastic_end(&run);
 }
 
+/* It cannot begin from nothing: its parts are not as they were in the beginning. */
+static void test_a_state_that_came_in_part_is_no_beginning(void **state)
+{
+    (void)state;
+    struct elastic_run run;
+    is_saving = false;
+    lose_the_holder(&run, &apart, 2, false);
+    is_saving = true;
+    const char *why = elastic_assert_failed(&run, 1, ERR_CORRUPT);
+    assert_non_null(strstr(why, "there is no checkpoint"));
+    elastic_end(&run);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -217,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_a_state_that_came_in_part_is_none),
         cmocka_unit_test(test_a_state_that_came_in_part_comes_whole_from_another),
         cmocka_unit_test(test_a_state_that_came_in_part_is_not_saved),
+        cmocka_unit_test(test_a_state_that_came_in_part_is_no_beginning),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
