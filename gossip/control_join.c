@@ -170,8 +170,8 @@ int control_join(void *context, const struct token *token, const struct keys *ke
         }
         if (joining.refused_ms != refused_ms) {
             next_ask_ms = now_ms;
-        } else if (joining.refusal != 0 && now_ms >= next_ask_ms && now_ms >= refused_ms + JOIN_PATIENCE_MS) {
-            break;
+        } else if (joining.refusal != 0 && ask && now_ms >= refused_ms + JOIN_PATIENCE_MS) {
+            break; /* there was nobody else to ask */
         }
     }
     if (result == ERR_AGAIN && joining.refusal != 0) {

@@ -23,6 +23,7 @@ struct joiner {
     struct join_answer answer;
     int result;
     bool done;
+    uint64_t timeout_ms;
     pthread_mutex_t mutex;
     char error[256];
 };
@@ -30,8 +31,8 @@ struct joiner {
 static void *joiner_run(void *context)
 {
     struct joiner *joiner = context;
-    int result = control_join(joiner->context, &joiner->token, &joiner->keys, "ws-2", 3000, joiner->buffer,
-                              sizeof joiner->buffer, &joiner->answer, joiner->error);
+    int result = control_join(joiner->context, &joiner->token, &joiner->keys, "ws-2", joiner->timeout_ms,
+                              joiner->buffer, sizeof joiner->buffer, &joiner->answer, joiner->error);
     (void)pthread_mutex_lock(&joiner->mutex);
     joiner->result = result;
     joiner->done = true;
@@ -86,6 +87,7 @@ static struct joiner *joiner_new(const struct side *a)
     struct joiner *joiner = calloc(1, sizeof *joiner);
     assert_non_null(joiner);
     keys_create(&joiner->keys);
+    joiner->timeout_ms = 60000;
     uint8_t invite_key[32];
     token_create(joiner->token.secret, invite_key);
     joiner->token.mesh = (mesh_id){{4}};
@@ -118,6 +120,7 @@ static void one_joins_with_an_invite(void **state)
     assert_non_null(strstr(joiner->error, "The invite has expired."));
 
     joiner->done = false;
+    joiner->timeout_ms = 3000;
     assert_int_equal(control_admit(a.control, invite_key, true, true), 0); /* revoked */
     assert_int_equal(serve_join(&a, joiner, &welcome), 0);
     assert_int_equal(joiner->result, ERR_TIMEOUT);
@@ -199,65 +202,83 @@ static void any_number_of_invites_leaves_room_for_members(void **state)
     side_close(&a);
 }
 
-/* Two members' doors, of which the first refuses. The joiner runs beside; what it asks is answered until it is done. */
-static int serve_two(struct side sides[2], struct joiner *joiner, const struct join_answer *second)
+/* Members' doors, each of which opens only once the one before it was asked, so that who is asked first is no matter of
+ * luck. Each has its answer, or none (code ERR_AGAIN). The joiner runs beside, until it is done. Returns how many were asked. */
+static uint32_t serve(struct side *sides, const struct join_answer *answers, uint32_t count, struct joiner *joiner)
 {
     pthread_t thread;
-    int requests = 0;
-    const struct join_answer refusal = {.code = ERR_REFUSED, .text = "This node is leaving."};
+    uint32_t open = 1, asked = 0;
     static uint8_t bytes[MESSAGE_BYTES_MAX];
+    joiner->done = false;
     joiner->context = zmq_ctx_new();
     (void)pthread_mutex_init(&joiner->mutex, NULL);
     assert_int_equal(pthread_create(&thread, NULL, joiner_run, joiner), 0);
     while (!joiner_done(joiner)) {
-        for (int i = 0; i < 2; i++) {
-            /* The second opens its door only once the first has refused, so who is asked first is no matter of luck. */
+        for (uint32_t i = 0; i < open; i++) {
             struct control_incoming in;
-            if (i == 1 && requests == 0) {
-                continue;
-            }
             side_turn(&sides[i], 10);
             while (control_receive(sides[i].control, &in) == 0) {
-                size_t count = join_answer_encode(i == 0 ? &refusal : second, bytes, sizeof bytes);
-                requests++;
-                assert_int_equal(control_reply(sides[i].control, in.client, bytes, count), 0);
+                asked++;
+                open = i + 2 < count ? i + 2 : count;
+                if (answers[i].code != ERR_AGAIN) {
+                    size_t byte_count = join_answer_encode(&answers[i], bytes, sizeof bytes);
+                    assert_int_equal(control_reply(sides[i].control, in.client, bytes, byte_count), 0);
+                }
             }
         }
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)pthread_mutex_destroy(&joiner->mutex);
     assert_int_equal(zmq_ctx_term(joiner->context), 0);
-    return requests;
+    return asked;
+}
+
+#define DOORS 3
+
+/* Their doors, and somebody whose token names them all. */
+static struct joiner *doors_open(struct side sides[DOORS])
+{
+    struct joiner *joiner = NULL;
+    for (uint32_t i = 0; i < DOORS; i++) {
+        side_open(&sides[i]);
+        joiner = i == 0 ? joiner_new(&sides[0]) : joiner;
+        struct token *token = &joiner->token;
+        token->member_count = i + 1;
+        memcpy(token->members[i].sign_public, sides[i].keys.sign_public, 32);
+        token->members[i].address_count = 1;
+        (void)bytes_copy_text(token->members[i].addresses[0], TOKEN_ADDRESS_BYTES, sides[i].address);
+        uint8_t invite_key[32];
+        token_invite_key(token, invite_key);
+        assert_int_equal(control_admit(sides[i].control, invite_key, true, false), 0);
+    }
+    return joiner;
 }
 
 static void who_is_refused_by_one_member_asks_the_next(void **state)
 {
     (void)state;
-    struct side sides[2];
-    side_open(&sides[0]);
-    side_open(&sides[1]);
-    struct joiner *joiner = joiner_new(&sides[0]);
-    joiner->token.member_count = 2;
-    memcpy(joiner->token.members[1].sign_public, sides[1].keys.sign_public, 32);
-    joiner->token.members[1].address_count = 1;
-    (void)bytes_copy_text(joiner->token.members[1].addresses[0], TOKEN_ADDRESS_BYTES, sides[1].address);
-    uint8_t invite_key[32];
-    token_invite_key(&joiner->token, invite_key);
-    assert_int_equal(control_admit(sides[0].control, invite_key, true, false), 0);
-    assert_int_equal(control_admit(sides[1].control, invite_key, true, false), 0);
+    struct side sides[DOORS];
+    struct joiner *joiner = doors_open(sides);
+    struct join_answer refusal = {.code = ERR_REFUSED, .text = "This node is leaving."};
+    struct join_answer other = {.code = ERR_REFUSED, .text = "Nor do I."};
+    struct join_answer silence = {.code = ERR_AGAIN};
     struct join_answer welcome = {.records = (const uint8_t *)"records", .record_bytes = 7};
-    assert_int_equal(serve_two(sides, joiner, &welcome), 2);
+    joiner->token.member_count = 2;
+    assert_int_equal(serve(sides, (struct join_answer[]){refusal, welcome}, 2, joiner), 2);
     assert_int_equal(joiner->result, 0);
     assert_int_equal(joiner->answer.record_bytes, 7);
 
-    joiner->done = false;
-    struct join_answer other = {.code = ERR_REFUSED, .text = "Nor do I."};
-    assert_int_equal(serve_two(sides, joiner, &other), 2);
+    assert_int_equal(serve(sides, (struct join_answer[]){refusal, other}, 2, joiner), 2);
     assert_int_equal(joiner->result, ERR_REFUSED);
     assert_non_null(strstr(joiner->error, "This node is leaving."));
+
+    joiner->token.member_count = 3; /* who says nothing keeps nobody from the last one either */
+    assert_int_equal(serve(sides, (struct join_answer[]){refusal, silence, welcome}, 3, joiner), 3);
+    assert_int_equal(joiner->result, 0);
     free(joiner);
-    side_close(&sides[0]);
-    side_close(&sides[1]);
+    for (uint32_t i = 0; i < DOORS; i++) {
+        side_close(&sides[i]);
+    }
 }
 
 int main(void)
