@@ -9,12 +9,19 @@ static bool is_searched(const char *searched, const char *group, const char *nam
     return strcmp(group, "validation") == 0 && strcmp(name, searched) == 0;
 }
 
-void latest_set(struct latest *latest, const char *searched, const char *group, const char *name, uint64_t step, double value)
+/* latest->count: it is not there. */
+static uint32_t find(const struct latest *latest, const char *group, const char *name)
 {
     uint32_t i = 0;
     while (i < latest->count && (strcmp(latest->rows[i].name, name) != 0 || strcmp(latest->rows[i].group, group) != 0)) {
         i++;
     }
+    return i;
+}
+
+void latest_set(struct latest *latest, const char *searched, const char *group, const char *name, uint64_t step, double value)
+{
+    uint32_t i = find(latest, group, name);
     if (i == LATEST_METRICS_MAX && !is_searched(searched, group, name)) {
         return;
     }
@@ -101,28 +108,46 @@ uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t 
     return pack_taken(latest, takes, out);
 }
 
-static void read_group(struct latest *latest, const char *searched, const char *group, uint64_t step, struct pack_reader *metrics)
+/* A map of names to numbers, reported when the run was at this step of this generation; is_read: by latest_read. What was read is
+ * at least as new as a point that does not go beyond it. */
+static void read_group(struct latest *latest, const char *searched, const char *group, uint64_t generation, uint64_t step,
+                       bool is_read, struct pack_reader *metrics)
 {
+    bool is_older = !is_read && (generation < latest->read_generation ||
+                                 (generation == latest->read_generation && step <= latest->read_step));
     uint32_t count = pack_read_map(metrics);
-    for (uint32_t i = 0; i < count && !metrics->failed; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         char name[REQUEST_METRIC_BYTES];
         pack_read_text_copy(metrics, name, sizeof name);
         double value = pack_read_double(metrics);
-        if (!metrics->failed) {
-            latest_set(latest, searched, group, name, step, value);
+        if (metrics->failed) {
+            return;
+        }
+        uint32_t at = find(latest, group, name);
+        bool was_read = is_older && at < latest->count && latest->rows[at].is_read;
+        if (was_read && latest->rows[at].value != value) {
+            continue;
+        }
+        latest_set(latest, searched, group, name, is_read ? 0 : step, value);
+        at = find(latest, group, name);
+        if (at < latest->count) {
+            latest->rows[at].is_read = is_read || was_read;
         }
     }
 }
 
-void latest_read(struct latest *latest, const char *searched, const uint8_t *bytes, size_t count)
+void latest_read(struct latest *latest, const char *searched, uint64_t generation, uint64_t step, const uint8_t *bytes,
+                 size_t count)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
     uint32_t groups = pack_read_map(&reader);
+    latest->read_generation = generation;
+    latest->read_step = step;
     for (uint32_t i = 0; i < groups && !reader.failed; i++) {
         char group[REQUEST_GROUP_BYTES];
         pack_read_text_copy(&reader, group, sizeof group);
-        read_group(latest, searched, group, 0, &reader);
+        read_group(latest, searched, group, generation, step, true, &reader);
     }
 }
 
@@ -142,5 +167,5 @@ void latest_note(struct latest *latest, const char *searched, const uint8_t *byt
             latest_take_back(latest, start);
         }
     }
-    read_group(latest, searched, report.group, step, &report.metrics);
+    read_group(latest, searched, report.group, generation, step, false, &report.metrics);
 }

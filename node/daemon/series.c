@@ -67,7 +67,7 @@ void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run)
 {
     struct noting noting = {&run->latest, searched_by(daemon, run)};
     const struct core_worker *worker = &daemon->core->workers[run->prepare.u.worker.slot];
-    latest_read(&run->latest, noting.searched, worker->metrics, worker->metrics_bytes);
+    latest_read(&run->latest, noting.searched, worker->generation, worker->step, worker->metrics, worker->metrics_bytes);
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
     uint64_t from = run->series_seq > ADOPTED_POINTS ? run->series_seq - ADOPTED_POINTS : 0;

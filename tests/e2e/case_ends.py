@@ -132,3 +132,34 @@ def a_machine_that_slept_gives_its_workers_the_rest_of_their_time(lab):
     wait_until(lambda: not workers_of(identity), 20, "the worker to leave")
     trial = wait_until(lambda: show(mesh, identity)["state"] == "paused" and show(mesh, identity)["trials"][0], 20, "the pause")
     expect((trial["checkpoint"] or {}).get("step") == 5, f"it was killed before it had saved: {trial}")
+
+
+@case(limit_s=60)
+def what_a_worker_reported_outlives_a_disk_that_had_no_time_for_the_series(lab):
+    """The disk that has series hangs when the last report comes, and the daemon dies once another node has it from its record."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    second, last = lab.dir / "second", lab.dir / "last"
+    identity = lab.submit(alder, config(
+        "reporter", f"exec {lab.build}/scripted_worker report:validation:accuracy:1:0.25 flush await:{second} "
+        f"report:validation:accuracy:2:0.5 await:{last} flush",
+        searcher={"name": "single", "metric": "accuracy", "smaller_is_better": False}))
+
+    def accuracy():
+        return ((show(mesh, identity)["trials"][0]["metrics"] or {}).get("validation") or {}).get("accuracy")
+
+    wait_until(lambda: any(point["step"] == 1 for point in birch.json_lines("metrics", identity)), 20, "the first point")
+    hold = subprocess.Popen([f"{lab.build}/hold_state", birch.dir, "chunks"], stdout=subprocess.PIPE, text=True)
+    try:
+        expect(hold.stdout.readline() == "held\n", "the disk does not hang")
+        second.touch()
+        wait_until(lambda: accuracy() == 0.5, 20, "the second report in birch's record")
+        birch.kill_daemon()
+    finally:
+        hold.kill()
+        hold.wait()
+    birch.start()
+    last.touch()
+    expect(best_of(mesh, identity) == 0.5, f"the last report is lost: {show(mesh, identity)}")

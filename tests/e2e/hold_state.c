@@ -1,5 +1,5 @@
-/* hold_state DIR: as a disk that hangs would, keeps the daemon of DIR from writing its state until this process is killed. Prints
- * a line once it does. */
+/* hold_state DIR [chunks]: as a disk that hangs would, keeps the daemon of DIR from writing its state, or its chunks and
+ * series, until this process is killed. Prints a line once it does. */
 
 #include <lmdb.h>
 #include <stdio.h>
@@ -7,12 +7,12 @@
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: hold_state DIR\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: hold_state DIR [chunks]\n");
         return 2;
     }
     char path[4096];
-    (void)snprintf(path, sizeof path, "%s/state", argv[1]);
+    (void)snprintf(path, sizeof path, "%s/%s", argv[1], argc == 3 ? argv[2] : "state");
     MDB_env *env;
     MDB_txn *txn;
     int rc = mdb_env_create(&env);

@@ -103,7 +103,7 @@ static void after_a_restart_the_record_and_the_end_of_the_series_tell_it(void **
     uint8_t record[FACT_METRICS_BYTES_MAX];
     uint32_t count = latest_pack(&latest, "accuracy", record);
     memset(&latest, 0, sizeof latest);
-    latest_read(&latest, "accuracy", record, count);
+    latest_read(&latest, "accuracy", 1, 100, record, count);
     note_point(1, 0, 101, "training", "loss", 0.75);
     note_point(1, 0, 102, "training", "rate", 8);
     note_point(2, 101, 103, "training", "loss", 0.25); /* the second generation made step 102 anew ... */
@@ -114,12 +114,32 @@ static void after_a_restart_the_record_and_the_end_of_the_series_tell_it(void **
     assert_false(shows("accuracy", "training", "rate", 8));
 }
 
+/* Its disk was slow, or full: what came last is in the record only. */
+static void after_a_restart_a_series_that_is_behind_takes_nothing_back(void **state)
+{
+    (void)state;
+    uint8_t record[FACT_METRICS_BYTES_MAX];
+    latest_set(&latest, "accuracy", "validation", "accuracy", 20, 0.75);
+    uint32_t count = latest_pack(&latest, "accuracy", record);
+    for (uint64_t generation = 1; generation <= 2; generation++) { /* of the series */
+        memset(&latest, 0, sizeof latest);
+        latest_read(&latest, "accuracy", 2, 20, record, count);
+        note_point(generation, 0, 5, "validation", "accuracy", 0.75);
+        note_point(generation, 0, 10, "validation", "accuracy", 0.5);
+        note_point(generation, 0, 10, "training", "loss", 2); /* there was no room for it in the record */
+        assert_true(shows("accuracy", "validation", "accuracy", 0.75));
+        assert_true(shows("accuracy", "training", "loss", 2));
+        note_point(2, 0, 21, "validation", "accuracy", 0.25);
+        assert_true(shows("accuracy", "validation", "accuracy", 0.25));
+    }
+}
+
 static void bytes_that_are_none_teach_nothing(void **state)
 {
     (void)state;
     const uint8_t nonsense[] = {0x82, 0xa1, 'x', 0x01, 0xc1};
     for (size_t count = 0; count <= sizeof nonsense; count++) {
-        latest_read(&latest, "accuracy", nonsense, count);
+        latest_read(&latest, "accuracy", 1, 1, nonsense, count);
         latest_note(&latest, "accuracy", nonsense, count);
     }
     assert_int_equal(latest.count, 0);
@@ -132,6 +152,7 @@ int main(void)
         cmocka_unit_test_setup(the_searchers_metric_has_room_before_all_others, clear),
         cmocka_unit_test_setup(only_what_a_group_took_back_is_forgotten, clear),
         cmocka_unit_test_setup(after_a_restart_the_record_and_the_end_of_the_series_tell_it, clear),
+        cmocka_unit_test_setup(after_a_restart_a_series_that_is_behind_takes_nothing_back, clear),
         cmocka_unit_test_setup(bytes_that_are_none_teach_nothing, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
