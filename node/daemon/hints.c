@@ -114,22 +114,26 @@ void daemon_hints_remembered(struct daemon *daemon)
     }
 }
 
-/* --peer gives addresses without saying whose: each absent member is tried at each in turn. */
+/* --peer gives addresses without saying whose: each absent member is tried at each. At the next one only once all have been at
+ * this one, since else of some hints only some members would have their turns. */
 static void try_peer_hint(struct daemon *daemon, bool is_pause)
 {
     const char *hint = daemon->options.peer_hints[daemon->peer_hint_turn % daemon->options.peer_hint_count];
-    daemon->peer_hint_turn += !is_pause;
-    uint32_t count = daemon->core->peer_count, from = daemon->hint_from;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct core_peer *peer = daemon->core->peers[(from + i) % count];
-        bool waits = peer->state == SWIM_LEFT || (is_pause && peer->address[0] != '\0');
-        if (waits || !is_wanted(daemon, peer->id)) {
+    uint32_t count = daemon->core->peer_count, tried = 0, i = daemon->hint_from;
+    for (; i < count && tried < DAEMON_HINTED_MAX; i++) {
+        const struct core_peer *peer = daemon->core->peers[i];
+        if (peer->state == SWIM_LEFT || !is_wanted(daemon, peer->id)) {
             continue;
         }
-        if (!try_address(daemon, peer->id, hint)) {
+        bool waits = is_pause && peer->address[0] != '\0';
+        if (!waits && !try_address(daemon, peer->id, hint)) {
             break;
         }
-        daemon->hint_from = (from + i + 1) % count;
+        tried++;
+    }
+    if (!is_pause) {
+        daemon->hint_from = i < count ? i : 0;
+        daemon->peer_hint_turn += i >= count;
     }
 }
 

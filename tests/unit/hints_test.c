@@ -72,7 +72,7 @@ int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t ca
 /* ---- a daemon ------------------------------------------------------------------------------------------------------ */
 
 /* This node is person 0; all others are absent, and their records say where they were. */
-static struct daemon *daemon_alone(void)
+static struct daemon *daemon_alone(uint32_t members)
 {
     struct daemon *daemon = calloc(1, sizeof *daemon);
     struct person self = make_person(0);
@@ -83,7 +83,7 @@ static struct daemon *daemon_alone(void)
     memcpy(options.public_key, self.public_key, sizeof options.public_key);
     daemon->core = node_core_init(&options);
     daemon->beacon = (struct beacon *)(void *)daemon; /* it has one */
-    for (uint32_t i = 0; i < MEMBERS; i++) {
+    for (uint32_t i = 0; i < members; i++) {
         struct person person = make_person(i);
         struct fact_member member = make_member(&person);
         struct fact_node node = make_node(&person, 1);
@@ -98,7 +98,7 @@ static struct daemon *daemon_alone(void)
     }
     struct node_event start = {.kind = NODE_EVENT_START, .now_ms = 1000};
     node_core_step(daemon->core, &start, &effects);
-    assert_int_equal(daemon->core->peer_count, MEMBERS - 1);
+    assert_int_equal(daemon->core->peer_count, members - 1);
     free(effects.items);
     free(effects.bytes);
     memset(&world, 0, sizeof world);
@@ -126,7 +126,7 @@ static void pass_second(struct daemon *daemon, uint32_t turns)
 static void a_flood_of_beacons_keeps_the_thread_from_nothing(void **state)
 {
     (void)state;
-    struct daemon *daemon = daemon_alone();
+    struct daemon *daemon = daemon_alone(MEMBERS);
     world.is_forged = true;
     daemon_hints_beacon(daemon); /* comes back, though the wire brings more and more */
     assert_int_equal(world.moves, 0);
@@ -152,7 +152,7 @@ static uint32_t seconds_at(struct daemon *daemon, uint32_t seconds, const char *
 static void forged_beacons_crowd_out_no_real_ones(void **state)
 {
     (void)state;
-    struct daemon *daemon = daemon_alone();
+    struct daemon *daemon = daemon_alone(MEMBERS);
     world.is_forged = world.has_real = true;
     assert_true(seconds_at(daemon, 60, REAL) >= 3);
     assert_true(seconds_at(daemon, 60, core_find_peer(daemon->core, world.absent)->address) >= 25); /* what its record says */
@@ -166,7 +166,7 @@ static void forged_beacons_crowd_out_no_real_ones(void **state)
 static void a_beacon_without_others_is_followed_soon(void **state)
 {
     (void)state;
-    struct daemon *daemon = daemon_alone();
+    struct daemon *daemon = daemon_alone(MEMBERS);
     world.has_real = true;
     pass_second(daemon, 1);
     assert_true(seconds_at(daemon, 6, REAL) >= 3);
@@ -176,13 +176,32 @@ static void a_beacon_without_others_is_followed_soon(void **state)
 static void all_absent_members_are_tried_where_peer_says(void **state)
 {
     (void)state;
-    struct daemon *daemon = daemon_alone();
+    struct daemon *daemon = daemon_alone(MEMBERS);
     bytes_copy_text(daemon->options.peer_hints[0], CONTROL_ADDRESS_BYTES, "10.0.0.1:7410");
     daemon->options.peer_hint_count = 1;
     for (uint32_t second = 0; second < 60; second++) {
         pass_second(daemon, 1);
     }
     for (uint32_t i = 1; i < MEMBERS; i++) {
+        assert_true(world.was_at[i]);
+    }
+    daemon_free(daemon);
+}
+
+/* As many as fit at once, thrice, and three hints: no hint is always that of the same third. */
+static void all_absent_members_are_tried_at_each_hint(void **state)
+{
+    (void)state;
+    const uint32_t members = 1 + 3 * DAEMON_HINTED_MAX;
+    struct daemon *daemon = daemon_alone(members);
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)format_text(daemon->options.peer_hints[i], CONTROL_ADDRESS_BYTES, "10.0.0.%u:7410", (unsigned)i);
+    }
+    daemon->options.peer_hint_count = 3;
+    for (uint32_t second = 0; second < 60; second++) {
+        pass_second(daemon, 1);
+    }
+    for (uint32_t i = 1; i < members; i++) {
         assert_true(world.was_at[i]);
     }
     daemon_free(daemon);
@@ -195,6 +214,7 @@ int main(void)
         cmocka_unit_test(forged_beacons_crowd_out_no_real_ones),
         cmocka_unit_test(a_beacon_without_others_is_followed_soon),
         cmocka_unit_test(all_absent_members_are_tried_where_peer_says),
+        cmocka_unit_test(all_absent_members_are_tried_at_each_hint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
