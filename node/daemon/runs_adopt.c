@@ -1,6 +1,7 @@
 /* What a run says of itself across a restart of the daemon, and the workers that the next daemon finds. */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -57,19 +58,20 @@ static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *
     return pack_at_end(&reader) && out->size > 0 ? 0 : ERR_MALFORMED;
 }
 
+/* One that does not run, for later: a directory that could not be removed must not take the slot from who runs in it now. */
+struct over {
+    struct over *next;
+    struct keep_found found;
+};
+
 struct adoption {
     struct daemon *daemon;
     bool again; /* some shoal-keep lives but did not answer */
+    struct over *over;
 };
 
-static void adopt_one(void *context, struct keep_found *found)
+static void adopt_one(struct daemon *daemon, struct keep_found *found)
 {
-    struct adoption *adoption = context;
-    struct daemon *daemon = adoption->daemon;
-    if (found->state == KEEP_STATE_BUSY) {
-        adoption->again = true;
-        return;
-    }
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
             return; /* adopted in an earlier pass */
@@ -122,16 +124,45 @@ static void adopt_one(void *context, struct keep_found *found)
     daemon_series_adopt(daemon, run);
 }
 
+static void look_at(void *context, struct keep_found *found)
+{
+    struct adoption *adoption = context;
+    struct over *over = found->state != KEEP_STATE_RUNNING && found->state != KEEP_STATE_BUSY ? malloc(sizeof *over) : NULL;
+    if (found->state == KEEP_STATE_BUSY) {
+        adoption->again = true;
+    } else if (over != NULL) {
+        *over = (struct over){adoption->over, *found};
+        adoption->over = over;
+    } else {
+        adopt_one(adoption->daemon, found);
+    }
+}
+
+static void take_over(struct adoption *adoption, bool adopts)
+{
+    while (adoption->over != NULL) {
+        struct over *over = adoption->over;
+        adoption->over = over->next;
+        if (adopts) {
+            adopt_one(adoption->daemon, &over->found);
+        }
+        explicit_bzero(over, sizeof *over); /* its token */
+        free(over);
+    }
+}
+
 int daemon_runs_adopt(struct daemon *daemon)
 {
     char runs[KEEP_PATH_BYTES];
     (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
     (void)mkdir(runs, 0700);
-    struct adoption adoption = {daemon, true};
+    struct adoption adoption = {daemon, true, NULL};
     int code = 0;
     for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
         adoption.again = false;
-        code = keep_scan(runs, adopt_one, &adoption); /* waits up to a second for each that is busy */
+        take_over(&adoption, false); /* they are found again */
+        code = keep_scan(runs, look_at, &adoption); /* waits up to a second for each that is busy */
     }
+    take_over(&adoption, code == 0);
     return code;
 }

@@ -1,6 +1,7 @@
 """How workers end, and what is told of it: whose failure it was, and nothing of what came before is lost."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -163,3 +164,33 @@ def what_a_worker_reported_outlives_a_disk_that_had_no_time_for_the_series(lab):
     birch.start()
     last.touch()
     expect(best_of(mesh, identity) == 0.5, f"the last report is lost: {show(mesh, identity)}")
+
+
+@case(limit_s=60)
+def what_is_left_of_ended_workers_takes_no_slot_from_one_that_runs(lab):
+    """Directories of ended workers could not be removed, as a program's that may not be written, and the daemon is restarted."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    gate, left = lab.dir / "gate", lab.dir / "left"
+    identity = lab.submit(node, config("ends", f"while [ ! -e {gate} ]; do sleep 0.1; done"))
+    wait_until(lambda: workers_of(identity), 20, "a worker")
+    run = next((node.dir / "runs").iterdir())
+    hold = subprocess.Popen([f"{lab.build}/hold_state", node.dir], stdout=subprocess.PIPE, text=True)
+    try:
+        expect(hold.stdout.readline() == "held\n", "the disk does not hang")
+        gate.touch()
+        wait_until(lambda: slots_of(node, node.name) == {0: "free"}, 20, "the daemon to see the end")
+        shutil.copytree(run, left, ignore=lambda _, names: [name for name in names if "sock" in name], symlinks=True)
+    finally:
+        hold.kill()
+        hold.wait()
+    wait_over(mesh, identity, 30)
+    identity = lab.submit(node, config("runs", "exec sleep 600"))
+    before = wait_until(lambda: workers_of(identity), 20, "the next worker")
+    node.kill_daemon()
+    for number in range(8):  # in whatever order they are found
+        shutil.copytree(left, node.dir / "runs" / f"{run.name}-{number}", symlinks=True)
+    node.start()
+    wait_until(lambda: len(list((node.dir / "runs").iterdir())) == 1, 20, "what is left to be removed")
+    expect(workers_of(identity) == before, f"it was {before}, and is {workers_of(identity)}")
+    expect(slots_of(node, node.name) == {0: "leased"}, f"{slots_of(node, node.name)}")
