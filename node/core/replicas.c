@@ -614,11 +614,24 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
     peer->copies_done = true;
 }
 
+/* What only this boot knows of, it says when the copies take long: another one would have them made, once it knows. */
+static void say_slow(struct node_core *core)
+{
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (push->is_slow && !push->is_said && core_has_room(core, 8, 1u << 14)) {
+            push->is_said = true;
+            finish(core, push);
+        }
+        push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */
+    }
+}
+
 void core_replicas_housekeep(struct node_core *core)
 {
     if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
         return;
     }
+    say_slow(core);
     core->repair_ms = core->now_ms + CORE_REPAIR_MS;
     core->repair_pass++;
     core->repair_is_behind = false;

@@ -373,7 +373,8 @@ struct core_push {
     uint32_t wanted; /* copies */
     bool is_repair;  /* of a checkpoint whose holder died; no worker waits for it */
     bool is_check;   /* to a node that should hold it; nothing is recorded */
-    bool is_said;    /* its worker has ended: a record says where it is so far */
+    bool is_said;    /* a record says where it is so far: its worker has ended, or */
+    bool is_slow;    /* ... its copies take long */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;

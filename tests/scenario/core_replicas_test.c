@@ -607,6 +607,29 @@ static void what_was_saved_before_the_end_is_not_forgotten_with_its_copies(void 
     }
 }
 
+/* The same of a worker that goes on: the daemon was started anew in the midst of copying. The copies are made all the same. */
+static void what_was_saved_is_not_forgotten_with_its_copies(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    struct world *world = world_new(3, 1);
+    world->program = WORLD_RUNS_FOREVER;
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = runner(world, &attempt);
+    world->push_ms = 10 * CORE_REPAIR_MS;
+    save(world, owner, &attempt, 1);
+    world_run(world, 3 * CORE_REPAIR_MS);
+    world_crash(world, owner);
+    world_run(world, 1000);
+    world->push_ms = 100;
+    world_restart(world, owner, true);
+    world_run(world, 60000);
+    const struct view_manifest *row = view_find_trial(world_experiment(world, owner), 0)->manifests;
+    assert_true(row != NULL && row->step == 900000);
+    assert_true(row->durable && row->holder_count == 2);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_repair_names_who_is_back_too),
         cmocka_unit_test(bytes_that_are_under_way_are_sent_once),
         cmocka_unit_test(what_was_saved_before_the_end_is_not_forgotten_with_its_copies),
+        cmocka_unit_test(what_was_saved_is_not_forgotten_with_its_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -399,6 +399,7 @@ static void many_named_blobs_are_no_reason_not_to_collect(void **state)
     assert_non_null(pushes);
     for (uint64_t i = 0; i < COUNT; i++) {
         pushes[i].blob = blob_of(1 + i);
+        pushes[i].is_said = true;
         pushes[i].next = i + 1 < COUNT ? &pushes[i + 1] : NULL;
     }
     core->pushes = pushes;
