@@ -397,6 +397,7 @@ static void restate(struct node_core *core)
     TRACE(&core->options.trace, "others have newer words of this node than its disk: says anew what is so");
     put_node(core);
     core_owner_restate(core);
+    core_quarantine_restate(core);
 }
 
 static void start(struct node_core *core)

@@ -261,10 +261,18 @@ static void put_quarantine(struct node_core *core)
     (void)core_put(core, FACT_QUARANTINE, fact_key_empty(), &writer);
 }
 
+void core_quarantine_restate(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    if (core->has_quarantined && core->quarantine.is_active && self != NULL && !self->quarantine.is_active) {
+        put_quarantine(core);
+    }
+}
+
 void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before)
 {
     const struct view_member *member = view_find_member(&core->view, node);
-    if (core->started && node_id_equal(node, core->options.self)) {
+    if (core->started && node_id_equal(node, core->options.self) && !(core->has_quarantined && core->quarantine.is_active)) {
         core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
     }
     if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
@@ -390,6 +398,7 @@ static void begin_quarantine(struct node_core *core, uint32_t trials)
                 any_unstarted ? "could not be started or " : "");
     core->quarantine_until_ms = core->now_ms + q->minutes * 60000ull;
     core->young_failure_count = 0;
+    core->has_quarantined = true;
     put_quarantine(core);
 }
 

@@ -502,6 +502,7 @@ struct node_core {
     uint32_t young_failure_count;
     struct fact_quarantine quarantine; /* of this node */
     uint64_t quarantine_until_ms;
+    bool has_quarantined; /* the last one began in this life: what an earlier one has said does not end it */
     struct core_push *pushes;
     struct core_code *codes;
     struct core_code_push code_pushes[CORE_CODE_PUSHES_MAX];
@@ -718,6 +719,7 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
 /* ---- quarantine.c ---- */
 
 void core_quarantine_start(struct node_core *core);
+void core_quarantine_restate(struct node_core *core); /* under another boot */
 void core_quarantine_housekeep(struct node_core *core);
 
 /* A worker's record was taken; a node was declared dead; a node's own word about itself replaced `before`. */

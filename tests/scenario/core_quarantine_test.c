@@ -530,6 +530,29 @@ static void a_quarantine_that_was_over_does_not_grow_on_an_old_disk(void **state
     world_free(world);
 }
 
+/* What it said in an earlier life comes back to it when it has been quarantined in this one. */
+static void a_word_of_an_earlier_life_ends_no_quarantine(void **state)
+{
+    (void)state;
+    uint32_t old_count;
+    struct world *world = quarantine_b(&old_count);
+    world->program = WORLD_RUNS_FOREVER; /* so that it has no reason for another one */
+    world->nodes[1].fails_programs = false;
+    struct fact_quarantine fact = {.is_active = false};
+    struct made made;
+    make_record(&made, world->nodes[1].person.id, 99ull << 32, 1, FACT_QUARANTINE, fact_key_empty(), &fact);
+    world_deliver(world, 0, 1, &made);
+    world_run(world, 5000);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(is_apart(world, i, 1));
+    }
+    world_run(world, 70000);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(is_apart(world, i, 1));
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +578,7 @@ int main(void)
         cmocka_unit_test(code_that_is_lost_everywhere_quarantines_no_node),
         cmocka_unit_test(a_quarantine_that_a_disk_has_lost_ends_with_its_time),
         cmocka_unit_test(a_quarantine_that_was_over_does_not_grow_on_an_old_disk),
+        cmocka_unit_test(a_word_of_an_earlier_life_ends_no_quarantine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
