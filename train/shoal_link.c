@@ -361,7 +361,8 @@ static void take_frames(struct shoal *s)
             }
         }
         if (error != 0) {
-            disconnect(s, 0);
+            s->answer_lost |= error == ERR_IO; /* it may have been an answer whose descriptor this process had no room for */
+            disconnect(s, error == ERR_IO ? SHOAL_RETRY_MS : 0);
             return;
         }
         struct pack_reader frame;
@@ -442,7 +443,10 @@ int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uin
 int shoal_link_pump_call(struct shoal *s)
 {
     int error = shoal_link_pump(s);
-    return error == 0 && s->answer_lost ? shoal_fail(s, ERR_MEMORY, "no memory is left for the daemon's answer") : error;
+    if (error != 0 || !s->answer_lost) {
+        return error;
+    }
+    return shoal_fail(s, ERR_MEMORY, "no memory or no descriptor is left for the daemon's answer");
 }
 
 int shoal_link_end_call(struct shoal *s, int error)
@@ -478,6 +482,9 @@ int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t 
         if (error == 0) {
             shoal_link_wait(s, until_ms);
         }
+    }
+    if (s->answer_lost) {
+        shoal_link_withdraw(s, id); /* else it comes again, as long as there is no room for it */
     }
     return shoal_link_end_call(s, error);
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -524,6 +525,49 @@ static void test_a_report_that_the_daemon_would_not_keep_is_refused(void **state
     fake_daemon_stop(&daemon);
 }
 
+static int load_without_descriptors(struct fake_daemon *daemon)
+{
+    struct shoal *shoal = open_worker(daemon);
+    if (shoal_checkpoint_save(shoal, 7, "state of 7", 11) != 0 || shoal_flush(shoal, 20000) != 0) {
+        return 1;
+    }
+    struct rlimit limit, none;
+    int next = dup(0);
+    (void)close(next);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    (void)setrlimit(RLIMIT_NOFILE, &none);
+    void *bytes = NULL;
+    size_t count = 0;
+    uint64_t step = 0;
+    int without = shoal_checkpoint_load(shoal, &bytes, &count, &step);
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (without != ERR_MEMORY || strstr(shoal_error(shoal), "descriptor") == NULL) {
+        return 2;
+    }
+    bool is_there = shoal_checkpoint_load(shoal, &bytes, &count, &step) == 0 && step == 7 && strcmp(bytes, "state of 7") == 0;
+    free(bytes);
+    shoal_close(&shoal);
+    return is_there ? 0 : 3;
+}
+
+/* It hears so, instead of asking again and again. */
+static void test_a_program_without_descriptors_cannot_load(void **state)
+{
+    (void)state;
+    struct fake_daemon daemon;
+    fake_daemon_start(&daemon, 1, 0, "{}");
+    pid_t child = fork(); /* the limit is not the daemon's */
+    if (child == 0) {
+        _exit(load_without_descriptors(&daemon));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    fake_daemon_stop(&daemon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_outside_shoal_a_program_is_a_group_of_one),
         cmocka_unit_test(test_json_is_read_strictly),
         cmocka_unit_test(test_a_report_that_the_daemon_would_not_keep_is_refused),
+        cmocka_unit_test(test_a_program_without_descriptors_cannot_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
