@@ -138,14 +138,33 @@ static void look_at(void *context, struct keep_found *found)
     }
 }
 
-static void take_over(struct adoption *adoption, bool adopts)
+/* Whoever has the lease of its slot, as far as this node's disk knows. */
+static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
+{
+    struct daemon_run probe = {0};
+    const struct view_member *self = view_find_member(&daemon->core->view, daemon->keys.id);
+    bool is_readable = self != NULL && identity_read(found->identity, found->identity_bytes, &probe) == 0;
+    const struct view_slot *slot = is_readable ? view_member_slot(self, probe.prepare.u.worker.slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &probe.prepare.u.worker.attempt);
+}
+
+/* Of those that do not run how the last one ended may not be known yet. */
+static void adopt_over(const struct adoption *adoption)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        for (struct over *over = adoption->over; over != NULL; over = over->next) {
+            if (has_lease(adoption->daemon, &over->found) == (turn == 0)) {
+                adopt_one(adoption->daemon, &over->found);
+            }
+        }
+    }
+}
+
+static void forget_over(struct adoption *adoption)
 {
     while (adoption->over != NULL) {
         struct over *over = adoption->over;
         adoption->over = over->next;
-        if (adopts) {
-            adopt_one(adoption->daemon, &over->found);
-        }
         explicit_bzero(over, sizeof *over); /* its token */
         free(over);
     }
@@ -160,9 +179,12 @@ int daemon_runs_adopt(struct daemon *daemon)
     int code = 0;
     for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
         adoption.again = false;
-        take_over(&adoption, false); /* they are found again */
+        forget_over(&adoption); /* they are found again */
         code = keep_scan(runs, look_at, &adoption); /* waits up to a second for each that is busy */
     }
-    take_over(&adoption, code == 0);
+    if (code == 0) {
+        adopt_over(&adoption);
+    }
+    forget_over(&adoption);
     return code;
 }

@@ -166,11 +166,8 @@ def what_a_worker_reported_outlives_a_disk_that_had_no_time_for_the_series(lab):
     expect(best_of(mesh, identity) == 0.5, f"the last report is lost: {show(mesh, identity)}")
 
 
-@case(limit_s=60)
-def what_is_left_of_ended_workers_takes_no_slot_from_one_that_runs(lab):
-    """Directories of ended workers could not be removed, as a program's that may not be written, and the daemon is restarted."""
-    mesh = lab.mesh(1, slots="cpu:1")
-    node = mesh.nodes[0]
+def remains_of_a_worker(lab, node, mesh):
+    """What a directory of an ended worker looks like, as (its name, a copy), since this node has removed it."""
     gate, left = lab.dir / "gate", lab.dir / "left"
     identity = lab.submit(node, config("ends", f"while [ ! -e {gate} ]; do sleep 0.1; done"))
     wait_until(lambda: workers_of(identity), 20, "a worker")
@@ -185,12 +182,44 @@ def what_is_left_of_ended_workers_takes_no_slot_from_one_that_runs(lab):
         hold.kill()
         hold.wait()
     wait_over(mesh, identity, 30)
+    return run.name, left
+
+
+def put_remains(node, name, left):
+    for number in range(8):  # in whatever order they are found
+        shutil.copytree(left, node.dir / "runs" / f"{name}-{number}", symlinks=True)
+
+
+@case(limit_s=60)
+def what_is_left_of_ended_workers_takes_no_slot_from_one_that_runs(lab):
+    """Directories of ended workers could not be removed, as a program's that may not be written, and the daemon is restarted."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    name, left = remains_of_a_worker(lab, node, mesh)
     identity = lab.submit(node, config("runs", "exec sleep 600"))
     before = wait_until(lambda: workers_of(identity), 20, "the next worker")
     node.kill_daemon()
-    for number in range(8):  # in whatever order they are found
-        shutil.copytree(left, node.dir / "runs" / f"{run.name}-{number}", symlinks=True)
+    put_remains(node, name, left)
     node.start()
     wait_until(lambda: len(list((node.dir / "runs").iterdir())) == 1, 20, "what is left to be removed")
     expect(workers_of(identity) == before, f"it was {before}, and is {workers_of(identity)}")
     expect(slots_of(node, node.name) == {0: "leased"}, f"{slots_of(node, node.name)}")
+
+
+@case(limit_s=60)
+def what_is_left_of_ended_workers_hides_no_end(lab):
+    """The same, and the last worker is done while no daemon is there."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    name, left = remains_of_a_worker(lab, node, mesh)
+    done = lab.dir / "done"
+    identity = lab.submit(node, config("runs", f"while [ ! -e {done} ]; do sleep 0.1; done"))
+    wait_until(lambda: workers_of(identity), 20, "the next worker")
+    run = next((node.dir / "runs").iterdir())
+    node.kill_daemon()
+    done.touch()
+    wait_until((run / "status").exists, 20, "its end")
+    put_remains(node, name, left)
+    node.start()
+    trial = wait_over(mesh, identity, 30)["trials"][0]
+    expect(trial["attempt"] == 1, f"what was done is run again: {trial}")
