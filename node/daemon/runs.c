@@ -80,7 +80,7 @@ static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_e
 void daemon_runs_persisted(struct daemon *daemon)
 {
     struct daemon_ended **link = &daemon->ended;
-    while (*link != NULL) {
+    while (*link != NULL && !daemon->closed) { /* else what would remove them is gone, and the next daemon finds them */
         struct daemon_ended *ended = *link;
         if (end_is_on_its_way(daemon, ended)) {
             link = &ended->next;
