@@ -62,7 +62,7 @@ static void pending_run(struct node_core *core, const struct core_pending *pendi
         core_coordinator_assigned(core, &pending->attempt, pending->version);
         break;
     case CORE_ACTION_GROUPED:
-        core_coordinator_grouped(core, &pending->attempt);
+        core_coordinator_grouped(core, &pending->attempt, pending->version);
         break;
     case CORE_ACTION_DURABLE:
         core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);

@@ -295,12 +295,13 @@ static void send_key(struct node_core *core, struct core_regroup *regroup, const
     }
 }
 
-void core_coordinator_grouped(struct node_core *core, const attempt_id *id)
+void core_coordinator_grouped(struct node_core *core, const attempt_id *id, struct record_version version)
 {
     struct core_coordination *coordination = core_find_coordination(core, id->experiment);
     struct core_regroup *regroup = coordination != NULL ? find_regroup(coordination, id) : NULL;
     const struct view_attempt *attempt = view_find_attempt(&core->view, id);
-    if (regroup != NULL && attempt != NULL && attempt->generation == regroup->generation) {
+    if (regroup != NULL && attempt != NULL && attempt->generation == regroup->generation &&
+        record_version_compare(regroup->recorded, version) == 0) {
         regroup->on_disk = true;
         send_key(core, regroup, attempt);
     }
@@ -414,9 +415,11 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
           attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
           (unsigned long long)fact.start_step);
     struct core_pending *pending = put(core, attempt, &fact);
+    regroup->recorded = (struct record_version){0};
     if (pending != NULL) {
         pending->action = CORE_ACTION_GROUPED;
         pending->attempt = attempt->id;
+        regroup->recorded = pending->version;
     }
 }
 

@@ -310,6 +310,7 @@ struct core_regroup {
     struct core_regroup *next;
     attempt_id attempt;
     uint32_t generation;
+    struct record_version recorded; /* what is to come to the disk; that of a generation before it may be on its way, too */
     bool on_disk; /* the record */
     uint64_t resend_ms;
     uint8_t key[MESSAGE_KEY_BYTES];
@@ -686,7 +687,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
 void core_coordinator_housekeep(struct node_core *core);
 void core_coordinator_led(struct node_core *core, experiment_id experiment, uint64_t term);
 void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt, struct record_version version);
-void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt);
+void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt, struct record_version version);
 void core_coordinator_leave(struct node_core *core);
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 void core_coordinator_forget(struct node_core *core, experiment_id experiment);

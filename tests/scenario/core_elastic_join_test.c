@@ -3,6 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -361,6 +364,36 @@ static void a_joiner_that_takes_long_to_begin_comes_in_at_last(void **state)
     world_free(world);
 }
 
+/* While the record of a group is on its way to the disk a member ends, and the next group is named, with somebody who has come
+ * meanwhile. */
+static void a_key_is_sent_when_the_record_of_its_own_generation_is_on_disk(void **state)
+{
+    (void)state;
+    uint32_t third;
+    struct world *world = group_of_two_and_a_mute_third(&third);
+    uint32_t coordinator = (uint32_t)world_coordinator(world), other = 1 - coordinator;
+    const char *name = world->nodes[coordinator].person.name;
+    char persist[64], sent[64];
+    world_run(world, 5000);
+    world->nodes[coordinator].disk_ms = 4000;
+    size_t before = world->log_bytes;
+    world_leave_group(world, other, 0);
+    assert_true(world_run_until(world, 5000, before, ": generation 2 of 2"));
+    world_run(world, 2000);
+    world_listens(world, third, 0, 0, false, 0);
+    world_end_worker(world, other, 0, -9);
+    assert_true(world_run_until(world, 1500, before, ": generation 3 of 2"));
+    snprintf(persist, sizeof persist, "%s> persist generation #", name);
+    size_t put = world_find(world, world_find(world, before, ": generation 3 of 2"), persist);
+    assert_true(put != SIZE_MAX);
+    unsigned long long ticket = strtoull(world->log + put + strlen(persist), NULL, 10);
+    assert_group(world, 20000, 3, 2);
+    snprintf(persist, sizeof persist, "%s< persisted %llu\n", name, ticket);
+    snprintf(sent, sizeof sent, "%s> send group %s", name, world->nodes[third].person.name);
+    assert_true(world_find(world, put, persist) < world_find(world, put, sent));
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_group_grows_where_records_come_later_than_messages),
         cmocka_unit_test(a_joiner_that_was_confirmed_late_has_its_time_from_then_on),
         cmocka_unit_test(a_joiner_that_takes_long_to_begin_comes_in_at_last),
+        cmocka_unit_test(a_key_is_sent_when_the_record_of_its_own_generation_is_on_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
