@@ -54,6 +54,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         worker->waits = fact.waits;
         worker->has_state = fact.has_state;
         worker->applied_step = fact.applied_step;
+        worker->metrics_step = fact.step; /* the highest that they may be of */
         worker->metrics_bytes = fact.metrics_bytes;
         memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
     }

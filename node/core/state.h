@@ -251,7 +251,7 @@ struct core_worker {
     uint64_t wanted_ms;  /* since when its slot is wanted back and its group shall go on without it; 0: it is not */
     uint64_t told_ms;  /* last FACT_WORKER */
     bool dirty;        /* step or metrics since then */
-    uint64_t metrics_step; /* at which they were reported in this boot */
+    uint64_t metrics_step; /* at which they were reported; of those of an earlier boot a bound, not below it */
     uint32_t metrics_bytes;
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
 };

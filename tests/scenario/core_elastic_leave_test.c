@@ -521,6 +521,38 @@ static void a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way(void *
     world_free(world);
 }
 
+/* Rank 0 had reported a step that nobody else has made, and what it had in memory of that is lost. */
+static void who_is_adopted_does_not_keep_metrics_of_a_step_that_its_group_goes_back_behind(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 2);
+    uint32_t first = 0;
+    while (worker_on(world, first)->rank != 0) {
+        first++;
+    }
+    world_run(world, 2000);
+    uint32_t viewer = (first + 1) % 3;
+    uint64_t reported = view_attempt_worker(attempt_of(world, viewer, 0), 0)->step;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    assert_true(reported > 5);
+    assert_true(view_attempt_metrics(&world->nodes[viewer].core->view, world_experiment(world, viewer),
+                                     attempt_of(world, viewer, 0), metrics) > 0);
+    world_crash(world, first);
+    worker_on(world, first)->has_state = false;
+    worker_on(world, first)->status_ms = UINT64_MAX; /* it says nothing more */
+    for (uint32_t i = 0; i < 3; i++) {
+        worker_on(world, i)->applied = i != first ? reported - 5 : 0;
+    }
+    world_leave_group(world, viewer, 0);
+    world_restart(world, first, true);
+    (void)assert_group_after(world, 20000, 1, 3);
+    world_run(world, 500);
+    assert_int_equal(world->nodes[first].core->workers[0].step, reported - 5);
+    assert_int_equal(view_attempt_metrics(&world->nodes[viewer].core->view, world_experiment(world, viewer),
+                                          attempt_of(world, viewer, 0), metrics), 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +581,7 @@ int main(void)
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
         cmocka_unit_test(who_leads_again_waits_for_those_who_compute),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
+        cmocka_unit_test(who_is_adopted_does_not_keep_metrics_of_a_step_that_its_group_goes_back_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
