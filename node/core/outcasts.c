@@ -200,11 +200,30 @@ void outcasts_take_back(struct node_core *core, node_id id)
     }
 }
 
+/* Nobody of the mesh is talked to any more. What one step has no room for is left to the next. */
+static void end_links(struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
+        if (core->peers[i]->address[0] != '\0') {
+            core->peers[i]->address[0] = '\0';
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+            effect->u.peer.node = core->peers[i]->id;
+            effect->u.peer.gone = true;
+        }
+    }
+}
+
 void core_outcasts_heed(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
-    if (is_out == core->is_out || core->twin.is_yielding) {
+    if (core->twin.is_yielding) {
+        return;
+    }
+    if (is_out == core->is_out) {
+        if (is_out) {
+            end_links(core);
+        }
         return;
     }
     core->is_out = is_out;
@@ -227,10 +246,5 @@ void core_outcasts_heed(struct node_core *core)
     core_coordinator_out(core);
     core_owner_out(core);
     core_acks_refuse(core);
-    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
-        core->peers[i]->address[0] = '\0';
-        struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
-        effect->u.peer.node = core->peers[i]->id;
-        effect->u.peer.gone = true;
-    }
+    end_links(core);
 }

@@ -34,21 +34,28 @@ static void load(struct node_core *core, node_id writer, uint64_t seq, enum fact
     step(core, &event, 1000);
 }
 
-/* This node is person 0; of the others it knows where they are, and that none of them has been heard in this boot. */
-static struct node_core *core_of_many(void)
+/* This node's disk knows where the others are. Person 0 has vouched for everybody. */
+static struct node_core *load_many(uint32_t members, uint32_t own_number)
 {
-    struct person self = make_person(0);
+    struct person self = make_person(own_number), founder = make_person(0);
     struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1, .now_ms = 1000,
                                    .node = make_node(&self, 1), .memory = aligned_alloc(16, BYTES), .memory_bytes = BYTES};
     memcpy(options.public_key, self.public_key, sizeof options.public_key);
     struct node_core *core = node_core_init(&options);
-    for (uint32_t i = 0; i < MEMBERS; i++) {
+    for (uint32_t i = 0; i < members; i++) {
         struct person person = make_person(i);
         struct fact_member member = make_member(&person);
         struct fact_node node = make_node(&person, 1);
-        load(core, self.id, i + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
+        load(core, founder.id, i + 1, FACT_MEMBER, fact_key_node_id(person.id), &member);
         load(core, person.id, 1, FACT_NODE, fact_key_empty(), &node);
     }
+    return core;
+}
+
+/* This node is person 0, and none of the others has been heard in this boot. */
+static struct node_core *core_of_many(void)
+{
+    struct node_core *core = load_many(MEMBERS, 0);
     struct node_event start = {.kind = NODE_EVENT_START};
     step(core, &start, 1000);
     assert_int_equal(core->peer_count, MEMBERS - 1);
@@ -151,6 +158,31 @@ static void those_who_are_out_take_few_connections_in_turns(void **state)
     free(core);
 }
 
+/* There is more to connect to, and to end then, than one step has room for. */
+static void who_is_out_of_a_large_mesh_keeps_no_connection_to_it(void **state)
+{
+    (void)state;
+    struct node_core *core = load_many(1000, 1);
+    struct fact_eviction eviction = {0};
+    load(core, make_person(0).id, 2000, FACT_EVICTION, fact_key_node_id(make_person(1).id), &eviction);
+    uint32_t links = 0, made = 0;
+    for (uint64_t now_ms = 1000; now_ms < 11000; now_ms += 100) {
+        struct node_event event = {.kind = now_ms == 1000 ? NODE_EVENT_START : NODE_EVENT_TICK};
+        step(core, &event, now_ms);
+        for (uint32_t i = 0; i < effects.count; i++) {
+            if (effects.items[i].kind == NODE_EFFECT_PEER) {
+                bool is_made = !effects.items[i].u.peer.gone;
+                made += is_made;
+                links = is_made ? links + 1 : links - 1;
+            }
+        }
+    }
+    assert_true(core->is_out);
+    assert_true(made > 500);
+    assert_int_equal(links, 0);
+    free(core);
+}
+
 int main(void)
 {
     effects.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items);
@@ -158,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybodys_host_is_looked_at_though_the_shell_takes_few),
         cmocka_unit_test(those_who_are_out_take_few_connections_in_turns),
+        cmocka_unit_test(who_is_out_of_a_large_mesh_keeps_no_connection_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
