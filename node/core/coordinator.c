@@ -401,8 +401,28 @@ static bool look_after(struct node_core *core, struct core_coordination *coordin
     return left_off == UINT32_MAX;
 }
 
+static void put_off(uint64_t *since_ms, uint64_t ms)
+{
+    *since_ms += *since_ms != 0 ? ms : 0;
+}
+
+/* Nothing was begun for so long, since this is the smaller side: trials have not waited for places meanwhile, but keep what
+ * they had waited before, or those of a side that is the smaller now and then would wait for the best ones for ever. */
+static void hold_waits(struct core_coordination *coordination, uint64_t ms)
+{
+    put_off(&coordination->choosy.since_ms, ms);
+    put_off(&coordination->choosy.least_ms, ms);
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        put_off(&coordination->watches[i]->choosy.since_ms, ms);
+        put_off(&coordination->watches[i]->choosy.least_ms, ms);
+        put_off(&coordination->watches[i]->wants_ms, ms);
+    }
+}
+
 static void lead(struct node_core *core, struct core_coordination *coordination, struct view_experiment *experiment)
 {
+    uint64_t passed_ms = core->now_ms - coordination->led_ms;
+    coordination->led_ms = core->now_ms;
     coordination->pass++;
     bool has_seen_all = look_after(core, coordination, experiment);
     gangs_tick(core, coordination, experiment);
@@ -414,9 +434,12 @@ static void lead(struct node_core *core, struct core_coordination *coordination,
         }
         return;
     }
-    if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
-        coordinator_minority_pauses(core, experiment)) {
+    if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment)) {
         placing_forget_waits(coordination);
+        return;
+    }
+    if (coordinator_minority_pauses(core, experiment)) {
+        hold_waits(coordination, passed_ms);
         return;
     }
     for (uint32_t i = 0; i < 16 && leads(coordination) && core_has_room(core, 256, 1u << 18); i++) {

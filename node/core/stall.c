@@ -93,6 +93,7 @@ static void shift_coordination(struct core_coordination *coordination, uint64_t 
     }
     shift_choosy(&coordination->choosy, gap_ms);
     move(&coordination->unborne_ms, gap_ms);
+    move(&coordination->led_ms, gap_ms);
     move(&coordination->hand_over_ms, gap_ms);
 }
 

@@ -310,6 +310,40 @@ static void a_gang_is_confirmed_when_its_own_record_is_on_disk(void **state)
     world_free(world);
 }
 
+/* Of five slots a trial that wants three has two. Once a minute three of five nodes are away for a moment, and the others begin
+ * nothing: it has not waited meanwhile, and as before that it has. */
+static void a_trial_waits_no_longer_than_ten_minutes_though_its_side_is_the_smaller_now_and_then(void **state)
+{
+    (void)state;
+    struct world *world = world_new(5, 0);
+    world->nodes[0].slot_count = 3;
+    world->nodes[1].slot_count = 2;
+    struct config config;
+    make_config(&config, 2, 5);
+    config.slots_per_trial = config.max_slots = 3;
+    config.min_slots = 2;
+    config.on_partition = CONFIG_PARTITION_PAUSE_MINORITY;
+    world->program = WORLD_RUNS_FOREVER;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world_run(world, 5000);
+    assert_in_range(world_coordinator(world), 0, 1);
+    for (uint32_t round = 0; round < 15; round++) {
+        for (uint32_t i = 2; i < 5; i++) {
+            world_crash(world, i);
+        }
+        world_run(world, 20000);
+        for (uint32_t i = 2; i < 5; i++) {
+            world_restart(world, i, false);
+        }
+        assert_true(round > 12 || world_spawns(world) == 3); /* it has not waited for ten minutes yet */
+        world_run(world, 40000);
+    }
+    assert_true(world_count(world, ": c is dead") >= 2 * 15);
+    assert_int_equal(world_spawns(world), 5);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +360,7 @@ int main(void)
         cmocka_unit_test(a_gang_of_dozens_of_slots_begins_over_slow_links),
         cmocka_unit_test(slots_are_reserved_in_the_order_of_their_nodes),
         cmocka_unit_test(a_gang_is_confirmed_when_its_own_record_is_on_disk),
+        cmocka_unit_test(a_trial_waits_no_longer_than_ten_minutes_though_its_side_is_the_smaller_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
