@@ -56,7 +56,7 @@ struct message {
         struct {
             attempt_id attempt; /* its term and coordinator are the claim that the coordinator acts under */
             uint32_t slot;
-            uint32_t rank;
+            uint32_t rank;      /* RESERVE: which asking of its coordinator it belongs to, and so of the answer */
             uint32_t priority;
             uint64_t age;        /* but of GROUP: */
             uint32_t generation; /* GROUP */

@@ -95,19 +95,19 @@ static bool says_the_same(const struct message *a, const struct message *b)
                record_version_compare(a->u.stored.version, b->u.stored.version) == 0;
     }
     return attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
-           a->u.lease.rank == b->u.lease.rank && a->u.lease.code == b->u.lease.code &&
+           (a->u.lease.rank == b->u.lease.rank || a->kind == MESSAGE_RESERVE_ANSWER) && a->u.lease.code == b->u.lease.code &&
            election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
 }
 
 /* While the disk refuses nothing is answered, and who hears no answer asks again, without end. */
-static bool is_to_be_sent(const struct node_core *core, node_id to, const struct message *message)
+static struct core_pending *find_answer(const struct node_core *core, node_id to, const struct message *message)
 {
-    const struct core_pending *pending = core->refused_count > 0 ? core->pending_first : NULL;
+    struct core_pending *pending = core->refused_count > 0 ? core->pending_first : NULL;
     while (pending != NULL && (pending->action != CORE_ACTION_SEND || !node_id_equal(pending->node, to) ||
                                !says_the_same(&pending->message, message))) {
         pending = pending->next;
     }
-    return pending != NULL;
+    return pending;
 }
 
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
@@ -119,7 +119,9 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
         return;
     }
     MARK(answer_waits_for_disk);
-    if (is_to_be_sent(core, to, message)) {
+    struct core_pending *before = find_answer(core, to, message);
+    if (before != NULL) {
+        before->message = *message; /* of several askings for a slot only the last one is waited for */
         return;
     }
     struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);

@@ -121,6 +121,7 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
     for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
         if (is_asked_for(&asked, rank)) {
             lease_message(&asked, rank, MESSAGE_RESERVE, &message);
+            message.u.lease.rank = asked.asking;
             message.u.lease.priority = experiment->config->priority;
             message.u.lease.age = age_of(experiment);
             coordinator_ask_owner(core, asked.members[rank].node, &message);
@@ -262,7 +263,8 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
            (!node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot)) {
         rank++;
     }
-    if (gang->state != CORE_GANG_RESERVING || rank == gang->member_count || !is_asked_for(gang, rank)) {
+    if (gang->state != CORE_GANG_RESERVING || rank == gang->member_count || !is_asked_for(gang, rank) ||
+        message->u.lease.rank != gang->asking) {
         return;
     }
     if (message->u.lease.code != 0) {

@@ -640,6 +640,7 @@ bool placing_start_one(struct node_core *core, struct core_coordination *coordin
     gang->attempt.term = coordination->election.highest.term;
     gang->attempt.coordinator = core->options.self;
     gang->claim = coordination->election.highest;
+    gang->asking = ++coordination->askings;
     gang->member_count = place.member_count;
     memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
     gang->asked_ms = core->now_ms;
@@ -682,6 +683,7 @@ static bool bring_to(struct node_core *core, struct core_coordination *coordinat
         gang->is_joining = true;
         gang->first_number = elastic_next_number(attempt); /* of which it may give up those from here on */
         gang->claim = coordination->election.highest;
+        gang->asking = ++coordination->askings;
         gang->member_count = place.member_count;
         memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
         gang->asked_ms = core->now_ms;

@@ -269,6 +269,7 @@ struct core_gang {
     struct fact_assignment members[FACT_MEMBERS_MAX];
     struct record_version recorded; /* RECORDING: what is to come to the disk; one before it may be on its way there, too */
     struct election_claim claim; /* under which its coordinator asks */
+    uint16_t asking;       /* RESERVING: a gang of the same attempt before it may still be answered */
     uint64_t asked_ms;     /* when whoever has not answered was first asked */
     bool is_joining;       /* an attempt that lives, */
     uint32_t first_number; /* ... as these numbers and those behind it */
@@ -323,6 +324,7 @@ struct core_coordination {
     bool claiming; /* a claim is on its way to the disk; if election.claiming alone, there was no memory for it */
     bool settled;  /* nothing left to coordinate; until its records change */
     struct core_gang *gangs;
+    uint16_t askings; /* gangs that it has asked for, the last ones of 65536 */
     struct core_watch **watches; /* by trial, then attempt */
     uint32_t watch_count, watch_slots;
     struct core_regroup *regroups;
