@@ -171,7 +171,7 @@ static void refold_housekeep(struct node_core *core)
     }
 }
 
-static struct core_pending *put_record(struct node_core *core, struct record *record)
+static struct core_pending *put_record(struct node_core *core, struct record *record, bool *is_said)
 {
     record->version = (struct record_version){core->options.boot, ++core->seq};
     uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
@@ -182,6 +182,7 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
     if (error != 0) {
         core->counters.full++;
         TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)record->kind, err_text(error));
+        *is_said = false;
         return NULL;
     }
     struct core_pending *pending = core_persist(core, entry);
@@ -189,10 +190,11 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
     return pending;
 }
 
-struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
-                              const struct pack_writer *body)
+struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                                  const struct pack_writer *body, bool *is_said)
 {
     CHECK(!body->failed);
+    *is_said = true;
     struct record record = {
         .kind = (uint16_t)kind,
         .writer = core->options.self,
@@ -207,9 +209,16 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
     }
     bool takes_reserve = core->arena.takes_reserve;
     core->arena.takes_reserve |= may_take_reserve(core, &record, false);
-    struct core_pending *pending = put_record(core, &record);
+    struct core_pending *pending = put_record(core, &record, is_said);
     core->arena.takes_reserve = takes_reserve;
     return pending;
+}
+
+struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                              const struct pack_writer *body)
+{
+    bool is_said;
+    return core_try_put(core, kind, key, body, &is_said);
 }
 
 static void send_stored(struct node_core *core, node_id to, record_ident ident, struct record_version version)

@@ -65,7 +65,7 @@ static uint32_t own_rank(const struct node_core *core, uint32_t slot)
     return rank != UINT32_MAX ? rank : worker->number;
 }
 
-void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
+bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                        int32_t exit_code, const char *tail)
 {
     struct core_worker *worker = &core->workers[slot];
@@ -76,7 +76,7 @@ void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     bool has_said = before != NULL && fact_worker_read(&before->record, &said) == 0;
     if (has_said && said.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
         MARK(end_said_before);
-        return; /* an end is said once: a daemon that died right after it may find the worker's remains again */
+        return true; /* an end is said once: a daemon that died right after it may find the worker's remains again */
     }
     /* Also of one that did not survive its daemon: the others may go on, unless they lack the group that it was in. */
     bool was_later = has_said && state == FACT_WORKER_ENDED && said.generation > worker->generation;
@@ -104,9 +104,11 @@ void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_worker_pack(&writer, &fact);
-    (void)core_put(core, FACT_WORKER, key, &writer);
+    bool is_said;
+    (void)core_try_put(core, FACT_WORKER, key, &writer, &is_said);
     worker->told_ms = core->now_ms;
-    worker->dirty = false;
+    worker->dirty = !is_said;
+    return is_said;
 }
 
 void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
@@ -366,9 +368,14 @@ void core_owner_housekeep(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         struct core_worker *worker = &core->workers[slot];
-        if (worker->phase == CORE_WORKER_RUNNING && worker->dirty &&
-            core->now_ms - worker->told_ms >= CORE_STATUS_MS && core_has_room(core, 256, 1u << 16)) {
-            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
+            continue;
+        }
+        if (worker->is_gone) {
+            owner_worker_gone(core, slot, worker->end_reason, worker->exit_code, worker->tail);
+        } else if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
+            bool runs = worker->phase == CORE_WORKER_RUNNING;
+            owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
         }
     }
     say_idle(core);

@@ -16,8 +16,9 @@
  * replace that unread. Then it is said by core_owner_restate. */
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot);
 
-/* What this node says of a worker of its; `tail` may be NULL. How it ended is said once. */
-void owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
+/* What this node says of a worker of its; `tail` may be NULL. How it ended is said once. False: there is no memory for it; it
+ * is dirty then. */
+bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                       int32_t exit_code, const char *tail);
 
 /* An effect about the worker in this slot, with its name; the rest is for the caller to fill in. */
@@ -27,7 +28,8 @@ void owner_reservation_return(struct node_core *core, uint32_t slot);
 
 /* ---- owner_workers.c ---- */
 
-/* The slot is surely empty: says how the worker ended, then that the slot is free. */
+/* The slot is surely empty: says how the worker ended, then that the slot is free. Without memory for that both wait,
+ * and core_owner_housekeep tries again. */
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail);
 

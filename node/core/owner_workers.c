@@ -11,9 +11,19 @@
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail)
 {
-    core_replicas_ended(core, &core->workers[slot].attempt); /* first: the end makes room for the next attempt */
-    owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    struct core_worker *worker = &core->workers[slot];
+    core_replicas_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
+    if (!owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail) && !core->is_out) {
+        worker->phase = CORE_WORKER_ENDING;
+        worker->is_gone = true;
+        worker->end_reason = reason;
+        worker->exit_code = exit_code;
+        if (tail != worker->tail) {
+            bytes_copy_text(worker->tail, sizeof worker->tail, tail != NULL ? tail : "");
+        }
+        return; /* its slot is not free before it is said how it ended: the worker's record alone tells who is done */
+    }
+    memset(worker, 0, sizeof *worker);
     struct lease_changes changes = {0};
     lease_gone(&core->lease, slot, &changes);
     (void)owner_put_slot(core, slot);
@@ -306,7 +316,7 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
         return; /* of an earlier life of the slot */
     }
     struct core_worker *worker = &core->workers[slot];
-    bool has_process = worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_ENDING;
+    bool has_process = worker->phase == CORE_WORKER_RUNNING || (worker->phase == CORE_WORKER_ENDING && !worker->is_gone);
     if (event->kind == NODE_EVENT_PREPARED) {
         prepared(core, event);
     } else if (!has_process) {

@@ -221,7 +221,7 @@ enum core_worker_phase {
     CORE_WORKER_PREPARING,
     CORE_WORKER_PREPARED,
     CORE_WORKER_RUNNING,
-    CORE_WORKER_ENDING /* a kill is under way */
+    CORE_WORKER_ENDING /* a kill is under way, or has been (is_gone) */
 };
 
 /* The owner's side of one slot's worker. */
@@ -241,7 +241,9 @@ struct core_worker {
     struct election_claim key_claim; /* who has sent group_key, ... */
     uint32_t key_generation;         /* ... and for which generation */
     bool is_dropped; /* PREPARING, but its lease is over: free the slot when the directory is done */
-    enum fact_reason end_reason; /* what its end will mean when we kill it */
+    enum fact_reason end_reason; /* what its end will mean when we kill it; is_gone: what it means, */
+    int32_t exit_code;           /* ... with this and the tail */
+    bool is_gone; /* ENDING: it has ended, and there was no memory yet to say so */
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t master_port, data_port;
     uint64_t step;
@@ -254,6 +256,7 @@ struct core_worker {
     uint64_t metrics_step; /* at which they were reported; of those of an earlier boot a bound, not below it */
     uint32_t metrics_bytes;
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    char tail[FACT_TAIL_BYTES];
 };
 
 /* A trial on its way to an attempt: slots asked for in order, all of one node at once. */
@@ -564,6 +567,11 @@ bool core_has_room(const struct node_core *core, uint32_t effects, uint32_t byte
  * it is about a deleted experiment: then it is not written. */
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body);
+
+/* The same for who says it again otherwise. `*is_said` false: there was no memory for the record. (True with NULL: there was none
+ * to wait for its ticket, or its experiment is deleted.) */
+struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                                  const struct pack_writer *body, bool *is_said);
 
 /* Takes somebody's record in. 0, an error of records_put, or ERR_REFUSED: it is of a deleted experiment. (What the disk
  * still has of one is taken, and swept.) */

@@ -69,6 +69,12 @@ struct daemon_ended {
 
 static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_ended *ended)
 {
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        const struct core_worker *worker = &daemon->core->workers[slot];
+        if (worker->is_gone && worker->number == ended->number && attempt_id_equal(&worker->attempt, &ended->attempt)) {
+            return true;
+        }
+    }
     struct fact_key key = fact_key_worker(&ended->attempt, ended->number);
     const struct records_entry *entry = records_find(
         &daemon->core->records, record_ident_of(daemon->core->options.self, FACT_WORKER, key.bytes, key.count));

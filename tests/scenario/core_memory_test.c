@@ -387,6 +387,106 @@ static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
     world_free(world);
 }
 
+/* ---- what memory has no room for is said later --------------------------------------------------------------------------- */
+
+/* The reserve, too. */
+static struct taken *take_to_the_last(struct arena *arena)
+{
+    bool takes_reserve = arena->takes_reserve;
+    arena->takes_reserve = true;
+    struct taken *all = take_all(arena);
+    arena->takes_reserve = takes_reserve;
+    return all;
+}
+
+/* Just before its end a worker reports so much that its record grows. */
+static void report(struct world *world, uint32_t node, uint32_t slot)
+{
+    uint8_t metrics[512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, metrics, sizeof metrics);
+    char name[65] = {0};
+    pack_map(&writer, 4);
+    for (char i = 0; i < 4; i++) {
+        memset(name, 'a' + i, 64);
+        pack_text(&writer, name);
+        pack_double(&writer, 1);
+    }
+    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS, .bytes = metrics, .byte_count = (uint32_t)writer.used_bytes};
+    event.u.worker.slot = slot;
+    event.u.worker.attempt = world->nodes[node].workers[slot].attempt;
+    event.u.worker.step = 1000;
+    world_step(world, node, &event);
+}
+
+static void how_a_worker_ended_is_said_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct taken *all = take_to_the_last(&core->arena);
+    report(world, owner, 0);
+    world_end_worker(world, owner, 0, 0);
+    world_run(world, 20000);
+    assert_int_equal(view_experiment_state(world_experiment(world, owner)), VIEW_RUNNING);
+    assert_int_equal(world_spawns(world), 1);
+    give_all(&core->arena, all);
+    world_run(world, 5000);
+    assert_int_equal(view_experiment_state(world_experiment(world, owner)), VIEW_COMPLETED);
+    assert_int_equal(world_spawns(world), 1);
+    assert_int_equal(core->lease.slots[0].state, LEASE_FREE);
+    assert_true(core_owner_idle(core));
+    world_free(world);
+}
+
+static void a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    world->program = WORLD_RUNS_2S;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    world->disk_ms = 50;
+    struct node_core *core = world->nodes[0].core;
+    while (core->workers[0].phase != CORE_WORKER_CONFIRMED) {
+        assert_int_equal(world_spawns(world), 0);
+        world_run(world, 1);
+    }
+    struct taken *all = take_to_the_last(&core->arena);
+    world_run(world, 10000);
+    assert_int_equal(core->workers[0].phase, CORE_WORKER_PREPARED);
+    give_all(&core->arena, all);
+    world_run(world, 10000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    assert_int_equal(world_spawns(world), 1);
+    world_free(world);
+}
+
+/* Of it nobody asks any more. */
+static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct taken *all = take_all(&core->arena); /* the delete takes of the reserve */
+    report(world, owner, 0);
+    world_end_worker(world, owner, 0, 0);
+    world_run(world, 5000);
+    request(world, 1 - owner, NODE_REQUEST_DELETE, 0);
+    world_run(world, 5000);
+    assert_int_equal(world->reply.code, 0);
+    assert_true(core_owner_idle(core));
+    assert_int_equal(core->lease.slots[0].state, LEASE_FREE);
+    give_all(&core->arena, all);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +499,9 @@ int main(void)
         cmocka_unit_test(what_is_written_while_memory_is_full_is_told_when_there_is_some),
         cmocka_unit_test(nothing_is_collected_while_memory_lacks_what_may_name_it),
         cmocka_unit_test(nothing_is_collected_of_what_could_not_be_loaded),
+        cmocka_unit_test(how_a_worker_ended_is_said_once_there_is_memory),
+        cmocka_unit_test(a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared),
+        cmocka_unit_test(an_end_that_is_unsaid_goes_with_its_experiment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
