@@ -76,6 +76,7 @@ static bool may_take_reserve(const struct node_core *core, const struct record *
     experiment_id experiment;
     attempt_id attempt;
     struct fact_control control;
+    struct fact_worker worker;
     bool is_sound;
     switch (record->kind) {
     case FACT_TOMBSTONE:
@@ -83,6 +84,10 @@ static bool may_take_reserve(const struct node_core *core, const struct record *
         is_sound = (record->kind == FACT_TOMBSTONE ? fact_tombstone_read(record) : fact_control_read(record, &control)) == 0;
         return from_disk || (is_sound && fact_key_read_experiment(record, &experiment) == 0 &&
                              view_find_experiment(&core->view, experiment) != NULL);
+    case FACT_WORKER: /* others can say any number */
+        is_sound = node_id_equal(record->writer, core->options.self) && fact_worker_read(record, &worker) == 0 &&
+                   worker.state == FACT_WORKER_ENDED;
+        return is_sound && fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;
     case FACT_VERDICT:
         return fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;
     default:

@@ -441,6 +441,24 @@ static void how_a_worker_ended_is_said_once_there_is_memory(void **state)
     world_free(world);
 }
 
+/* And so does its verdict. */
+static void how_a_worker_ended_takes_of_the_reserve(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct taken *all = take_all(&core->arena);
+    report(world, owner, 0);
+    world_end_worker(world, owner, 0, 0);
+    world_run(world, 5000);
+    assert_int_equal(view_experiment_state(world_experiment(world, owner)), VIEW_COMPLETED);
+    assert_int_equal(world_spawns(world), 1);
+    give_all(&core->arena, all);
+    world_free(world);
+}
+
 static void a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared(void **state)
 {
     (void)state;
@@ -474,10 +492,19 @@ static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
     (void)story_begin(world, 1, 5);
     uint32_t owner = running(world, 0) == 1 ? 0 : 1;
     struct node_core *core = world->nodes[owner].core;
-    struct taken *all = take_all(&core->arena); /* the delete takes of the reserve */
+    const size_t sizes[] = {128, 128, 256}; /* for the tombstone, and too small for the worker's record */
+    void *left[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        left[i] = arena_take(&core->arena, sizes[i]);
+    }
+    struct taken *all = take_to_the_last(&core->arena);
     report(world, owner, 0);
     world_end_worker(world, owner, 0, 0);
     world_run(world, 5000);
+    assert_false(core_owner_idle(core));
+    for (uint32_t i = 0; i < 3; i++) {
+        arena_give(&core->arena, left[i], sizes[i]);
+    }
     request(world, 1 - owner, NODE_REQUEST_DELETE, 0);
     world_run(world, 5000);
     assert_int_equal(world->reply.code, 0);
@@ -502,6 +529,7 @@ int main(void)
         cmocka_unit_test(how_a_worker_ended_is_said_once_there_is_memory),
         cmocka_unit_test(a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared),
         cmocka_unit_test(an_end_that_is_unsaid_goes_with_its_experiment),
+        cmocka_unit_test(how_a_worker_ended_takes_of_the_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
