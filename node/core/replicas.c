@@ -142,8 +142,9 @@ static bool is_outdone(const struct node_core *core, const struct core_push *pus
     return good > push->holder_count;
 }
 
-/* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). */
-static void finish(struct node_core *core, const struct core_push *push)
+/* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). False: there is
+ * no memory for it. */
+static bool finish(struct node_core *core, const struct core_push *push)
 {
     struct fact_manifest fact = {
         .blob = push->blob, .bytes = push->bytes, .has_metric = push->has_metric, .metric = push->metric};
@@ -156,19 +157,21 @@ static void finish(struct node_core *core, const struct core_push *push)
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_manifest_pack(&writer, &fact);
     if (!push->is_repair && BUG(saved_unsaid, "a record says what was saved, and where")) {
-        return;
+        return true;
     }
     if (!fact.durable && is_outdone(core, push)) {
-        return;
+        return true;
     }
+    bool is_said;
     struct core_pending *pending =
-        core_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer);
+        core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_said);
     if (pending != NULL && fact.durable && !push->is_repair) {
         pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
         pending->step = push->step;
     }
+    return is_said || core->is_out;
 }
 
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
@@ -227,6 +230,25 @@ static void push_drop(struct node_core *core, struct core_push *push)
     }
     *link = push->next;
     arena_give(&core->arena, push, sizeof *push);
+}
+
+/* It is over, but for its manifest, if there is no memory for that yet. */
+static void push_end(struct node_core *core, struct core_push *push)
+{
+    push->is_unsaid = !finish(core, push);
+    if (!push->is_unsaid) {
+        push_drop(core, push);
+    }
+}
+
+static void say_unsaid(struct node_core *core)
+{
+    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+        next = push->next;
+        if (push->is_unsaid && push->waiting_count == 0 && core_has_room(core, 8, 1u << 14)) {
+            push_end(core, push);
+        }
+    }
 }
 
 void core_replicas_forget(struct node_core *core, experiment_id experiment)
@@ -305,8 +327,7 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
         is_over = true;
     }
     if (is_over) {
-        finish(core, push);
-        push_drop(core, push);
+        push_end(core, push);
     }
 }
 
@@ -318,8 +339,7 @@ void core_replicas_ended(struct node_core *core, const attempt_id *attempt)
         newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
     }
     if (newest != NULL && !newest->is_said) {
-        newest->is_said = true;
-        finish(core, newest);
+        newest->is_said = finish(core, newest);
     }
 }
 
@@ -439,14 +459,15 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
             push->has_copied = true;
         }
         if (!advance(core, push)) {
-            if (push->has_copied || !push->is_repair) {
-                finish(core, push);
-            }
             if (push->was_put_off) {
                 repair_drop(core, push);
                 replicas_put_off(core, push->attempt.experiment);
             }
-            push_drop(core, push);
+            if (push->has_copied || !push->is_repair) {
+                push_end(core, push);
+            } else {
+                push_drop(core, push);
+            }
         }
         return;
     }
@@ -619,8 +640,7 @@ static void say_slow(struct node_core *core)
 {
     for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
         if (push->is_slow && !push->is_said && core_has_room(core, 8, 1u << 14)) {
-            push->is_said = true;
-            finish(core, push);
+            push->is_said = finish(core, push);
         }
         push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */
     }
@@ -628,6 +648,9 @@ static void say_slow(struct node_core *core)
 
 void core_replicas_housekeep(struct node_core *core)
 {
+    if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
+        say_unsaid(core);
+    }
     if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
         return;
     }

@@ -382,6 +382,7 @@ struct core_push {
     bool is_check;   /* to a node that should hold it; nothing is recorded */
     bool is_said;    /* a record says where it is so far: its worker has ended, or */
     bool is_slow;    /* ... its copies take long */
+    bool is_unsaid;  /* it is over, and there was no memory for its record */
     uint32_t holder_count;
     node_id holders[FACT_HOLDERS_MAX];
     bool has_metric;

@@ -514,6 +514,32 @@ static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
     world_free(world);
 }
 
+static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.attempt = world->nodes[owner].workers[0].attempt;
+    event.u.blob.step = 777;
+    event.u.blob.blob = checkpoint();
+    event.u.blob.bytes = 1000;
+    world->push_ms = 100;
+    world_step(world, owner, &event);
+    struct taken *all = take_to_the_last(&core->arena);
+    world_run(world, 5000); /* its copy is made */
+    assert_null(view_find_trial(world_experiment(world, owner), 0)->manifests);
+    give_all(&core->arena, all);
+    world_run(world, 5000);
+    const struct view_manifest *row = view_find_trial(world_experiment(world, 1 - owner), 0)->manifests;
+    assert_true(row != NULL && row->step == 777 && row->durable);
+    assert_line(world, 0, owner == 0 ? "a> durable trial 0 attempt 1 rank 0 slot 0" : "b> durable trial 0 attempt 1 rank 0 slot 0");
+    assert_null(core->pushes);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared),
         cmocka_unit_test(an_end_that_is_unsaid_goes_with_its_experiment),
         cmocka_unit_test(how_a_worker_ended_takes_of_the_reserve),
+        cmocka_unit_test(what_a_worker_has_saved_is_said_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
