@@ -462,6 +462,9 @@ void core_quarantine_housekeep(struct node_core *core)
             begin_quarantine(core, blame);
         }
     }
+    if (core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
+        core_quarantine_restate(core); /* there may have been no memory for it */
+    }
 }
 
 /* ---- two records of one version ------------------------------------------------------------------------------------------- */

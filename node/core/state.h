@@ -732,7 +732,7 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
 /* ---- quarantine.c ---- */
 
 void core_quarantine_start(struct node_core *core);
-void core_quarantine_restate(struct node_core *core); /* under another boot */
+void core_quarantine_restate(struct node_core *core); /* under another boot, or if it is not said yet */
 void core_quarantine_housekeep(struct node_core *core);
 
 /* A worker's record was taken; a node was declared dead; a node's own word about itself replaced `before`. */

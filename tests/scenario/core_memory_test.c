@@ -540,6 +540,32 @@ static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
     world_free(world);
 }
 
+static void a_quarantine_is_said_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->nodes[1].fails_programs = true;
+    world_start_all(world);
+    struct config config;
+    make_config(&config, 400, 5);
+    world_submit(world, 0, &config);
+    struct node_core *core = world->nodes[1].core;
+    for (uint32_t i = 0; core->young_failure_count < CORE_QUARANTINE_TRIALS; i++) {
+        assert_in_range(i, 0, 60000);
+        world_run(world, 1);
+    }
+    struct taken *all = take_all(&core->arena);
+    world_run(world, 10000);
+    assert_true(core->quarantine.is_active);
+    assert_false(member_at(world, 0, 1)->quarantine.is_active);
+    give_all(&core->arena, all);
+    world_run(world, 5000);
+    assert_true(member_at(world, 0, 1)->quarantine.is_active);
+    world_run(world, 60000);
+    assert_line(world, 0, "b: b is quarantined no more");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +583,7 @@ int main(void)
         cmocka_unit_test(an_end_that_is_unsaid_goes_with_its_experiment),
         cmocka_unit_test(how_a_worker_ended_takes_of_the_reserve),
         cmocka_unit_test(what_a_worker_has_saved_is_said_once_there_is_memory),
+        cmocka_unit_test(a_quarantine_is_said_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
