@@ -140,9 +140,11 @@ static uint32_t count_suspects(const struct node_core *core, const struct view_t
     return count;
 }
 
-static void put_death(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+/* False: there is no memory for it. */
+static bool put_death(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_attempt *attempt, const struct view_worker *worker)
 {
+    bool is_said;
     struct fact_death fact = {.node = worker->writer,
                               .boot = worker->noted.boot,
                               .lived_ms = worker->noted.lived_ms,
@@ -151,12 +153,16 @@ static void put_death(struct node_core *core, const struct view_experiment *expe
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_death_pack(&writer, &fact);
+    (void)core_try_put(core, FACT_DEATH, fact_key_verdict(&attempt->id), &writer, &is_said);
+    if (!is_said) {
+        return false;
+    }
     const struct view_member *member = view_find_member(&core->view, worker->writer);
     TRACE(&core->options.trace, "%s trial %u attempt %u: its host %s died %llu s after its start", experiment->config->name,
           attempt->id.trial, attempt->id.number, member != NULL ? member->name : "?",
           (unsigned long long)fact.lived_ms / 1000);
-    (void)core_put(core, FACT_DEATH, fact_key_verdict(&attempt->id), &writer);
     core_quarantine_told(core, experiment, attempt->id.trial);
+    return true;
 }
 
 void core_quarantine_judge(struct node_core *core, const struct view_experiment *experiment,
@@ -170,7 +176,7 @@ void core_quarantine_judge(struct node_core *core, const struct view_experiment 
         w->noted.is_judged = true;
         if (verdict->reason == FACT_LOST && attempt->deaths == NULL && died_alone(core, trial, attempt, w)) {
             MARK(host_died_young);
-            put_death(core, experiment, trial, attempt, w);
+            w->noted.is_judged = put_death(core, experiment, trial, attempt, w);
         }
     }
 }

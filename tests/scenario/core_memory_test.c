@@ -566,6 +566,31 @@ static void a_quarantine_is_said_once_there_is_memory(void **state)
     world_free(world);
 }
 
+static void that_a_host_died_young_is_said_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(4, 1);
+    world->now_ms += CORE_YOUNG_MS; /* the machines have been up for longer than that */
+    struct config config;
+    make_config(&config, 1, 5);
+    (void)story_begin_with(world, &config, 5000);
+    uint32_t host = 0;
+    while (running(world, host) == 0) {
+        host++;
+    }
+    world_die(world, host);
+    world_run(world, 9000); /* it is known to be dead, and not yet to have died alone */
+    struct node_core *core = world->nodes[world_coordinator(world)].core;
+    struct taken *all = take_all(&core->arena);
+    world_run(world, 10000);
+    assert_int_equal(world_count(world, "persist death"), 0);
+    give_all(&core->arena, all);
+    world_run(world, 2000);
+    assert_int_equal(world_count(world, "persist death"), 1);
+    assert_int_equal(world_count(world, " s after its start"), 1);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +609,7 @@ int main(void)
         cmocka_unit_test(how_a_worker_ended_takes_of_the_reserve),
         cmocka_unit_test(what_a_worker_has_saved_is_said_once_there_is_memory),
         cmocka_unit_test(a_quarantine_is_said_once_there_is_memory),
+        cmocka_unit_test(that_a_host_died_young_is_said_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
