@@ -594,6 +594,14 @@ int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_byte
     return command_put(bulk, command);
 }
 
+bool bulk_series_has_room(struct bulk *bulk, size_t count)
+{
+    (void)pthread_mutex_lock(&bulk->mutex);
+    bool has_room = bulk->command_bytes + sizeof(struct bulk_command) + count <= BULK_COMMAND_BYTES_MAX;
+    (void)pthread_mutex_unlock(&bulk->mutex);
+    return has_room;
+}
+
 int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,
                       node_id node)
 {

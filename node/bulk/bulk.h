@@ -101,6 +101,9 @@ int bulk_push(struct bulk *bulk, uint64_t id, hash256 manifest, node_id to);
 int bulk_series_append(struct bulk *bulk, const void *prefix, size_t prefix_bytes, uint64_t sequence, const void *bytes,
                        size_t count, const node_id *to, uint32_t to_count);
 
+/* False: an entry of so many bytes is ERR_FULL now. */
+bool bulk_series_has_room(struct bulk *bulk, size_t count);
+
 /* Reads entries from `from_sequence` on from a node, which may be this one: then at once, waiting for nobody, and what was
  * appended before, if it could be stored, is on the disk by the answer. Answer: BULK_SERIES with about BULK_SERIES_BYTES at most. ERR_FULL, ERR_USAGE, ERR_MEMORY. */
 int bulk_series_fetch(struct bulk *bulk, uint64_t id, const void *prefix, size_t prefix_bytes, uint64_t from_sequence,

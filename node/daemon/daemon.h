@@ -327,7 +327,7 @@ void daemon_local_close(struct daemon *daemon);
 uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
 void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
 void daemon_local_tick(struct daemon *daemon, uint64_t now_ms);
-void daemon_local_drain(struct daemon *daemon, struct daemon_client *client);
+bool daemon_local_drain(struct daemon *daemon, struct daemon_client *client); /* false: something of it has to wait */
 
 /* local_change.c */
 void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect);

@@ -204,44 +204,62 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const st
     }
 }
 
-/* Takes whole frames that have been read. A frame may carry a descriptor; it is the one received with it, since clients
- * wait for the answer to such a request before they send another. */
+/* Takes whole frames that have been read, up to one that has to wait. A frame may carry a descriptor; it is the one received with
+ * it, since clients wait for the answer to such a request before they send another. */
 static void take_frames(struct daemon *daemon, struct daemon_client *client)
 {
-    const uint8_t *bytes;
-    size_t count;
-    int fd, error;
-    while (!client->broken && (error = frame_reader_next(&client->reader, &bytes, &count, 0, &fd)) != ERR_AGAIN) {
+    while (!client->broken) {
+        int fd, error = 0;
+        if (client->held == NULL) {
+            error = frame_reader_next(&client->reader, &client->held, &client->held_bytes, 0, &fd);
+        }
+        if (error == ERR_AGAIN) {
+            return;
+        }
         if (error != 0) {
             client->broken = true;
             return;
         }
         struct request request;
-        error = request_read(bytes, count, &request);
+        error = request_read(client->held, client->held_bytes, &request);
+        if (error == 0 && local_worker_waits(daemon, client, request.op, request.op_bytes)) {
+            return;
+        }
+        client->held = NULL;
         handle(daemon, client, &request, error, request.wants_fd ? frame_reader_take_fd(&client->reader) : -1);
     }
 }
 
+/* Also of one that has closed its end. */
+static void take_what_is_read(struct daemon *daemon, struct daemon_client *client)
+{
+    bool was_broken = client->broken;
+    client->broken = false;
+    take_frames(daemon, client);
+    client->broken |= was_broken;
+}
+
 static void read_client(struct daemon *daemon, struct daemon_client *client)
 {
-    for (int i = 0; i < 16 && !client->broken; i++) {
+    if (client->held != NULL) {
+        take_what_is_read(daemon, client);
+    }
+    for (int i = 0; i < 16 && !client->broken && client->held == NULL; i++) {
         int error = frame_reader_fill(&client->reader, client->fd);
         if (error == ERR_AGAIN) {
             return;
         }
         client->broken |= error != 0;
         if (error == 0 || error == ERR_CLOSED) {
-            bool was_broken = client->broken;
-            client->broken = false;
-            take_frames(daemon, client);
-            client->broken |= was_broken;
+            take_what_is_read(daemon, client);
         }
     }
 }
 
-void daemon_local_drain(struct daemon *daemon, struct daemon_client *client)
+bool daemon_local_drain(struct daemon *daemon, struct daemon_client *client)
 {
     read_client(daemon, client);
+    return client->held == NULL;
 }
 
 static void close_client(struct daemon *daemon, struct daemon_client *client)
@@ -328,8 +346,11 @@ uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_
     uint32_t count = 0;
     items[count++] = (zmq_pollitem_t){.fd = daemon->listen_fd, .events = ZMQ_POLLIN};
     for (struct daemon_client *client = daemon->clients; client != NULL && count < capacity; client = client->next) {
-        short events = client->first != NULL ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
-        items[count++] = (zmq_pollitem_t){.fd = client->fd, .events = events};
+        short events = client->held == NULL ? ZMQ_POLLIN : 0;
+        events |= client->first != NULL ? ZMQ_POLLOUT : 0;
+        if (events != 0 && !client->broken) {
+            items[count++] = (zmq_pollitem_t){.fd = client->fd, .events = events};
+        }
     }
     return count;
 }
@@ -351,7 +372,7 @@ void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, ui
     struct daemon_client **link = &daemon->clients;
     while (*link != NULL) {
         struct daemon_client *client = *link;
-        if (client->broken) {
+        if (client->broken && client->held == NULL) {
             *link = client->next;
             close_client(daemon, client);
         } else {
@@ -365,5 +386,10 @@ void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, ui
 
 void daemon_local_tick(struct daemon *daemon, uint64_t now_ms)
 {
+    for (struct daemon_client *client = daemon->clients; client != NULL; client = client->next) {
+        if (client->held != NULL) {
+            read_client(daemon, client);
+        }
+    }
     query_tick(daemon, now_ms);
 }

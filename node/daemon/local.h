@@ -37,6 +37,8 @@ struct daemon_client {
     bool broken;
     int slot; /* of the worker that opened with its token; -1: none */
     struct frame_reader reader;
+    const uint8_t *held; /* a report for which there is no room yet, in the buffer: nothing behind it is read. NULL: none is */
+    size_t held_bytes;
     uint8_t *buffer;
     struct client_frame *first, *last;
     size_t queued_bytes;

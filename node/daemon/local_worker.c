@@ -362,6 +362,12 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
     return true;
 }
 
+bool local_worker_waits(struct daemon *daemon, const struct daemon_client *client, const char *op, size_t op_bytes)
+{
+    return pack_text_is(op, op_bytes, "worker_report") && run_of(daemon, client) != NULL &&
+           !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
+}
+
 void local_worker_gone(struct daemon *daemon, struct daemon_client *client)
 {
     struct daemon_run *run = run_of(daemon, client);

@@ -55,6 +55,9 @@ struct request_submit {
 /* 0 or ERR_MALFORMED. */
 int request_submit_read(const struct pack_reader *map, struct request_submit *out);
 
+/* A point of a series: beside the metrics it has a few numbers and a short name. */
+#define DAEMON_POINT_BYTES_MAX (REQUEST_METRICS_BYTES_MAX + 512)
+
 /* `worker_report`. */
 struct request_report {
     char group[REQUEST_GROUP_BYTES];

@@ -520,8 +520,8 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
 {
     struct daemon_run *run = &daemon->runs[slot];
-    if (run->client != NULL) {
-        daemon_local_drain(daemon, run->client);
+    if (run->client != NULL && !daemon_local_drain(daemon, run->client)) {
+        return; /* we come by again */
     }
     if (!daemon_runs_log_ends(daemon, slot)) {
         return; /* we come by again */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/err.h"
 #include "node/daemon/daemon.h"
 #include "node/daemon/points.h"
 #include "node/daemon/request.h"
@@ -97,7 +98,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
     const char *searched = searched_by(daemon, run);
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
-    uint8_t bytes[REQUEST_METRICS_BYTES_MAX + 512]; /* beside the metrics a point has a few numbers and a short name */
+    uint8_t bytes[DAEMON_POINT_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     const attempt_id *attempt = &run->prepare.u.worker.attempt;
@@ -122,7 +123,10 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
                     run->prepare.u.worker.attempt.trial);
         return;
     }
-    (void)daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++, bytes,
-                         writer.used_bytes);
+    int error = daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++,
+                                     bytes, writer.used_bytes);
+    if (error != 0) { /* there was room for it (local_worker_waits) */
+        daemon_line(daemon, "a metric report of trial %u is lost: %s", run->prepare.u.worker.attempt.trial, err_text(error));
+    }
     status_event(daemon, run, step);
 }

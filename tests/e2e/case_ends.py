@@ -166,6 +166,32 @@ def what_a_worker_reported_outlives_a_disk_that_had_no_time_for_the_series(lab):
     expect(best_of(mesh, identity) == 0.5, f"the last report is lost: {show(mesh, identity)}")
 
 
+@case(limit_s=90)
+def reports_wait_for_a_disk_that_hangs(lab):
+    """Until it has taken what the program has printed: each that the daemon has taken is kept."""
+    mesh = lab.mesh(1, slots="cpu:1")
+    node = mesh.nodes[0]
+    begin, printed, reports = lab.dir / "begin", lab.dir / "printed", lab.dir / "reports"
+    identity = lab.submit(node, config(
+        "hangs", f"while [ ! -e {begin} ]; do sleep 0.1; done; seq 1 1800000; touch {printed}; "
+        f"while [ ! -e {reports} ]; do sleep 0.1; done; exec {lab.build}/scripted_worker many:training:400 flush"))
+    wait_until(lambda: workers_of(identity), 20, "a worker")
+    hold = subprocess.Popen([f"{lab.build}/hold_state", node.dir, "chunks"], stdout=subprocess.PIPE, text=True)
+    try:
+        expect(hold.stdout.readline() == "held\n", "the disk does not hang")
+        begin.touch()
+        wait_until(lambda: printed.exists(), 30, "all lines")
+        time.sleep(2)  # what is read of them goes to the disk, until no more fits
+        reports.touch()
+        time.sleep(3)
+    finally:
+        hold.kill()
+        hold.wait()
+    wait_over(mesh, identity, 40)
+    points = [point for point in node.json_lines("metrics", identity) if point["group"] == "training"]
+    expect(len(points) == 400, f"{len(points)} of 400 points")
+
+
 def remains_of_a_worker(lab, node, mesh):
     """What a directory of an ended worker looks like, as (its name, a copy), since this node has removed it."""
     gate, left = lab.dir / "gate", lab.dir / "left"
