@@ -315,6 +315,7 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     struct core_push *push = arena_take(&core->arena, sizeof *push);
     if (push == NULL) {
         core->counters.full++;
+        (void)finish(core, &save); /* a repair makes its copies, once there is memory for that */
         return;
     }
     *push = save;

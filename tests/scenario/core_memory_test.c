@@ -540,6 +540,37 @@ static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
     world_free(world);
 }
 
+/* A record is smaller than what is to be remembered while copies are made. */
+static void what_a_worker_has_saved_is_copied_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    const size_t sizes[] = {128, 128, 256, 256};
+    void *left[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        left[i] = arena_take(&core->arena, sizes[i]);
+    }
+    struct taken *all = take_to_the_last(&core->arena);
+    for (uint32_t i = 0; i < 4; i++) {
+        arena_give(&core->arena, left[i], sizes[i]);
+    }
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.attempt = world->nodes[owner].workers[0].attempt;
+    event.u.blob.step = 777;
+    event.u.blob.blob = checkpoint();
+    event.u.blob.bytes = 1000;
+    world_step(world, owner, &event);
+    world_run(world, 5000);
+    give_all(&core->arena, all);
+    world_run(world, 10000);
+    const struct view_manifest *row = view_find_trial(world_experiment(world, 1 - owner), 0)->manifests;
+    assert_true(row != NULL && row->step == 777 && row->durable);
+    world_free(world);
+}
+
 static void a_quarantine_is_said_once_there_is_memory(void **state)
 {
     (void)state;
@@ -610,6 +641,7 @@ int main(void)
         cmocka_unit_test(what_a_worker_has_saved_is_said_once_there_is_memory),
         cmocka_unit_test(a_quarantine_is_said_once_there_is_memory),
         cmocka_unit_test(that_a_host_died_young_is_said_once_there_is_memory),
+        cmocka_unit_test(what_a_worker_has_saved_is_copied_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
