@@ -403,7 +403,9 @@ static void put_node(struct node_core *core)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
-    (void)core_put(core, FACT_NODE, fact_key_empty(), &writer);
+    bool is_said;
+    (void)core_try_put(core, FACT_NODE, fact_key_empty(), &writer, &is_said);
+    core->is_node_unsaid = !is_said;
 }
 
 static void restate(struct node_core *core)
@@ -541,6 +543,9 @@ static void tick(struct node_core *core)
     }
     core->housekeep_ms = core->now_ms + CORE_HOUSEKEEP_MS;
     core->rotate++;
+    if (core->is_node_unsaid && core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
+        put_node(core);
+    }
     core_members_housekeep(core);
     core_owner_housekeep(core);
     core_quarantine_housekeep(core);

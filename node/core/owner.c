@@ -43,7 +43,10 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_slot_pack(&writer, &fact);
-    return core_put(core, FACT_SLOT, fact_key_slot(slot), &writer);
+    bool is_said;
+    struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_said);
+    core->unsaid_slots = (core->unsaid_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_said << slot;
+    return pending;
 }
 
 static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES])
@@ -368,6 +371,10 @@ void core_owner_housekeep(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         struct core_worker *worker = &core->workers[slot];
+        bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
+        if (is_due && (core->unsaid_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
+            (void)owner_put_slot(core, slot);
+        }
         if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
             continue;
         }

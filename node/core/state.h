@@ -499,6 +499,8 @@ struct node_core {
     uint32_t election_member_slots;
 
     struct core_worker workers[LEASE_SLOTS_MAX];
+    bool is_node_unsaid;   /* there was no memory for its own node record, */
+    uint64_t unsaid_slots; /* ... and, bit i, for that of slot i */
     uint64_t asked_slots; /* bit i: slot i was withheld or returned in this life, whatever an earlier one has said */
 #ifdef SHOAL_BUGS
     uint8_t bug_token_hashes[LEASE_SLOTS_MAX][16];
@@ -668,7 +670,7 @@ void core_owner_housekeep(struct node_core *core);
 bool core_owner_idle(const struct node_core *core);
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy);
 
-/* Takes a slot back for its owner, or returns it. NULL when memory is full: then it counts until this boot's end only. */
+/* Takes a slot back for its owner, or returns it. NULL when memory is full: it counts, and is said later. */
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s);
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot);
 

@@ -349,10 +349,8 @@ static void nothing_is_collected_while_memory_lacks_what_may_name_it(void **stat
 }
 
 /* There is less memory than when its records were written, and no other node that could offer again what is not loaded. */
-static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
+static void store_more_than_is_loaded(struct world *world)
 {
-    (void)state;
-    struct world *world = world_new(1, 1);
     enum { TRIALS = 2000 };
     struct config config;
     make_config(&config, TRIALS, 5);
@@ -369,10 +367,18 @@ static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
         make_record(&made, attempt.coordinator, 99, 2 + trial, FACT_VERDICT, fact_key_verdict(&attempt), &verdict);
         world_store(world, 0, &made);
     }
+    world->core_bytes = SMALL_BYTES;
+}
+
+static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    store_more_than_is_loaded(world);
+    struct made made;
     struct world_node *a = &world->nodes[0];
     make_checkpoint(&made, a->person.id);
     world_store(world, 0, &made);
-    world->core_bytes = SMALL_BYTES;
     world_start_all(world);
     assert_null(view_find_experiment(&a->core->view, make_experiment_id(5)));
     request(world, 0, NODE_REQUEST_DELETE, 1);
@@ -571,6 +577,25 @@ static void what_a_worker_has_saved_is_copied_once_there_is_memory(void **state)
     world_free(world);
 }
 
+static void what_a_node_has_is_said_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 2);
+    store_more_than_is_loaded(world);
+    world_start_all(world);
+    assert_int_equal(member_at(world, 0, 0)->slot_count, 0);
+    request(world, 0, NODE_REQUEST_DELETE, 1);
+    world_run(world, 10000);
+    assert_int_equal(member_at(world, 0, 0)->slot_count, 2);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        assert_non_null(view_member_slot(member_at(world, 0, 0), slot));
+        assert_int_equal(view_member_slot(member_at(world, 0, 0), slot)->state, LEASE_FREE);
+    }
+    assert_int_equal(world_count(world, "a> persist slot 0 free"), 1);
+    assert_int_equal(world_count(world, "a> persist slot 1 free"), 1);
+    world_free(world);
+}
+
 static void a_quarantine_is_said_once_there_is_memory(void **state)
 {
     (void)state;
@@ -642,6 +667,7 @@ int main(void)
         cmocka_unit_test(a_quarantine_is_said_once_there_is_memory),
         cmocka_unit_test(that_a_host_died_young_is_said_once_there_is_memory),
         cmocka_unit_test(what_a_worker_has_saved_is_copied_once_there_is_memory),
+        cmocka_unit_test(what_a_node_has_is_said_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
