@@ -263,12 +263,13 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
     return true;
 }
 
-void core_acks_renew(struct node_core *core, const struct core_pending *pending)
+void core_acks_renew(struct node_core *core, record_ident ident)
 {
-    records_find(&core->records, pending->ident)->is_asked = true;
+    struct records_entry *entry = records_find(&core->records, ident);
+    entry->is_asked = true;
     for (struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
-        if (record_ident_equal(ack->ident, pending->ident)) {
-            ack->version = pending->version;
+        if (record_ident_equal(ack->ident, ident)) {
+            ack->version = entry->record.version;
             ack->on_disk = false;
         }
     }

@@ -146,7 +146,7 @@ void core_owner_restate(struct node_core *core)
         }
         struct core_pending *pending = owner_put_slot(core, slot);
         if (pending != NULL) {
-            core_acks_renew(core, pending); /* who has withheld it hears of this one */
+            core_acks_renew(core, pending->ident); /* who has withheld it hears of this one */
         }
     }
     for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {

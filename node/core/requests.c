@@ -327,17 +327,20 @@ struct core_word core_requests_word(const struct node_core *core, const uint8_t 
 
 void core_requests_say_again(struct node_core *core, const struct core_word *word)
 {
-    struct core_pending *pending = NULL;
-    if (word->kind == FACT_CONTROL) {
-        const struct view_experiment *experiment = view_find_experiment(&core->view, word->experiment);
-        pending = experiment != NULL ? put_pause(core, experiment, word->is_on) : NULL;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, word->experiment);
+    const struct view_member *member = view_find_member(&core->view, word->node);
+    struct fact_key key;
+    if (word->kind == FACT_CONTROL && experiment != NULL) {
+        key = fact_key_experiment(word->experiment);
+        (void)put_pause(core, experiment, word->is_on);
+    } else if (word->kind == FACT_DRAIN && member != NULL) {
+        key = fact_key_node_id(word->node);
+        (void)put_drain(core, member, word->is_on, word->at_once);
     } else {
-        const struct view_member *member = view_find_member(&core->view, word->node);
-        pending = member != NULL ? put_drain(core, member, word->is_on, word->at_once) : NULL;
+        return;
     }
-    if (pending != NULL) {
-        core_acks_renew(core, pending);
-    }
+    /* It has replaced a record, for which there always is memory: perhaps not to wait for the disk. */
+    core_acks_renew(core, record_ident_of(core->options.self, word->kind, key.bytes, key.count));
 }
 
 /* ---- a request arrives ---------------------------------------------------------------------------------------------------- */

@@ -830,7 +830,7 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
                     hash256 blob_too);
 
 /* What is waited for was put once more. */
-void core_acks_renew(struct node_core *core, const struct core_pending *pending);
+void core_acks_renew(struct node_core *core, record_ident ident);
 void core_acks_refuse(struct node_core *core); /* answers all who wait */
 void core_ack_housekeep(struct node_core *core);
 

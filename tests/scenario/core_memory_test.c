@@ -647,6 +647,31 @@ static void that_a_host_died_young_is_said_once_there_is_memory(void **state)
     world_free(world);
 }
 
+/* Words of an earlier life come back, one after the other. */
+static void a_pause_that_is_said_again_without_memory_is_not_undone(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 2, 5);
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    world_run(world, 5000);
+    struct node_core *core = world->nodes[0].core;
+    struct taken *all = take_to_the_last(&core->arena);
+    for (uint64_t boot = 50; boot <= 100; boot += 50) {
+        struct fact_control fact = {.lamport = boot};
+        struct made made;
+        make_record(&made, core->options.self, boot << 32, 1, FACT_CONTROL, fact_key_experiment(make_experiment_id(0)), &fact);
+        world_deliver(world, 1, 0, &made);
+        world_run(world, 100);
+    }
+    give_all(&core->arena, all);
+    world_run(world, 5000);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(view_experiment_paused(world_experiment(world, i)));
+    }
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -668,6 +693,7 @@ int main(void)
         cmocka_unit_test(that_a_host_died_young_is_said_once_there_is_memory),
         cmocka_unit_test(what_a_worker_has_saved_is_copied_once_there_is_memory),
         cmocka_unit_test(what_a_node_has_is_said_once_there_is_memory),
+        cmocka_unit_test(a_pause_that_is_said_again_without_memory_is_not_undone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
