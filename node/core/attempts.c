@@ -139,7 +139,11 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_verdict_pack(&writer, &fact);
-    (void)core_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer);
+    bool is_said;
+    (void)core_try_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer, &is_said);
+    if (!is_said) {
+        return; /* it is judged again */
+    }
     TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
           coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
           attempt->id.number, fact_reason_name(reason), why);

@@ -107,7 +107,7 @@ static void give(struct way *way, uint64_t now_ns)
         const struct frame *frame = &way->frames[way->first];
         bool is_sent = write(way->to, frame->data, frame->bytes) == (ssize_t)frame->bytes;
         way->forwarded += is_sent;
-        way->dropped += !is_sent && errno != EIO; /* then it has no memory; EIO: it is down, and heard nothing but its peer's own */
+        way->dropped += !is_sent && errno != EIO; /* EIO: the device is not up yet */
         way->first = (way->first + 1) % QUEUE_FRAMES;
         way->count--;
     }

@@ -672,6 +672,24 @@ static void a_pause_that_is_said_again_without_memory_is_not_undone(void **state
     world_free(world);
 }
 
+static void a_verdict_is_told_once_there_is_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    (void)story_begin(world, 1, 5);
+    struct node_core *core = world->nodes[0].core;
+    struct taken *all = take_to_the_last(&core->arena);
+    world_end_worker(world, 0, 0, 0);
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, "a> persist worker ended completed"), 1);
+    assert_int_equal(world_count(world, "every rank is done"), 0);
+    give_all(&core->arena, all);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "every rank is done"), 1);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,6 +712,7 @@ int main(void)
         cmocka_unit_test(what_a_worker_has_saved_is_copied_once_there_is_memory),
         cmocka_unit_test(what_a_node_has_is_said_once_there_is_memory),
         cmocka_unit_test(a_pause_that_is_said_again_without_memory_is_not_undone),
+        cmocka_unit_test(a_verdict_is_told_once_there_is_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
