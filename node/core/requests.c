@@ -340,7 +340,7 @@ void core_requests_say_again(struct node_core *core, const struct core_word *wor
         return;
     }
     /* It has replaced a record, for which there always is memory: perhaps not to wait for the disk. */
-    core_acks_renew(core, record_ident_of(core->options.self, word->kind, key.bytes, key.count));
+    core_acks_renew(core, record_ident_of(core->options.self, (uint16_t)word->kind, key.bytes, key.count));
 }
 
 /* ---- a request arrives ---------------------------------------------------------------------------------------------------- */
