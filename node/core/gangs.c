@@ -227,6 +227,9 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
+    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL && core_replicas_may_return(core, trial)) {
+        return false;
+    }
     if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&
         !BUG(gang_of_the_failed, "a trial that is given up is not begun again")) {
         MARK(gang_of_a_failed_trial);

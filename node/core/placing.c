@@ -409,7 +409,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
         }
     }
     if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
-                          core_quarantine_waits(core, trial))) {
+                          core_quarantine_waits(core, trial) || core_replicas_may_return(core, trial))) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {

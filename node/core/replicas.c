@@ -18,6 +18,22 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
     return NULL;
 }
 
+bool core_replicas_may_return(const struct node_core *core, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
+        for (uint32_t i = 0; i < row->holder_count; i++) {
+            const struct core_peer *peer = core_find_peer(core, row->holders[i]);
+            if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
+                !core_copy_is_missing(core, row->blob, row->holders[i])) {
+                MARK(holder_just_called_dead);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool is_good_holder(const void *context, hash256 blob, node_id holder)
 {
     const struct node_core *core = context;

@@ -731,6 +731,9 @@ bool core_replicas_next(const struct node_core *core, const struct view_manifest
 /* The newest checkpoint of a trial that somebody alive holds, or NULL. */
 const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial);
 
+/* Whether a holder of a newer one was called dead just now: if it is not it has soon said so. */
+bool core_replicas_may_return(const struct node_core *core, const struct view_trial *trial);
+
 /* ---- quarantine.c ---- */
 
 void core_quarantine_start(struct node_core *core);

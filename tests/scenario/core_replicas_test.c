@@ -630,6 +630,53 @@ static void what_was_saved_is_not_forgotten_with_its_copies(void **state)
     world_free(world);
 }
 
+/* A node that comes back from behind a cut says of all others that they are dead. Of one who answers that is refuted within a
+ * moment, and the checkpoint that it alone holds is not passed over for that. */
+static void a_moments_word_of_a_death_passes_over_no_checkpoint(void **state)
+{
+    (void)state;
+    attempt_id attempt;
+    struct world *world = world_new(4, 1);
+    struct config config;
+    make_config(&config, 1, 5);
+    config.checkpoint_replicas = 1;
+    world->program = WORLD_RUNS_FOREVER;
+    (void)story_begin_with(world, &config, 10000);
+    uint32_t holder = runner(world, &attempt), leader = 0, other = 0;
+    while (!node_id_equal(world->nodes[leader].person.id, attempt.coordinator)) {
+        leader++;
+    }
+    while (other == holder || other == leader) {
+        other++;
+    }
+    assert_int_not_equal(holder, leader);
+    save(world, holder, &attempt, 1);
+    world_run(world, 2000);
+    assert_saved(world, leader, 1, 1);
+    world_request(world, leader, NODE_REQUEST_PAUSE);
+    assert_line(world, 10000, "attempt 1: stopped");
+    world_request(world, leader, NODE_REQUEST_RESUME);
+    node_id said = world->nodes[holder].person.id;
+    struct message message = {.kind = MESSAGE_SWIM, .boot = world->nodes[other].core->options.boot};
+    message.u.swim.kind = SWIM_PING;
+    message.u.swim.sequence = 1;
+    message.u.swim.incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, world->nodes[other].person.id);
+    message.u.swim.rumour_count = 1;
+    message.u.swim.rumours[0] = (struct swim_rumour){
+        .node = said, .state = SWIM_DEAD, .incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, said)};
+    struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+    event.u.message.from = world->nodes[other].person.id;
+    event.u.message.message = &message;
+    for (uint32_t i = 0; i < 2000; i++) {
+        message.u.swim.rumours[0].incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, said);
+        world_step(world, leader, &event);
+        assert_false(core_node_alive(world->nodes[leader].core, said));
+        world_run(world, 1);
+    }
+    assert_line(world, 20000, "attempt 2 from step 900000");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -649,6 +696,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_under_way_are_sent_once),
         cmocka_unit_test(what_was_saved_before_the_end_is_not_forgotten_with_its_copies),
         cmocka_unit_test(what_was_saved_is_not_forgotten_with_its_copies),
+        cmocka_unit_test(a_moments_word_of_a_death_passes_over_no_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
