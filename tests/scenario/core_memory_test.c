@@ -690,6 +690,37 @@ static void a_verdict_is_told_once_there_is_memory(void **state)
     world_free(world);
 }
 
+/* The free slot tells as much. */
+static void the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t coordinator = story_begin(world, 2, 5), owner = 0;
+    while (owner == coordinator || running(world, owner) == 0) {
+        owner++;
+    }
+    struct node_core *core = world->nodes[owner].core;
+    void *left[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        left[i] = arena_take(&core->arena, sizeof(struct core_pending));
+    }
+    struct taken *all = take_to_the_last(&core->arena);
+    report(world, owner, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        arena_give(&core->arena, left[i], sizeof(struct core_pending));
+    }
+    struct node_event event = {.kind = NODE_EVENT_WORKER_EXITED};
+    event.u.worker.attempt = world->nodes[owner].workers[0].attempt;
+    event.u.worker.killed = true;
+    event.u.worker.code = -9;
+    world->nodes[owner].workers[0].runs = false;
+    world_step(world, owner, &event);
+    world_run(world, 20000);
+    assert_int_equal(world_spawns(world), 3);
+    give_all(&core->arena, all);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -713,6 +744,7 @@ int main(void)
         cmocka_unit_test(what_a_node_has_is_said_once_there_is_memory),
         cmocka_unit_test(a_pause_that_is_said_again_without_memory_is_not_undone),
         cmocka_unit_test(a_verdict_is_told_once_there_is_memory),
+        cmocka_unit_test(the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
