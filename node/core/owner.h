@@ -29,7 +29,7 @@ void owner_reservation_return(struct node_core *core, uint32_t slot);
 /* ---- owner_workers.c ---- */
 
 /* The slot is surely empty: says how the worker ended, then that the slot is free. Without memory for that both wait,
- * unless it is lost, and core_owner_housekeep tries again. */
+ * unless it is lost or the node leaves, and core_owner_housekeep tries again. */
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail);
 

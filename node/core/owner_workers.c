@@ -14,7 +14,7 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
     struct core_worker *worker = &core->workers[slot];
     core_replicas_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
     bool is_said = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    if (!is_said && reason != FACT_LOST && !core->is_out) { /* that it is lost the free slot tells, too */
+    if (!is_said && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
         worker->phase = CORE_WORKER_ENDING;
         worker->is_gone = true;
         worker->end_reason = reason;

@@ -187,7 +187,7 @@ static bool finish(struct node_core *core, const struct core_push *push)
         pending->slot = push->slot;
         pending->step = push->step;
     }
-    return is_said || core->is_out;
+    return is_said || core->is_out || core->leaving; /* who goes does not wait for memory */
 }
 
 void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)

@@ -721,6 +721,29 @@ static void the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so
     world_free(world);
 }
 
+static void who_leaves_does_not_wait_for_memory(void **state)
+{
+    (void)state;
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.attempt = world->nodes[owner].workers[0].attempt;
+    event.u.blob.step = 777;
+    event.u.blob.blob = checkpoint();
+    event.u.blob.bytes = 1000;
+    world->push_ms = 100;
+    world_step(world, owner, &event);
+    struct taken *all = take_to_the_last(&core->arena);
+    report(world, owner, 0);
+    size_t before = world->log_bytes;
+    world_request(world, owner, NODE_REQUEST_LEAVE);
+    assert_true(world_run_until(world, 60000, before, "> reply"));
+    give_all(&core->arena, all);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -745,6 +768,7 @@ int main(void)
         cmocka_unit_test(a_pause_that_is_said_again_without_memory_is_not_undone),
         cmocka_unit_test(a_verdict_is_told_once_there_is_memory),
         cmocka_unit_test(the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so),
+        cmocka_unit_test(who_leaves_does_not_wait_for_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
