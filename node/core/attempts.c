@@ -99,6 +99,18 @@ void attempts_begin_anew(const struct node_core *core, struct core_coordination 
     }
 }
 
+/* This verdict of this node if it is said already, and there was no memory for what it says; or NULL. */
+static struct records_entry *find_unfolded(const struct node_core *core, const struct view_attempt *attempt,
+                                           enum fact_reason reason)
+{
+    struct fact_key key = fact_key_verdict(&attempt->id);
+    struct records_entry *own =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_VERDICT, key.bytes, key.count));
+    struct fact_verdict said;
+    bool is_same = own != NULL && own->is_unfolded && fact_verdict_read(&own->record, &said) == 0 && said.reason == reason;
+    return is_same ? own : NULL;
+}
+
 /* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only
  * of what this coordinator has started itself. */
 static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
@@ -124,6 +136,11 @@ static bool any_unstarted(const struct view_attempt *attempt)
 void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
                           const char *why)
 {
+    struct records_entry *unfolded = find_unfolded(core, attempt, reason);
+    if (unfolded != NULL) {
+        core_fold_again(core, unfolded);
+        return;
+    }
     struct fact_verdict fact = {.reason = reason, .step = attempt->start_step};
     bytes_copy_text(fact.why, sizeof fact.why, why);
     const struct view_worker *first = view_attempt_worker(attempt, 0);

@@ -147,6 +147,14 @@ static void after_put(struct node_core *core, struct records_entry *entry)
     }
 }
 
+void core_fold_again(struct node_core *core, struct records_entry *entry)
+{
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= may_take_reserve(core, &entry->record, false);
+    entry->is_unfolded = view_apply(&core->view, entry) == ERR_FULL;
+    core->arena.takes_reserve = takes_reserve;
+}
+
 /* Those that there was no memory to fold, now that some has become free. */
 static void refold(struct node_core *core)
 {

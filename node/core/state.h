@@ -576,6 +576,9 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
 struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                                   const struct pack_writer *body, bool *is_said);
 
+/* Tries again to fold a record for whose row there was no memory; one without any other effect than that. */
+void core_fold_again(struct node_core *core, struct records_entry *entry);
+
 /* Takes somebody's record in. 0, an error of records_put, or ERR_REFUSED: it is of a deleted experiment. (What the disk
  * still has of one is taken, and swept.) */
 int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,

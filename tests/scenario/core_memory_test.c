@@ -744,6 +744,32 @@ static void who_leaves_does_not_wait_for_memory(void **state)
     world_free(world);
 }
 
+static void a_verdict_that_is_not_folded_is_said_once(void **state)
+{
+    (void)state;
+    struct world *world = world_new(1, 1);
+    (void)story_begin(world, 1, 5);
+    struct node_core *core = world->nodes[0].core;
+    const size_t sizes[] = {128, 256}; /* for the record, and nothing for its row */
+    void *left[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        left[i] = arena_take(&core->arena, sizes[i]);
+    }
+    struct taken *all = take_to_the_last(&core->arena);
+    for (uint32_t i = 0; i < 2; i++) {
+        arena_give(&core->arena, left[i], sizes[i]);
+    }
+    world_end_worker(world, 0, 0, 0);
+    world_run(world, 5000);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_RUNNING);
+    give_all(&core->arena, all);
+    world_run(world, 1000);
+    assert_int_equal(world_count(world, "every rank is done"), 1);
+    assert_int_equal(world_count(world, "a> persist verdict"), 1);
+    assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -769,6 +795,7 @@ int main(void)
         cmocka_unit_test(a_verdict_is_told_once_there_is_memory),
         cmocka_unit_test(the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so),
         cmocka_unit_test(who_leaves_does_not_wait_for_memory),
+        cmocka_unit_test(a_verdict_that_is_not_folded_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
