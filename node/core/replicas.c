@@ -261,7 +261,7 @@ static void say_unsaid(struct node_core *core)
 {
     for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
         next = push->next;
-        if (push->is_unsaid && push->waiting_count == 0 && core_has_room(core, 8, 1u << 14)) {
+        if (push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
             push_end(core, push);
         }
     }
@@ -296,7 +296,7 @@ static bool join_earlier(struct node_core *core, const struct core_push *save)
         push->has_metric = true;
         push->metric = save->metric;
     }
-    (void)advance(core, push); /* a repair may have put somebody off */
+    push->is_unsaid &= !advance(core, push); /* a repair may have put somebody off */
     return true;
 }
 
@@ -355,7 +355,9 @@ void core_replicas_ended(struct node_core *core, const attempt_id *attempt)
         bool is_its = !push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt);
         newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
     }
-    if (newest != NULL && !newest->is_said) {
+    if (newest != NULL && newest->is_unsaid) {
+        push_end(core, newest);
+    } else if (newest != NULL && !newest->is_said) {
         newest->is_said = finish(core, newest);
     }
 }
@@ -656,7 +658,7 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
 static void say_slow(struct node_core *core)
 {
     for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        if (push->is_slow && !push->is_said && core_has_room(core, 8, 1u << 14)) {
+        if (push->is_slow && !push->is_said && !push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
             push->is_said = finish(core, push);
         }
         push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */

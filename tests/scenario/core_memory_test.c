@@ -770,6 +770,40 @@ static void a_verdict_that_is_not_folded_is_said_once(void **state)
     world_free(world);
 }
 
+/* Whoever sees first that there is memory again. */
+static void save_is_said_once(uint64_t full_ms, bool ends)
+{
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    struct node_core *core = world->nodes[owner].core;
+    struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+    event.u.blob.attempt = world->nodes[owner].workers[0].attempt;
+    event.u.blob.step = 777;
+    event.u.blob.blob = checkpoint();
+    event.u.blob.bytes = 1000;
+    world->push_ms = 100;
+    world_step(world, owner, &event);
+    struct taken *all = take_to_the_last(&core->arena);
+    world_run(world, full_ms); /* its copy is made */
+    give_all(&core->arena, all);
+    if (ends) {
+        world_end_worker(world, owner, 0, 0);
+    }
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, "persist manifest"), 1);
+    world_free(world);
+}
+
+static void what_a_worker_has_saved_is_said_once(void **state)
+{
+    (void)state;
+    save_is_said_once(5000, true);
+    for (uint64_t full_ms = 5000; full_ms < 7000; full_ms += CORE_HOUSEKEEP_MS) {
+        save_is_said_once(full_ms, false);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -796,6 +830,7 @@ int main(void)
         cmocka_unit_test(the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so),
         cmocka_unit_test(who_leaves_does_not_wait_for_memory),
         cmocka_unit_test(a_verdict_that_is_not_folded_is_said_once),
+        cmocka_unit_test(what_a_worker_has_saved_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
