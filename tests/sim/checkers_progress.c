@@ -215,7 +215,8 @@ void checkers_missed(struct sim *sim, int node, uint32_t e, const struct view_ex
             continue;
         }
         checkers_met(sim, PREMISE_11_MISSED);
-        if (sim->now_ms - missed->since_ms > MISSED_MS) {
+        /* A worker that has not begun waits for records of its attempt, its lease, and that it is prepared. */
+        if (sim->now_ms - missed->since_ms > MISSED_MS + 3 * COMMITS * sim->plan.disk_ms) {
             sim_fail(sim, 11, "n%d has not missed a worker of attempt %u of trial %u for %llu ms", node,
                      attempt->id.number, t, (unsigned long long)(sim->now_ms - missed->since_ms));
         }
