@@ -274,7 +274,7 @@ static bool is_usable(const struct node_core *core, const struct view_member *me
 {
     const struct view_slot *held = &member->slots[slot];
     const struct core_peer *peer = core_find_peer(core, member->id);
-    bool is_refusing = peer != NULL && peer->unwilling_ms != 0; /* all of its slots */
+    bool is_refusing = peer != NULL ? peer->unwilling_ms != 0 : !core->lease.granting; /* all of its slots */
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
         const struct core_backoff *backoff = &core->backoffs[i];
         is_refusing |= backoff->slot == slot && node_id_equal(backoff->node, member->id) &&
