@@ -11,6 +11,7 @@ from look import events_of, refusal
 
 LENGTH = {"hidden": 64, "epochs": 24}
 STEPS = 24 * 55
+LONG = 4  # so many times that: a drained coordinator gives away only what goes on until others have been up for five seconds
 
 
 def slots_of(viewer, name):
@@ -25,11 +26,11 @@ def hosts(mesh, identity):
     return {slot["node_name"] for slot in show(mesh, identity)["trials"][0]["slots"]}
 
 
-def expect_moved(mesh, log, identity, ranks):
+def expect_moved(mesh, log, identity, ranks, steps=STEPS):
     """Completed by a second attempt that began where the first one had saved, and no failure was counted."""
-    trial = wait_over(mesh, identity, 90)["trials"][0]
+    trial = wait_over(mesh, identity, 120)["trials"][0]
     expect(trial["attempt"] == 2 and trial["restarts"] == 0, f"not completed by the second attempt: {trial}")
-    expect_each_once(log, identity, ranks, STEPS)
+    expect_each_once(log, identity, ranks, steps)
 
 
 @case(limit_s=150)
@@ -62,12 +63,12 @@ def withhold_a_slot_under_a_group(lab):
     return f"the slot was its owner's after {seconds:.1f} s"
 
 
-@case(limit_s=150)
+@case(limit_s=240)
 def drain_a_node_under_a_trial(lab):
     """From another node: what runs there saves and moves, or finishes there; nothing new comes until it is undrained."""
     mesh = lab.mesh(3, slots="cpu:1")
     log = lab.dir / "steps"
-    identity = lab.submit(mesh.nodes[0], single(log, **LENGTH) | {"resources": {"slots_per_trial": 1}})
+    identity = lab.submit(mesh.nodes[0], single(log, **LENGTH | {"epochs": LONG * LENGTH["epochs"]}) | {"resources": {"slots_per_trial": 1}})
     wait_step(log, identity, 60)
     host = mesh.by_name(hosts(mesh, identity).pop())
     other = next(node for node in mesh.nodes if node is not host)
@@ -86,7 +87,7 @@ def drain_a_node_under_a_trial(lab):
     expect("drained: no worker runs here any more" in events_of(host), "the drained node says nothing in its events")
     wait_until(lambda: show(mesh, identity)["coordinator_name"] not in (host.name, None), 20, "another coordinator")
     third = lab.submit(host, single(lab.dir / "third", epochs=400) | {"resources": {"slots_per_trial": 3}})
-    expect_moved(mesh, log, identity, 1)
+    expect_moved(mesh, log, identity, 1, LONG * STEPS)
     trial = show(mesh, third)["trials"][0]
     expect(trial["state"] == "queued", f"a trial of three slots runs beside a drained node: {trial_states(show(mesh, third))}")
     host.run("undrain")
