@@ -130,7 +130,8 @@ void checkers_on_heal(struct sim *sim);
 /* A worker has handed a checkpoint over. */
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);
 
-/* A node's disk is about to be cleaned of these; a copy was found rotten. */
+/* A node has said what its disk is to be cleaned but of; it is about to be cleaned of these; a copy was found rotten. */
+void checkers_on_listed(struct sim *sim, int node, const hash256 *named, uint32_t count);
 void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *blobs, uint32_t count, bool is_full);
 void checkers_on_rotten(struct sim *sim);
 

@@ -87,12 +87,13 @@ static bool is_gone(const struct sim *sim, node_id id)
 /* DESIGN 10: only with fresh confirmations from those that should hold it. So a copy goes when no record that anybody knows
  * says any more that it is there (but for those of writers that are gone for good); while the disk is full, of those who
  * can be reached. */
-static void check_kept(struct sim *sim, int node, const struct sim_blob *blob, const struct view_trial *trial)
+static void check_kept(struct sim *sim, int node, const struct sim_blob *blob, const struct view_trial *trial,
+                       const char *does)
 {
     for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
         if ((row->is_kept || !is_gone(sim, row->writer)) && hash256_equal(row->blob, blob->hash) &&
             is_named(row, sim->nodes[node].id)) {
-            sim_fail(sim, 11, "n%d deletes its copy of step %llu of trial %u, which %s there", node,
+            sim_fail(sim, 11, "n%d %s its copy of step %llu of trial %u, which %s there", node, does,
                      (unsigned long long)blob->step, blob->attempt.trial, row->is_kept ? "is kept" : "a record says to be");
         }
     }
@@ -198,8 +199,39 @@ void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *bl
         const struct view_trial *trial =
             experiment != NULL && experiment->known ? view_find_trial(experiment, blobs[i]->attempt.trial) : NULL;
         if (trial != NULL && view_find_tombstone(view, id) == NULL && !has_ambiguous_names(sim)) {
-            check_kept(sim, node, blobs[i], trial);
+            check_kept(sim, node, blobs[i], trial, "deletes");
             check_beginning(sim, node, blobs[i], trial);
+        }
+    }
+}
+
+static bool is_in(const hash256 *hashes, uint32_t count, hash256 hash)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (hash256_equal(hashes[i], hash)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The list that a disk is cleaned by: it names what is there by the records of this node, and has not been let go, however
+ * new. */
+void checkers_on_listed(struct sim *sim, int node, const hash256 *named, uint32_t count)
+{
+    const struct view *view = &sim->nodes[node].core->view;
+    for (uint32_t i = 0; i < BLOBS_MAX && !has_ambiguous_names(sim); i++) {
+        const struct sim_blob *blob = &sim->blobs.all[i];
+        if ((blob->holders >> node & 1) == 0 || blob->is_code || is_in(named, count, blob->hash)) {
+            continue;
+        }
+        int index = copies_experiment(sim, blob);
+        const struct view_experiment *experiment =
+            index >= 0 ? view_find_experiment(view, sim->plan.experiments[index].id) : NULL;
+        const struct view_trial *trial =
+            experiment != NULL && experiment->known ? view_find_trial(experiment, blob->attempt.trial) : NULL;
+        if (trial != NULL && !core_is_deleted(sim->nodes[node].core, experiment->id)) {
+            check_kept(sim, node, blob, trial, "is to delete");
         }
     }
 }

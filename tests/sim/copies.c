@@ -61,6 +61,7 @@ void copies_collect(struct sim *sim, int node, const struct node_effect *effect)
     collection->is_full = sim->nodes[node].core->disk_full;
     collection->named_count = named_count;
     memcpy(collection->named, effect->bytes, effect->byte_count);
+    checkers_on_listed(sim, node, collection->named, named_count);
 }
 
 static bool is_garbage(const struct sim *sim, int node, const struct sim_blob *blob,
