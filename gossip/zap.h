@@ -53,8 +53,7 @@ void *zap_socket(struct zap *zap);
 void zap_process(struct zap *zap);
 
 /* Admits a CURVE public key as a member or as an invite; again: no change. A key may be both, since anybody can write an
- * invite for any key: it is a member then. ERR_FULL. With
- * more than ZAP_INVITES_MAX invites the one admitted first goes. */
+ * invite for any key: it is a member then. With more than ZAP_INVITES_MAX invites the one admitted first goes. ERR_FULL. */
 int zap_admit_member(struct zap *zap, const uint8_t curve_public[32], node_id node);
 int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
 
