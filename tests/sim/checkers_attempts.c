@@ -61,6 +61,12 @@ void checkers_watch_side(struct sim *sim, int node)
     watch->side[node] = side;
 }
 
+void checkers_see_side(struct sim *sim, int node)
+{
+    struct checkers_watch *watch = &sim->checkers->watch;
+    watch->side_ms[node] = side_of(sim, node) == watch->side[node] ? watch->side_ms[node] : sim->now_ms;
+}
+
 /* DESIGN 7: those that may be running on unreachable nodes come last: of those behind the last one that was begun over there as
  * many as fit there. */
 static uint32_t unseen(const struct sim *sim, int node, const struct view_experiment *experiment)

@@ -146,12 +146,14 @@ void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)
 
 /* ---- attempts that end though their group could go on ------------------------------------------------------------- */
 
-/* No fault of moments has concerned it for a while, and none of every message makes it seem away. */
+/* No fault of moments has concerned it for a while, and none of every message makes it seem away. It can say what becomes of
+ * its workers and groups: that is stored first. */
 static bool is_calm(const struct sim *sim, int node)
 {
     const struct sim_node *self = &sim->nodes[node];
+    bool was_full = self->disk.full_since_ms != 0 && self->disk.full_since_ms + CALM_MS > sim->now_ms;
     return sim_runs(sim, node) && self->calm_from_ms + CALM_MS <= sim->now_ms && !self->is_evicted && !self->leaves &&
-           !self->is_twin;
+           !self->is_twin && !self->disk.is_full && !was_full;
 }
 
 /* The member trains on, or waits for the next group, as far as anybody can see. */

@@ -263,8 +263,10 @@ bool checkers_in_minority(const struct sim *sim, int node);
 /* 13: an owner sends a refusal to a coordinator. */
 void checkers_on_refused(struct sim *sim, int node, const struct node_effect *effect);
 
-/* 9: on which side of a cut the node believes to be. */
+/* 9: on which side of a cut the node believes to be: looked at every second, and seen to be another one, if only for a moment,
+ * as it chooses what to begin. */
 void checkers_watch_side(struct sim *sim, int node);
+void checkers_see_side(struct sim *sim, int node);
 
 /* Who made it has been given another disk since, and may give its name again (DESIGN 13.7). */
 bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt);

@@ -73,6 +73,9 @@ static void see_gangs(struct sim *sim, int node, uint32_t index, const struct co
         if (gang->attempt.trial < PLAN_TRIALS_MAX) {
             struct checkers_gang *seen = &watch->gangs[node][index][gang->attempt.trial];
             bool is_same = seen->step + 1 >= watch->steps[node];
+            if (!is_same) {
+                checkers_see_side(sim, node);
+            }
             seen->since_ms = is_same ? seen->since_ms : sim->now_ms;
             seen->step = watch->steps[node];
             seen->seen_ms = sim->now_ms;
