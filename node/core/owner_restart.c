@@ -27,6 +27,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->data_port = event->u.adopt.data_port;
     worker->lease_on_disk = true;
     worker->is_told = true; /* or it says that it waits still */
+    worker->is_unheard = true;
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
