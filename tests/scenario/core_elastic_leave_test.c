@@ -306,6 +306,57 @@ static void a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_f
     world_free(world);
 }
 
+/* Runs until this node has said that its worker waits; returns its disk, which the caller frees. */
+static struct made *disk_that_says_waits(struct world *world, uint32_t node, uint32_t *count)
+{
+    uint32_t viewer = (uint32_t)world_coordinator(world);
+    bool waits = false;
+    for (uint32_t i = 0; !waits; i++) {
+        assert_in_range(i, 0, 10000);
+        world_run(world, 1);
+        const struct view_attempt *attempt = attempt_of(world, viewer, 0);
+        uint32_t rank = view_attempt_rank(attempt, world->nodes[node].person.id, 0, worker_on(world, node)->number);
+        waits = rank < attempt->member_count && view_attempt_worker(attempt, rank)->waits;
+    }
+    *count = world->nodes[node].record_count;
+    struct made *disk = malloc(*count * sizeof *disk);
+    assert_non_null(disk);
+    memcpy(disk, world->nodes[node].records, *count * sizeof *disk);
+    return disk;
+}
+
+/* Seed 4000940 of plan 6: it has been in two groups since, and has applied more there than anybody else. */
+static void what_an_old_disk_says_of_a_group_is_not_said_of_its_worker(void **state)
+{
+    (void)state;
+    struct world *world = group_of(4, 2);
+    uint32_t node = follower(world, 1), disk_count;
+    uint64_t boots = world->nodes[node].boots;
+    world->disk_ms = 50;
+    world_end_worker(world, follower(world, 0), 0, -9);
+    struct made *disk = disk_that_says_waits(world, node, &disk_count);
+    assert_group(world, 5000, 2, 3);
+    assert_group(world, 15000, 3, 4);
+    world_run(world, 2000);
+    world_crash(world, node);
+    uint64_t step = ++worker_on(world, node)->applied;
+    world_leave_group(world, follower(world, 2), 0);
+    world_run(world, 1000);
+    world->nodes[node].boots = boots;
+    world->nodes[node].record_count = disk_count;
+    memcpy(world->nodes[node].records, disk, disk_count * sizeof *disk);
+    free(disk);
+    world_restart(world, node, true);
+    uint32_t generation = assert_group_after(world, 20000, 3, 4);
+    char line[64];
+    snprintf(line, sizeof line, "rank 0 of 4 from step %llu states", (unsigned long long)step);
+    assert_int_equal(world_count(world, line), 1);
+    assert_true(generation > 3);
+    assert_one_attempt(world, 4, 1);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* Seeds 913264 of plan 4 and 20769 of plan 5: the record is refused, and a newer version of it takes its place. */
 static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
 {
@@ -571,6 +622,7 @@ int main(void)
         cmocka_unit_test(two_workers_that_did_not_survive_their_daemons_are_replaced),
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
+        cmocka_unit_test(what_an_old_disk_says_of_a_group_is_not_said_of_its_worker),
         cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_too_many_counts_though_another_worker_is_lost_with_it),
