@@ -9,19 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/check.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/command_line.h"
 #include "tests/sim/commit.h"
+#include "tests/sim/hunt.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/world.h"
 
 #define JOBS_MAX 64
 #define PREMISES_NEED_SEEDS 500 /* fewer need not meet every premise */
 #define RARE_NEED_SEEDS 4000 /* ... and these not every rare one */
-#define BUG_SEEDS 4000
-#define MARKS_SEEDS 20000
+#define LONG_SEEDS 20000 /* with --bugs and --marks, unless told */
 #define MINUTES 10 /* of virtual time, unless told */
 #define COMMAND_BYTES 320
 #define COMMAND_WORDS_MAX 16
@@ -407,198 +406,7 @@ static int run_one(const struct options *options)
     return result.failed;
 }
 
-/* ---- rules that are broken on purpose ------------------------------------------------------------------------------- */
-
-#define RANGES_MAX 16
-#define RANGE_SEEDS 1000000 /* from one range's first seed to the next one's */
-
-struct hunt {
-    volatile uint64_t tried;
-    volatile bool found;
-    struct sim_run run; /* in which it was found */
-    int invariant;
-    char failure[SIM_TEXT_BYTES];
-    struct sim_run other; /* the last one that failed with no rule broken, too, if any */
-    bool has_other;
-};
-
-/* Of plans of the newest version and of version 6 in turns: where more classes strike at once, some rules are met more rarely. */
-static struct sim_run nth_run(const struct options *options, uint32_t range, uint64_t nth)
-{
-    bool in_turns = options->plan_version == 0;
-    return (struct sim_run){.seed = options->first + range * RANGE_SEEDS + (in_turns ? nth / 2 : nth),
-                            .plan_version = in_turns ? nth % 2 == 0 ? PLAN_VERSION : 6 : options->plan_version,
-                            .minutes = options->minutes};
-}
-
-/* It fails with no rule broken, too: so what was found is no work of that rule. */
-static bool fails_without(struct sim_memory *memory, struct sim_run run, int bug)
-{
-    struct sim_result result;
-    probes_break(-1);
-    bool fails = !run_seed(memory, run, &result);
-    probes_break(bug);
-    return fails;
-}
-
-/* In a process of its own: a broken rule may also end in a CHECK of the core, which counts as found. */
-static void hunt(const struct options *options, uint32_t bug, uint32_t range, struct hunt *out)
-{
-    struct sim_memory *memory = sim_memory_new();
-    probes_break((int)bug);
-    (void)signal(SIGABRT, SIG_DFL);
-    (void)signal(SIGSEGV, SIG_DFL);
-    if (freopen("/dev/null", "w", stderr) == NULL) {
-        _exit(1);
-    }
-    for (uint64_t i = 0; i < options->seeds && !out->found; i++) {
-        struct sim_run run = nth_run(options, range, i);
-        struct sim_result result;
-        out->tried = i + 1;
-        out->run = run;
-        if (run_seed(memory, run, &result)) {
-            continue;
-        }
-        if (fails_without(memory, run, (int)bug)) {
-            out->other = run;
-            out->has_other = true;
-        } else {
-            out->invariant = result.invariant;
-            memcpy(out->failure, result.failure, sizeof out->failure);
-            out->found = true;
-        }
-    }
-    _exit(0);
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-static bool print_hunt(const struct options *options, uint32_t bug, const struct hunt *hunts)
-{
-    uint64_t tried[RANGES_MAX];
-    uint32_t found = 0;
-    const struct hunt *one = NULL;
-    for (uint32_t range = 0; range < options->ranges; range++) {
-        tried[range] = hunts[range].tried;
-        found += hunts[range].found;
-        one = hunts[range].found ? &hunts[range] : one;
-    }
-    qsort(tried, options->ranges, sizeof tried[0], by_number);
-    struct probes_bug broken = probes_bug(bug);
-    printf("%2u %-24s %s\n", bug, broken.name, broken.rule);
-    if (found < options->ranges) {
-        printf("   NOT FOUND within %llu seeds in %u of %u ranges\n", (unsigned long long)options->seeds,
-               options->ranges - found, options->ranges);
-    } else {
-        printf("   found in %llu seeds in the median, %llu at worst\n",
-               (unsigned long long)tried[options->ranges / 2], (unsigned long long)tried[options->ranges - 1]);
-    }
-    if (one != NULL) {
-        printf("   invariant %d: %s (seed %llu of version %u)\n", one->invariant, one->failure, (unsigned long long)one->run.seed,
-               one->run.plan_version);
-    }
-    for (uint32_t range = 0; range < options->ranges; range++) {
-        if (hunts[range].has_other) {
-            printf("   NOT THIS RULE: seed %llu of version %u fails with no rule broken, too\n",
-                   (unsigned long long)hunts[range].other.seed, hunts[range].other.plan_version);
-        }
-    }
-    (void)fflush(stdout);
-    return found == options->ranges;
-}
-
-/* What it takes to notice them is rare: of 76 rules these took more than 35 seeds in some run, and most of the time. */
-static bool is_rare_bug(uint32_t bug)
-{
-    static const char *const rare[] = {
-        "becomes_too_soon", "boot_not_synced", "both_halves_go_on", "collected_too_early",
-        "copies_guessed", "evicted_goes_on", "gang_keeps", "gang_never_unwanted",
-        "gang_of_the_failed", "idle_goes_on", "index_order", "let_go_unconfirmed",
-        "loss_ends_attempt", "lower_goes_on", "pause_undoes_cancel", "quarantine_stays",
-        "result_undone", "silent_asked_again", "stale_word_taken",
-    };
-    bool is_rare_one = false;
-    for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
-        is_rare_one |= strcmp(probes_bug(bug).name, rare[i]) == 0;
-    }
-    return is_rare_one;
-}
-
-/* The rules to be broken, in order; returns how many they are. */
-static uint32_t choose_bugs(const struct options *options, uint32_t *out)
-{
-    uint32_t count = 0;
-    for (uint32_t bug = 0; bug < probes_bug_count(); bug++) {
-        bool is_meant = options->bug < 0 ? !(options->leaves_rare && is_rare_bug(bug)) : bug == (uint32_t)options->bug;
-        if (is_meant) {
-            out[count++] = bug;
-        }
-    }
-    return count;
-}
-
-static int run_bugs(const struct options *options)
-{
-    uint32_t *chosen = calloc(probes_bug_count(), sizeof *chosen);
-    CHECK(chosen != NULL);
-    uint32_t bugs = choose_bugs(options, chosen);
-    uint32_t hunt_count = bugs * options->ranges, started = 0, running = 0, printed = 0;
-    struct hunt *hunts =
-        mmap(NULL, hunt_count * sizeof *hunts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t *children = calloc(hunt_count, sizeof *children);
-    CHECK(hunts != MAP_FAILED && children != NULL);
-    int missed = 0;
-    while (printed < bugs) {
-        while (started < hunt_count && running < options->jobs) {
-            pid_t child = fork();
-            CHECK(child >= 0);
-            if (child == 0) {
-                hunt(options, chosen[started / options->ranges], started % options->ranges, &hunts[started]);
-            }
-            children[started++] = child;
-            running++;
-        }
-        int status;
-        pid_t ended = wait(&status);
-        CHECK(ended > 0);
-        running--;
-        for (uint32_t i = 0; i < started; i++) {
-            if (children[i] == ended) {
-                children[i] = 0;
-                if (!hunts[i].found && WIFSIGNALED(status)) {
-                    hunts[i].found = true;
-                    bytes_copy_text(hunts[i].failure, sizeof hunts[i].failure, "the core itself saw it and stopped");
-                }
-            }
-        }
-        for (bool is_done = true; is_done && printed < bugs && (printed + 1) * options->ranges <= started;) {
-            for (uint32_t range = 0; range < options->ranges; range++) {
-                is_done &= children[printed * options->ranges + range] == 0;
-            }
-            if (is_done) {
-                missed += !print_hunt(options, chosen[printed], hunts + printed * options->ranges);
-                printed++;
-            }
-        }
-    }
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < hunt_count; i++) {
-        others += hunts[i].has_other;
-    }
-    printf("%u rules broken on purpose, %d of them not found in %llu seeds", bugs, missed, (unsigned long long)options->seeds);
-    if (others > 0) {
-        printf("; seeds that fail with none broken, too, were met %u times", others);
-    }
-    printf("\n");
-    free(children);
-    free(chosen);
-    (void)munmap(hunts, hunt_count * sizeof *hunts);
-    return missed > 0 || others > 0;
-}
+/* ---- what it was told ------------------------------------------------------------------------------------------------- */
 
 static int bug_of(const char *name)
 {
@@ -634,7 +442,7 @@ static struct options parse(int argc, char **argv)
     const char *bug = NULL;
     bool lists = false;
     const struct command_line_option rows[] = {
-        {.name = "--seeds", .value = "N", .help = "this many; else 100, 4000 with --bugs, 20000 with --marks",
+        {.name = "--seeds", .value = "N", .help = "this many; else 100, 20000 with --bugs and --marks",
          .number = &options.seeds, .min = 1},
         {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
         {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
@@ -655,7 +463,7 @@ static struct options parse(int argc, char **argv)
         {.name = "--without-rare", .help = "with --bugs: but for those that take more than 35 seeds",
          .given = &options.leaves_rare},
         {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
-         .min = 1, .max = RANGES_MAX},
+         .min = 1, .max = HUNT_RANGES_MAX},
         {.name = "--list", .help = "sim_bugs: the rules that can be broken", .given = &lists},
         {.name = "--marks", .help = "sim_bugs: count the marks", .given = &options.marks},
     };
@@ -673,7 +481,7 @@ static struct options parse(int argc, char **argv)
     options.plan_version = (uint32_t)plan_version;
     options.bug = bug != NULL ? bug_of(bug) : -1;
     if (options.seeds == 0) {
-        options.seeds = options.all_bugs ? BUG_SEEDS : options.marks ? MARKS_SEEDS : 100;
+        options.seeds = options.all_bugs || options.marks ? LONG_SEEDS : 100;
     }
     return options;
 }
@@ -691,7 +499,15 @@ int main(int argc, char **argv)
     }
     probes_break(options.bug);
     if (options.all_bugs) {
-        return run_bugs(&options);
+        const struct hunt_options hunts = {.first = options.first,
+                                           .seeds = options.seeds,
+                                           .minutes = options.minutes,
+                                           .ranges = options.ranges,
+                                           .jobs = options.jobs,
+                                           .plan_version = options.plan_version,
+                                           .bug = options.bug,
+                                           .leaves_rare = options.leaves_rare};
+        return hunt_all(&hunts) ? 0 : 1;
     }
     if (options.one && options.shrinks) {
         return shrink(&options);
