@@ -29,6 +29,7 @@
 #define CORE_JOIN_LEASE_MS 5000     /* after its lease was confirmed a record names it, and the owner's says so, */
 #define CORE_JOIN_MS 60000          /* ... and its program listens; doubled each time that none came so far, */
 #define CORE_JOIN_DOUBLINGS 4       /* ... so often */
+#define CORE_UNHEARD_MS 5000        /* an adopted worker that waits has said so again within this */
 #define CORE_LEAVE_MS 2000          /* who is told by nobody that its group is broken is told by the coordinator */
 #define CORE_REGROUP_MS 30000       /* a broken group waits so long for enough members, or for word of one */
 #define CORE_LEAVE_STEPS 5          /* who computes hears that its group is broken after the step; for so many is waited */

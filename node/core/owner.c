@@ -367,11 +367,22 @@ static void say_idle(struct node_core *core)
     TRACE(&core->options.trace, "drained: no worker runs here any more");
 }
 
+static void look_again(struct node_core *core, uint32_t slot)
+{
+    struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
+    if (core->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
+        experiment->changed = true;
+    }
+}
+
 void core_owner_housekeep(struct node_core *core)
 {
     for (uint32_t slot = 0; slot < core->lease.count; slot++) {
         struct core_worker *worker = &core->workers[slot];
         bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
+        if (worker->is_unheard) {
+            look_again(core, slot);
+        }
         if (is_due && (core->unsaid_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
             (void)owner_put_slot(core, slot);
         }
@@ -386,14 +397,6 @@ void core_owner_housekeep(struct node_core *core)
         }
     }
     say_idle(core);
-}
-
-static void look_again(struct node_core *core, uint32_t slot)
-{
-    struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
-    if (core->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
-        experiment->changed = true;
-    }
 }
 
 struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s)

@@ -107,14 +107,30 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
     return false;
 }
 
+/* One that waits says so to a new boot as soon as it can. Who has not, and waits by what the disk says, may be in a group that an
+ * old disk knows nothing of, and have applied more there: nobody tells it of a group, or speaks for it, until it is clear that
+ * it is in the newest. */
+static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (rank >= attempt->member_count || core->syncing || core->now_ms - core->started_ms < CORE_UNHEARD_MS) {
+        return false;
+    }
+    MARK(unheard_is_in_its_group);
+    worker->waits = worker->is_unheard = false;
+    worker->generation = attempt->generation;
+    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+    return true;
+}
+
 /* From one group of its attempt to the next (DESIGN 9). */
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
     struct core_worker *worker = &core->workers[slot];
-    /* One that waits says so again to a new boot. Until then it may be in a group that an old disk knows nothing of, and what
-     * it has applied there too: it is told of none, and is to leave the newest if that is broken. */
-    bool is_unheard = worker->waits && worker->is_unheard;
-    if (!is_unheard && (worker->waits || (worker->generation > 0 && !worker->is_told))) {
+    if (worker->is_unheard && !is_taken_to_be_in(core, slot, attempt, rank)) {
+        return;
+    }
+    if (worker->waits || (worker->generation > 0 && !worker->is_told)) {
         bool has_key = (worker->key_generation == attempt->generation &&
                         (attempt->generation == 1 ||
                          election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
@@ -135,18 +151,17 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
         }
         return;
     }
-    uint32_t generation = is_unheard && rank < attempt->member_count ? attempt->generation : worker->generation;
-    bool at_once = generation < attempt->generation || group_is_broken(core, attempt, generation);
-    bool is_said = worker->leaving == generation && (worker->is_leaving_at_once || !at_once);
-    if (!worker->is_elastic || generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
+    bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
+    bool is_said = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
+    if (!worker->is_elastic || worker->generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
         return;
     }
     MARK(worker_asked_to_leave_its_group);
-    worker->leaving = generation;
+    worker->leaving = worker->generation;
     worker->is_leaving_at_once = at_once;
     owner_worker_effect(core, NODE_EFFECT_LEAVE_GROUP, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
-    effect->u.worker.generation = generation;
+    effect->u.worker.generation = worker->generation;
     effect->u.worker.at_once = at_once;
 }
 
@@ -182,6 +197,7 @@ void owner_group_listens(struct node_core *core, const struct node_event *event)
                    worker->has_state != event->u.worker.has_state;
     worker->waits = worker->is_told = true;
     worker->is_unheard = false;
+    worker->leaving = 0;
     worker->data_port = event->u.worker.port;
     worker->is_elastic = event->u.worker.is_elastic;
     worker->has_state = event->u.worker.has_state;

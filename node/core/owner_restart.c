@@ -27,7 +27,6 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->data_port = event->u.adopt.data_port;
     worker->lease_on_disk = true;
     worker->is_told = true; /* or it says that it waits still */
-    worker->is_unheard = true;
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
@@ -52,7 +51,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
         worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
         worker->generation = fact.generation;
         worker->is_elastic = fact.is_elastic;
-        worker->waits = fact.waits;
+        worker->waits = worker->is_unheard = fact.waits;
         worker->has_state = fact.has_state;
         worker->applied_step = fact.applied_step;
         worker->metrics_step = fact.step; /* the highest that they may be of */

@@ -140,7 +140,7 @@ struct core_worker {
     bool stop_sent;
     bool waits;          /* it listens, is in no group, and waits for one */
     bool is_told;        /* if it does not wait: it knows of its group; else that is on its way to the disk */
-    bool is_unheard;     /* adopted, and has not said yet that it waits still: what the disk says of that may be old */
+    bool is_unheard;     /* adopted, waits by what the disk says, which may be old, and has not said so to this boot */
     bool is_elastic, has_state;
     uint64_t applied_step;     /* has_state: in memory, when it began to wait */
     uint32_t generation;       /* of the group that it is in, or was in last; 0: none */

@@ -357,6 +357,43 @@ static void what_an_old_disk_says_of_a_group_is_not_said_of_its_worker(void **st
     world_free(world);
 }
 
+/* It waited for the others by what that disk says, and says nothing since it trains with them. */
+static void who_waits_by_an_old_disk_and_says_nothing_is_in_its_group(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(2, 1);
+    struct config config = elastic(1, 2, 1, 2);
+    world->prepare_ms = 3000;
+    world_submit(world, 0, &config);
+    world_run(world, 2000);
+    uint32_t node = world->nodes[0].core->workers[0].waits ? 0 : 1;
+    assert_true(world->nodes[node].core->workers[0].waits);
+    uint64_t boots = world->nodes[node].boots;
+    uint32_t disk_count = world->nodes[node].record_count;
+    struct made *disk = malloc(disk_count * sizeof *disk);
+    assert_non_null(disk);
+    memcpy(disk, world->nodes[node].records, disk_count * sizeof *disk);
+    assert_group(world, 10000, 1, 2);
+    world_run(world, 2000);
+    world_crash(world, node);
+    world->nodes[node].boots = boots;
+    world->nodes[node].record_count = disk_count;
+    memcpy(world->nodes[node].records, disk, disk_count * sizeof *disk);
+    free(disk);
+    world_restart(world, node, true);
+    world_run(world, 2000);
+    assert_true(world->nodes[node].core->workers[0].waits); /* it may have to say so yet */
+    world_run(world, 2 * CORE_UNHEARD_MS);
+    assert_int_equal(in_generation(world, 1), 2);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt_of(world, 1 - node, 0), rank);
+        assert_true(!worker->waits && worker->generation == 1);
+    }
+    assert_int_equal(world_count(world, "> leave generation"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* Seeds 913264 of plan 4 and 20769 of plan 5: the record is refused, and a newer version of it takes its place. */
 static void a_generation_that_the_disk_refused_gets_its_key_all_the_same(void **state)
 {
@@ -623,6 +660,7 @@ int main(void)
         cmocka_unit_test(below_min_slots_the_attempt_is_lost_after_a_while_and_begins_again),
         cmocka_unit_test(a_member_that_its_owner_has_forgotten_on_an_old_disk_is_not_waited_for),
         cmocka_unit_test(what_an_old_disk_says_of_a_group_is_not_said_of_its_worker),
+        cmocka_unit_test(who_waits_by_an_old_disk_and_says_nothing_is_in_its_group),
         cmocka_unit_test(a_generation_that_the_disk_refused_gets_its_key_all_the_same),
         cmocka_unit_test(the_programs_own_failures_are_counted_across_generations),
         cmocka_unit_test(a_failure_too_many_counts_though_another_worker_is_lost_with_it),
