@@ -11,35 +11,6 @@
 #include "base/err.h"
 #include "tests/scenario/core_story.h"
 
-struct saved_disk {
-    struct made *records;
-    uint32_t record_count;
-    uint64_t boots;
-};
-
-static struct saved_disk save_disk(const struct world *world, uint32_t node)
-{
-    const struct world_node *from = &world->nodes[node];
-    struct saved_disk saved = {.record_count = from->record_count, .boots = from->boots};
-    saved.records = malloc(saved.record_count * sizeof *saved.records);
-    assert_non_null(saved.records);
-    memcpy(saved.records, from->records, saved.record_count * sizeof *saved.records);
-    return saved;
-}
-
-/* The node is down; it begins anew with that disk, and its machine has nothing else left either. */
-static void restart_with(struct world *world, uint32_t node, struct saved_disk *saved)
-{
-    struct world_node *to = &world->nodes[node];
-    to->boots = saved->boots;
-    to->record_count = saved->record_count;
-    memcpy(to->records, saved->records, saved->record_count * sizeof *saved->records);
-    to->fence_count = 0;
-    free(saved->records);
-    saved->records = NULL;
-    world_restart(world, node, false);
-}
-
 static void restart(struct world *world, uint32_t node)
 {
     world_crash(world, node);
@@ -86,7 +57,7 @@ static void is_not_given_back(uint32_t lives)
     world_crash(world, 0);
     story_submit(world, 1, 2, 5);
     world_run(world, 5000);
-    restart_with(world, 0, &saved);
+    restart_with(world, 0, &saved, false);
     world_run(world, 40000);
     assert_withheld(world, true);
     assert_int_equal(running(world, 0), 0);
@@ -116,7 +87,7 @@ static void what_is_leased_on_an_old_disk_and_was_withheld_since_is_not_given_ba
     world_run(world, 60000);
     assert_int_equal(running(world, 0), 0);
     world_crash(world, 0);
-    restart_with(world, 0, &saved);
+    restart_with(world, 0, &saved, false);
     world_run(world, 40000);
     assert_withheld(world, true);
     assert_int_equal(running(world, 0), 0);
@@ -155,7 +126,7 @@ static void a_slot_that_is_returned_on_an_old_disk_stays_returned(void **state)
     ask(world, NODE_REQUEST_WITHHOLD);
     world_crash(world, 0);
     world->nodes[1].is_cut = true;
-    restart_with(world, 0, &saved);
+    restart_with(world, 0, &saved, false);
     world_run(world, 2000);
     ask(world, NODE_REQUEST_RETURN);
     world->nodes[1].is_cut = false;
@@ -196,7 +167,7 @@ static struct world *begin_taken_back(enum node_request_kind said, enum node_req
     ask(world, said);
     ask(world, taken_back);
     world_crash(world, 0);
-    restart_with(world, 0, &saved);
+    restart_with(world, 0, &saved, false);
     return world;
 }
 

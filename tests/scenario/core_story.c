@@ -2,6 +2,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -94,4 +96,26 @@ size_t assert_order(const struct world *world, const char *const *parts, size_t 
         at = found;
     }
     return at;
+}
+
+struct saved_disk save_disk(const struct world *world, uint32_t node)
+{
+    const struct world_node *from = &world->nodes[node];
+    struct saved_disk saved = {.record_count = from->record_count, .boots = from->boots};
+    saved.records = malloc(saved.record_count * sizeof *saved.records);
+    assert_non_null(saved.records);
+    memcpy(saved.records, from->records, saved.record_count * sizeof *saved.records);
+    return saved;
+}
+
+void restart_with(struct world *world, uint32_t node, struct saved_disk *saved, bool adopt)
+{
+    struct world_node *to = &world->nodes[node];
+    to->boots = saved->boots;
+    to->record_count = saved->record_count;
+    memcpy(to->records, saved->records, saved->record_count * sizeof *saved->records);
+    to->fence_count = 0;
+    free(saved->records);
+    saved->records = NULL;
+    world_restart(world, node, adopt);
 }

@@ -20,6 +20,17 @@ const struct view_member *member_at(const struct world *world, uint32_t node, ui
 /* How many workers run on this node. */
 uint32_t running(const struct world *world, uint32_t node);
 
+/* A node's disk as it is now, for restart_with, which frees it. */
+struct saved_disk {
+    struct made *records;
+    uint32_t record_count;
+    uint64_t boots;
+};
+struct saved_disk save_disk(const struct world *world, uint32_t node);
+
+/* The node is down; it begins anew with that disk, and without fences. `adopt`: its workers live on. */
+void restart_with(struct world *world, uint32_t node, struct saved_disk *saved, bool adopt);
+
 /* The nodes from this one on lose touch with those before it. */
 void cut(struct world *world, uint32_t first_of_other_side);
 
