@@ -44,11 +44,11 @@ def a_killed_worker_costs_its_group_a_step(lab):
     mesh = lab.mesh(["alder", "birch", "cedar"])
     log = lab.dir / "steps"
     identity = lab.submit(mesh.nodes[0], elastic(log, 3, 2, 3, epochs=40))
-    wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
+    whole = wait_until(lambda: generation_of(log, identity, 3), 60, "three to train")  # two may begin before the third may grant
     before = {int(environment["SHOAL_RANK"]): pid for pid, environment in workers_of(identity) if is_program(pid)}
     lab.note(f"workers {before}")
     os.kill(before[1], signal.SIGKILL)
-    wait_until(lambda: any(s.generation > 1 for s in steps_of_all(log, identity, 3)), PAUSE_S, "the next generation")
+    wait_until(lambda: any(s.generation > whole for s in steps_of_all(log, identity, 3)), PAUSE_S, "the next generation")
     final = wait_over(mesh, identity, 120)
     trial = final["trials"][0]
     expect(trial["attempt"] == 1, f"attempt {trial['attempt']} completed, not the first")
@@ -110,7 +110,7 @@ def lose_a_node(lab, how, coordinates):
     mesh.start()
     log = lab.dir / "steps"
     identity = lab.submit(mesh.nodes[0], elastic(log, 4, 2, 4, epochs=60))
-    wait_until(lambda: len(read_steps(log, identity)) > 200, 60, "training to go on")
+    whole = wait_until(lambda: generation_of(log, identity, 4), 60, "four to train")  # fewer may begin before all may grant
     name = show(mesh, identity)["coordinator_name"]
     victim = next(node for node in mesh.nodes if (node.name == name) == coordinates)
     viewer = next(node for node in mesh.nodes if node is not victim)
@@ -119,8 +119,8 @@ def lose_a_node(lab, how, coordinates):
         wire.cut(mesh.nodes.index(victim))
     else:
         victim.kill_machine()
-    wait_until(lambda: any(s.generation > 1 for s in steps_of_all(log, identity, 4)), PAUSE_S, "the next generation")
-    first = min(s.ms for s in steps_of_all(log, identity, 4) if s.generation > 1)
+    wait_until(lambda: any(s.generation > whole for s in steps_of_all(log, identity, 4)), PAUSE_S, "the next generation")
+    first = min(s.ms for s in steps_of_all(log, identity, 4) if s.generation > whole)
     sizes = {s.generation: s.size for s in steps_of_all(log, identity, 4)}
     lab.note(f"{how}, {'coordinator' if coordinates else 'another'}: trained again after {first - lost_ms} ms, {sizes}")
     final = wait_over(mesh, identity, 120, viewer=viewer)
