@@ -11,6 +11,15 @@
 #include "base/pack.h"
 #include "tests/scenario/core_memory.h"
 
+/* Two nodes with one slot each, and one worker, which runs on `owner`. */
+static struct world *begin_one(uint32_t *owner)
+{
+    struct world *world = world_new(2, 1);
+    (void)story_begin(world, 1, 5);
+    *owner = running(world, 0) == 1 ? 0 : 1;
+    return world;
+}
+
 /* Just before its end a worker reports so much that its record grows. */
 static void report(struct world *world, uint32_t node, uint32_t slot)
 {
@@ -45,9 +54,8 @@ static void hand_over(struct world *world, uint32_t owner)
 static void how_a_worker_ended_is_said_once_there_is_memory(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     struct taken *all = take_to_the_last(&core->arena);
     report(world, owner, 0);
@@ -68,9 +76,8 @@ static void how_a_worker_ended_is_said_once_there_is_memory(void **state)
 static void how_a_worker_ended_takes_of_the_reserve(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     struct taken *all = take_all(&core->arena);
     report(world, owner, 0);
@@ -111,9 +118,8 @@ static void a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared(void
 static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     const size_t sizes[] = {128, 128, 256}; /* for the tombstone, and too small for the worker's record */
     void *left[3];
@@ -140,9 +146,8 @@ static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
 static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     world->push_ms = 100;
     hand_over(world, owner);
@@ -162,9 +167,8 @@ static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
 static void what_a_worker_has_saved_is_copied_once_there_is_memory(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     const size_t sizes[] = {128, 128, 256, 256};
     void *left[4];
@@ -331,9 +335,8 @@ static void the_trial_of_a_worker_that_was_lost_goes_on_without_memory_to_say_so
 static void who_leaves_does_not_wait_for_memory(void **state)
 {
     (void)state;
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     world->push_ms = 100;
     hand_over(world, owner);
@@ -375,9 +378,8 @@ static void a_verdict_that_is_not_folded_is_said_once(void **state)
 /* Whoever sees first that there is memory again. */
 static void save_is_said_once(uint64_t full_ms, bool ends)
 {
-    struct world *world = world_new(2, 1);
-    (void)story_begin(world, 1, 5);
-    uint32_t owner = running(world, 0) == 1 ? 0 : 1;
+    uint32_t owner;
+    struct world *world = begin_one(&owner);
     struct node_core *core = world->nodes[owner].core;
     world->push_ms = 100;
     hand_over(world, owner);

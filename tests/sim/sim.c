@@ -460,7 +460,7 @@ static struct options parse(int argc, char **argv)
         {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug},
         {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
          .given = &options.all_bugs},
-        {.name = "--without-rare", .help = "with --bugs: but for those that take more than 35 seeds",
+        {.name = "--without-rare", .help = "with --bugs: but for the rarest",
          .given = &options.leaves_rare},
         {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
          .min = 1, .max = HUNT_RANGES_MAX},
