@@ -142,7 +142,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         daemon_local_durable_effect(daemon, effect);
         break;
     case NODE_EFFECT_PUSH:
-        daemon_push(daemon, effect);
+        daemon_pushes_effect(daemon, effect);
         break;
     case NODE_EFFECT_CONFIRM:
         daemon_confirm_effect(daemon, effect);
@@ -218,64 +218,7 @@ void daemon_event(struct daemon *daemon, struct node_event *event)
     daemon->view_changed = true;
 }
 
-/* ---- pushes ---------------------------------------------------------------------------------------------------- */
-
-struct daemon_push {
-    struct daemon_push *next;
-    uint64_t request;
-    struct node_effect effect;
-};
-
-void daemon_push(struct daemon *daemon, const struct node_effect *effect)
-{
-    struct daemon_push *push = calloc(1, sizeof *push);
-    struct node_event event = {.kind = NODE_EVENT_PUSHED};
-    event.u.blob.blob = effect->u.push.blob;
-    event.u.blob.node = effect->u.push.to;
-    event.u.blob.attempt = effect->u.push.attempt;
-    event.u.blob.step = effect->u.push.step;
-    if (push == NULL) {
-        daemon_event(daemon, &event);
-        return;
-    }
-    daemon_tell_bulk(daemon); /* the record that says where it listens may just have come */
-    push->request = ++daemon->request_id;
-    push->effect = *effect;
-    push->next = daemon->pushes;
-    daemon->pushes = push;
-    if (bulk_push(daemon->bulk, push->request, effect->u.push.blob, effect->u.push.to) != 0) {
-        daemon->pushes = push->next;
-        free(push);
-        daemon_event(daemon, &event);
-    }
-}
-
-static void pushed(struct daemon *daemon, uint64_t request, int code, const char *text)
-{
-    struct daemon_push **link = &daemon->pushes;
-    while (*link != NULL && (*link)->request != request) {
-        link = &(*link)->next;
-    }
-    struct daemon_push *push = *link;
-    if (push == NULL) {
-        return;
-    }
-    *link = push->next;
-    /* The core does not know whether it has the code of an experiment: it tries. */
-    bool is_code = experiment_id_is_none(push->effect.u.push.attempt.experiment);
-    if (code != 0 && !(is_code && code == ERR_NOT_FOUND)) {
-        daemon_line(daemon, "a copy could not be made: %s", text);
-    }
-    struct node_event event = {.kind = NODE_EVENT_PUSHED};
-    event.u.blob.blob = push->effect.u.push.blob;
-    event.u.blob.node = push->effect.u.push.to;
-    event.u.blob.attempt = push->effect.u.push.attempt;
-    event.u.blob.step = push->effect.u.push.step;
-    event.u.blob.ok = code == 0;
-    event.u.blob.is_missing = code == ERR_NOT_FOUND && !chunks_has(daemon->chunks, push->effect.u.push.blob);
-    free(push);
-    daemon_event(daemon, &event);
-}
+/* ---- bulk ------------------------------------------------------------------------------------------------------ */
 
 static void take_bulk(struct daemon *daemon)
 {
@@ -288,7 +231,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:
-            pushed(daemon, event.id, event.code, event.text);
+            daemon_pushes_answered(daemon, event.id, event.code, event.text);
             break;
         case BULK_SERIES:
             daemon_runs_settled(daemon, event.id);

@@ -253,6 +253,7 @@ int daemon_persist_load(struct daemon *daemon, char error[256]);
 void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
 void daemon_persist_flush(struct daemon *daemon);
+void daemon_persist_close(struct daemon *daemon); /* when no job runs any more; drops what waits: nobody was told of it */
 
 /* One value of the table STATE_META, at once. As state_get and state_put_batch. */
 int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count);
@@ -346,12 +347,15 @@ void daemon_tell_bulk(struct daemon *daemon);
 /* Nothing goes there and nothing comes from there. */
 void daemon_tell_bulk_gone(struct daemon *daemon, node_id node);
 
-/* daemon.c */
-void daemon_push(struct daemon *daemon, const struct node_effect *effect);
+/* pushes.c */
+void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_pushes_close(struct daemon *daemon); /* forgets those that are under way */
 
-/* query_checkpoint.c, query_series.c */
+/* query_checkpoint.c, query_series.c, query.c */
 void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
 void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
+void daemon_query_close(struct daemon *daemon); /* when no job runs any more and all clients are gone */
 
 /* become.c */
 void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect);

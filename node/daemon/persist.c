@@ -76,7 +76,7 @@ static void batch_done(void *context, struct job *job)
 
 void daemon_persist_flush(struct daemon *daemon)
 {
-    if (daemon->persist_busy || daemon->persist_first == NULL || !daemon->persist_first->is_ready) {
+    if (daemon->closed || daemon->persist_busy || daemon->persist_first == NULL || !daemon->persist_first->is_ready) {
         return;
     }
     struct batch *batch = calloc(1, sizeof *batch);
@@ -143,6 +143,16 @@ void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t
         }
     }
     daemon_persist_flush(daemon);
+}
+
+void daemon_persist_close(struct daemon *daemon)
+{
+    while (daemon->persist_first != NULL) {
+        struct daemon_persist_item *item = daemon->persist_first;
+        daemon->persist_first = item->next;
+        free(item);
+    }
+    daemon->persist_last = NULL;
 }
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */

@@ -375,3 +375,10 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     daemon->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
 }
+
+void daemon_query_close(struct daemon *daemon)
+{
+    query_series_close(daemon);
+    query_checkpoint_close(daemon);
+    query_verify_close(daemon);
+}

@@ -214,3 +214,10 @@ void query_worker_load(struct daemon *daemon, struct local_request *request, con
     daemon_tell_bulk(daemon);
     get_fetch(daemon, wanted);
 }
+
+void query_checkpoint_close(struct daemon *daemon)
+{
+    while (daemon->blob_requests != NULL) {
+        blob_request_free(daemon, daemon->blob_requests);
+    }
+}

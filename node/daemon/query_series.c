@@ -300,3 +300,10 @@ void query_series_tick(struct daemon *daemon, uint64_t now_ms)
         series_step(daemon, series, now_ms);
     }
 }
+
+void query_series_close(struct daemon *daemon)
+{
+    while (daemon->series != NULL) {
+        series_free(daemon, daemon->series);
+    }
+}

@@ -300,12 +300,15 @@ static void stop(struct daemon *daemon)
     daemon_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
+    daemon_query_close(daemon);
     daemon_collect_close(daemon);
     daemon_scrub_close(daemon);
+    daemon_pushes_close(daemon);
     if (daemon->bulk != NULL) {
         bulk_stop(&daemon->bulk);
     }
     jobs_close(&daemon->persist_jobs, daemon);
+    daemon_persist_close(daemon);
     daemon_runs_close(daemon);
     if (daemon->edge != NULL) {
         edge_close(&daemon->edge);

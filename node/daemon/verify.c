@@ -191,3 +191,10 @@ void query_verify(struct daemon *daemon, struct local_request *request, const st
     daemon->verifies = verify;
     verify_step(daemon, verify);
 }
+
+void query_verify_close(struct daemon *daemon)
+{
+    while (daemon->verifies != NULL) {
+        verify_free(daemon, daemon->verifies);
+    }
+}

@@ -249,3 +249,30 @@ def what_is_left_of_ended_workers_hides_no_end(lab):
     node.start()
     trial = wait_over(mesh, identity, 30)["trials"][0]
     expect(trial["attempt"] == 1, f"what was done is run again: {trial}")
+
+
+@case(limit_s=60)
+def a_daemon_stops_with_much_under_way(lab):
+    """Copies to a machine that has just fallen silent, a log that is followed, copies that are being verified. Under
+    sanitizers it has to forget all of it, too."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "cpu:1", "none"
+    mesh.start()
+    gate = lab.dir / "gate"
+    identity = lab.submit(alder, config("saver", f"exec {lab.build}/scripted_worker save:5:1000 flush await:{gate} flush"))
+    wait_until(lambda: len(((show(mesh, identity)["trials"][0]["checkpoint"]) or {}).get("holders", [])) == 2, 20, "two copies")
+    os.kill(birch.daemon.pid, signal.SIGSTOP)
+    asking = []
+    for arguments in (["logs", f"{identity}/0", "--follow"], ["checkpoint", "verify", f"{identity}/0"]):
+        asking.append(subprocess.Popen([f"{lab.build}/shoal", *arguments, "--dir", alder.dir], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL))
+    lab.submit(alder, config("copied", "true"))
+    alder.kill_daemon(signal.SIGTERM)
+    os.kill(birch.daemon.pid, signal.SIGCONT)
+    expect(alder.daemon.returncode == 0, f"it ended with {alder.daemon.returncode}")
+    for process in asking:
+        process.wait(20)  # its daemon has gone
+    alder.start()
+    gate.touch()
+    wait_over(mesh, identity, 30)
