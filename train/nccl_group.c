@@ -428,11 +428,6 @@ void nccl_group_set_timeout(struct nccl_group *group, int stall_timeout_ms)
     group->stall_timeout_ms = stall_timeout_ms;
 }
 
-uint32_t nccl_group_gone(const struct nccl_group *group)
-{
-    return group->gone;
-}
-
 const char *nccl_group_error(const struct nccl_group *group)
 {
     return group->error;

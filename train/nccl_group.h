@@ -67,9 +67,6 @@ int nccl_group_run(struct nccl_group *group, enum plan_kind kind, enum element_t
 /* Changes stall_timeout_ms. */
 void nccl_group_set_timeout(struct nccl_group *group, int stall_timeout_ms);
 
-/* The rank whom the group misses, or GPU_NOBODY. */
-uint32_t nccl_group_gone(const struct nccl_group *group);
-
 /* What broke the group: one sentence, "" if nothing did. Valid until close. */
 const char *nccl_group_error(const struct nccl_group *group);
 

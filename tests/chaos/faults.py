@@ -74,6 +74,7 @@ class Faults:
 
     def look_for_deaths(self):
         for index, node in enumerate(self.mesh.nodes):
+            # Looked at again behind it: a fault in another thread says that it is down before it kills it.
             if index not in self.down and not node.is_running() and index not in self.down:
                 self.problems.append(f"the daemon of {node.name} ended by itself with {node.daemon.returncode}")
                 self.down.add(index)

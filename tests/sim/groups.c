@@ -296,7 +296,6 @@ void groups_left(struct sim *sim, struct sim_event *event)
 static void complete(struct sim *sim, struct elastic_group *group)
 {
     group->is_done = true;
-    sim->workers.completed_groups++;
     for (uint32_t rank = 0; rank < group->size; rank++) {
         workers_end(sim, group->ranks[rank].node, group->ranks[rank].slot,
                     sim_log_between(&sim->random[STREAM_WORKERS], 1, 300));

@@ -128,7 +128,6 @@ static void push_packet(struct sim *sim, int from, int to, node_id to_id, const 
 void network_send(struct sim *sim, int from, int to, node_id to_id, const struct message *message)
 {
     struct random *random = &sim->random[STREAM_NETWORK];
-    sim->network.sent++;
     const struct network_link *link = &sim->network.links[from][to];
     bool is_lost = !sim->nodes[from].peer[to] || network_is_cut(sim, from, to);
     if (sim->plan.uses_streams) {
@@ -140,7 +139,6 @@ void network_send(struct sim *sim, int from, int to, node_id to_id, const struct
     }
     is_lost |= link->busy_until_ms > sim->now_ms + NETWORK_QUEUE_MS;
     if (is_lost) {
-        sim->network.lost++;
         return;
     }
     push_packet(sim, from, to, to_id, message);
@@ -191,7 +189,6 @@ void network_deliver(struct sim *sim, struct sim_event *event)
     bool is_broken = sim->plan.uses_streams && packet->life != sim->nodes[to].life;
     if (!sim_daemon_up(sim, to) || !twins_admits(sim, to, packet->from, packet->from_id) || is_broken ||
         !node_id_equal(packet->to_id, sim->nodes[to].id)) {
-        sim->network.lost++;
         return;
     }
     if (sim_paused(sim, to)) {
@@ -203,11 +200,9 @@ void network_deliver(struct sim *sim, struct sim_event *event)
         return;
     }
     if (!is_understood(sim, to, packet)) {
-        sim->network.lost++;
         versions_refused(sim, to, packet->from_id, packet->version);
         return;
     }
-    sim->network.delivered++;
     struct node_event core_event = {.kind = NODE_EVENT_MESSAGE};
     core_event.u.message.from = packet->from_id;
     core_event.u.message.message = &packet->message;

@@ -30,7 +30,6 @@ struct network_link {
 struct network {
     struct network_link links[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* [from][to] */
     bool is_calm; /* healed: no loss, no extra delay, no duplicates */
-    uint64_t sent, lost, delivered;
 };
 
 struct network_packet {

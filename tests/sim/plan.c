@@ -467,7 +467,6 @@ static void draw_long(struct plan *plan, struct random *random)
     uint64_t whole_ms = sim_between(random, 40, 110) * 60000;
     uint64_t heal_ms = whole_ms * 6 / 10;
     uint64_t rarer = (heal_ms / plan->heal_ms + 1) * sim_log_between(random, 1, 4); /* no more strikes than else */
-    plan->is_long = true;
     plan->heal_ms = heal_ms;
     for (int i = 0; i < FAULT_COUNT; i++) {
         plan->mean_ms[i] *= rarer;

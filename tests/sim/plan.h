@@ -118,7 +118,6 @@ struct plan {
     uint32_t core;         /* nodes that live after the heal, bits */
     uint32_t core_refuses; /* of the others: machines that refuse connections; the rest are silent */
     bool needs_patience;   /* too many silent ones: what ran there is waited for */
-    bool is_long;          /* so long that disks are cleaned again and again */
     uint32_t idle_permille; /* what a disk has to be left alone for before it is cleaned, of what the core says */
     uint32_t experiment_count;
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
@@ -129,7 +128,7 @@ struct plan {
 
 #define PLAN_IDLE_MIN_S 300 /* nothing in this world is on its way for longer before a record names it */
 
-/* `streams`: all of the simulator's. */
+/* `random`: all streams of the simulator. */
 void plan_draw(struct plan *plan, struct random *random, const struct sim_run *run);
 
 /* Of the core this node is none any more, and its machine refuses connections: the rest must finish what fits it. */

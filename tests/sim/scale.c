@@ -1,9 +1,9 @@
 /* `scale --help` has the options.
  *
  * What a mesh of N whole node cores costs and how fast it is, in a simulated network (tests/sim/scale_world.h): idle for
- * half a minute; then C changes, one after the other; then M minutes in which nobody dies, but the network loses what it
- * loses; then D hosts that fall silent, one after the other. One line of JSON. Exits 1 if a change did not reach all or a
- * death was not found. */
+ * half a minute; then C changes, one after the other; then M minutes in which nobody dies; then D hosts that fall silent, one
+ * after the other. The network loses what it loses all the time. One line of JSON. Exits 1 if a change did not reach all, a
+ * death was not found, or somebody who lived was declared dead. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,13 +134,13 @@ static bool run(const struct scale_options *options, double minutes, uint32_t ch
     printf(", \"memory_bytes\": %zu, \"steps\": %llu, \"took_s\": %.1f}\n", memory, (unsigned long long)world->steps,
            (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     scale_free(world);
-    return (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0;
+    return (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0 && false_deaths == 0;
 }
 
 static const char purpose[] =
     "What a mesh of whole node cores costs and how fast it is, in a simulated network: idle for half a minute, then changes,\n"
-    "then minutes in which nobody dies, then hosts that fall silent. One line of JSON; exits 1 if a change did not reach all\n"
-    "or a death was not found.\n";
+    "then minutes in which nobody dies, then hosts that fall silent. One line of JSON; exits 1 if a change did not reach all,\n"
+    "a death was not found, or somebody who lived was declared dead.\n";
 
 int main(int argc, char **argv)
 {
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     const struct command_line_option rows[] = {
         {.name = "--nodes", .value = "N", .help = "else 64", .number = &nodes, .min = 2, .max = SCALE_NODES_MAX},
         {.name = "--minutes", .value = "M", .help = "in which nobody dies; else 1", .real = &minutes, .max = 60000},
-        {.name = "--loss", .value = "PERCENT", .help = "of packets in that time; else 0", .real = &loss_percent, .max = 90},
+        {.name = "--loss", .value = "PERCENT", .help = "of packets, all the time; else 0", .real = &loss_percent, .max = 90},
         {.name = "--model", .value = "NAME", .help = "of the network; else datagram", .text = &model, .words = models},
         {.name = "--slots", .value = "S", .help = "of each node; else 1", .number = &slots, .max = FACT_SLOTS_MAX},
         {.name = "--changes", .value = "C", .help = "one after the other; else 20", .number = &changes, .max = SAMPLES_MAX},

@@ -21,6 +21,7 @@
 #define PREMISES_NEED_SEEDS 500 /* fewer need not meet every premise */
 #define RARE_NEED_SEEDS 4000 /* ... and these not every rare one */
 #define LONG_SEEDS 20000 /* with --bugs and --marks, unless told */
+#define STRIKES_NAMED 64 /* a bit each, in --skip */
 #define MINUTES 10 /* of virtual time, unless told */
 #define COMMAND_BYTES 320
 #define COMMAND_WORDS_MAX 16
@@ -230,7 +231,7 @@ static int check_marks(const struct options *options, const struct shared *share
         missing += count == 0;
     }
     if (missing > 0) {
-        printf("%d of %u marks were never passed: what they stand for is not tested\n", missing, probes_mark_count());
+        printf("%d of %u marks never passed: what they stand for is not tested\n", missing, probes_mark_count());
     }
     return missing > 0;
 }
@@ -239,7 +240,7 @@ static int check_marks(const struct options *options, const struct shared *share
 static bool is_of_copies(int premise)
 {
     return premise == PREMISE_10_COLLECTED || premise == PREMISE_10_CLEANED || premise == PREMISE_11_COLLECTED ||
-           premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ON_SIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_KEPT;
+           premise == PREMISE_11_COLLECTED_BESIDE || premise == PREMISE_11_ON_SIDE || premise == PREMISE_11_ROTTEN || premise == PREMISE_11_GOES || premise == PREMISE_11_KEPT;
 }
 
 /* Three trials that fail soon on one node only; two sides that meet while both run one trial; a disk that is cleaned beside
@@ -271,7 +272,7 @@ static int check_premises(const struct options *options, const struct shared *sh
         missing += count == 0 && !is_older && !(is_rare(i) && done < RARE_NEED_SEEDS);
     }
     if (missing > 0 && done >= PREMISES_NEED_SEEDS) {
-        printf("%d premises never occurred: their checkers have shown nothing\n", missing);
+        printf("%d of %d premises never occurred: what is to follow from them was not checked\n", missing, PREMISE_COUNT);
         return 1;
     }
     return 0;
@@ -354,7 +355,8 @@ static void print_left(const struct sim_run *run, const struct sim_result *resul
     printf(" %u strikes, less those left out\n%s\n", result->strikes, replay);
 }
 
-/* Leaves out classes of faults and single strikes, again and again, until nothing more can be; and says what is left. */
+/* Leaves out classes of faults and single ones of the first STRIKES_NAMED strikes, again and again, until nothing more can be;
+ * and says what is left. */
 static int shrink(const struct options *options)
 {
     struct sim_memory *memory = sim_memory_new();
@@ -373,7 +375,7 @@ static int shrink(const struct options *options)
     }
     for (bool is_smaller = true; is_smaller;) {
         is_smaller = false;
-        for (uint32_t part = 0; part < FAULT_COUNT + 64; part++) {
+        for (uint32_t part = 0; part < FAULT_COUNT + STRIKES_NAMED; part++) {
             is_smaller |= drop(memory, &run, &result, part);
         }
     }
@@ -456,7 +458,7 @@ static struct options parse(int argc, char **argv)
         {.name = "--shrink", .help = "with --seed: leave out faults while it fails, and say what is left",
          .given = &options.shrinks},
         {.name = "--without", .value = "BITS", .help = "with --seed: without these classes of faults", .number = &options.without},
-        {.name = "--skip", .value = "BITS", .help = "with --seed: without these single strikes", .number = &options.skipped},
+        {.name = "--skip", .value = "BITS", .help = "with --seed: without these of the first 64 strikes", .number = &options.skipped},
         {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug},
         {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
          .given = &options.all_bugs},
@@ -471,6 +473,14 @@ static struct options parse(int argc, char **argv)
     int status = command_line_read(&line, argc, argv, stdout, stderr);
     if (status != COMMAND_LINE_GO_ON) {
         exit(status);
+    }
+    if (probes_bug_count() == 0 && (lists || bug != NULL || options.all_bugs || options.marks)) {
+        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs.\n");
+        exit(2);
+    }
+    if (!options.one && (options.verbose || options.shrinks || options.without != 0 || options.skipped != 0)) {
+        fprintf(stderr, "sim: --verbose, --shrink, --without and --skip are about one seed; give it with --seed.\n");
+        exit(2);
     }
     if (lists) {
         exit(list_bugs());
@@ -493,10 +503,6 @@ int main(int argc, char **argv)
     broken_rule = options.bug;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
-    if (probes_bug_count() == 0 && (options.all_bugs || options.bug >= 0 || options.marks)) {
-        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs.\n");
-        return 2;
-    }
     probes_break(options.bug);
     if (options.all_bugs) {
         const struct hunt_options hunts = {.first = options.first,

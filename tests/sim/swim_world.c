@@ -184,7 +184,6 @@ void world_start(struct world *world, int index)
     node->running = true;
     node->left = false;
     node->paused_until_ms = 0;
-    node->last_tick_ms = world->now_ms;
     memset(node->seen_incarnation, 0, sizeof node->seen_incarnation);
     arena_init(&node->arena, node->memory, ARENA_BYTES);
     struct swim_options options = {

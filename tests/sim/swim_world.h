@@ -24,7 +24,6 @@ struct world_node {
     uint64_t boot;
     uint64_t paused_until_ms; /* in the future: nothing happens in it, packets wait */
     uint64_t paused_since_ms;
-    uint64_t last_tick_ms;
     uint64_t seen_incarnation[WORLD_NODES_MAX]; /* in this life */
     struct swim swim;
     struct arena arena;

@@ -277,7 +277,6 @@ void workers_spawn(struct sim *sim, int node, const struct node_effect *effect)
     if (!process->is_elastic) {
         join_group(sim, node, slot);
     }
-    sim->workers.spawned++;
 
     struct random *random = &sim->random[STREAM_WORKERS];
     uint64_t start_ms = sim_log_between(random, 50, 1500);
@@ -511,7 +510,6 @@ static void step(struct sim *sim, struct sim_event *event)
     workers_report(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
     if (group->step >= experiment->steps) {
         group->is_done = true;
-        sim->workers.completed_groups++;
         for (uint32_t rank = 0; rank < group->size; rank++) {
             uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 1, 300);
             push_process(sim, delay_ms, SIM_EXITS, group->ranks[rank].node, group->ranks[rank].slot)->arg = 0;
@@ -614,7 +612,6 @@ void workers_adopt(struct sim *sim, int node)
         event.u.adopt.token = process->token;
         event.u.adopt.data_port = process->is_listening ? process->port : 0;
         memcpy(event.u.adopt.group_key, process->group_key, sizeof event.u.adopt.group_key);
-        sim->workers.adopted++;
         sim_step(sim, node, &event);
     }
 }

@@ -69,7 +69,6 @@ struct worker_group {
 struct workers {
     struct worker_group groups[WORKERS_GROUPS_MAX];
     uint32_t serial;
-    uint64_t spawned, adopted, completed_groups;
 };
 
 struct workers_prepare {

@@ -6,7 +6,8 @@
  *
  *     plan.h      what a seed holds: machines, experiments, faults
  *     network.h   links between machines           disk.h      what is on whose disk
- *     workers.h   processes, groups                users.h     submit, cancel, pause, resume; the oracle
+ *     workers.h   processes, groups                users.h     submit, cancel, pause, resume, delete; the oracle
+ *     groups.h    groups of workers that change
  *     faults.h    the storm and the heal           checkers.h  the invariants of DESIGN 13
  *     owners.h    withhold and drain, and back    twins.h     a copied disk
  *     blobs.h     code and checkpoints on disks    copies.h    what disks lose: garbage, rot
@@ -179,7 +180,7 @@ struct sim {
     char (*ring)[SIM_LINE_BYTES];
 };
 
-/* One for the process: about 9 x 8 MiB for cores, 64 MiB for payloads, touched as needed. */
+/* One for the process: about 9 x 8 MiB for cores, 256 MiB for payloads, touched as needed. */
 struct sim_memory *sim_memory_new(void);
 void sim_memory_destroy(struct sim_memory **memory);
 
