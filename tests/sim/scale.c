@@ -18,6 +18,12 @@
 #define IDLE_MS 30000
 #define PATIENCE_MS 120000
 
+/* What --limits asks of a change, and of an idle node. */
+#define LIMIT_NEAR_NODES 64 /* up to so many a change goes straight to everybody */
+#define LIMIT_NEAR_MS 500
+#define LIMIT_FAR_MS 2000
+#define LIMIT_IDLE_BYTES_S 2000
+
 struct samples {
     uint32_t count, missed;
     uint64_t values[SAMPLES_MAX];
@@ -70,7 +76,22 @@ static uint32_t any_node(struct scale_world *world)
     return (uint32_t)random_below(&world->random, world->options.nodes);
 }
 
-static bool run(const struct scale_options *options, double minutes, uint32_t changes, uint32_t deaths)
+static bool within_limits(const struct scale_options *options, const struct samples *change, const struct idle *idle)
+{
+    uint64_t limit_ms = options->nodes <= LIMIT_NEAR_NODES ? LIMIT_NEAR_MS : LIMIT_FAR_MS;
+    uint64_t worst_ms = change->count > 0 ? change->values[change->count - 1] : 0;
+    if (worst_ms >= limit_ms) {
+        fprintf(stderr, "A change reached all of %u nodes after %llu ms; the limit is %llu ms.\n", options->nodes,
+                (unsigned long long)worst_ms, (unsigned long long)limit_ms);
+    }
+    if (idle->bytes_s >= LIMIT_IDLE_BYTES_S) {
+        fprintf(stderr, "An idle node of %u sends %.0f bytes a second; the limit is %d.\n", options->nodes, idle->bytes_s,
+                LIMIT_IDLE_BYTES_S);
+    }
+    return worst_ms < limit_ms && idle->bytes_s < LIMIT_IDLE_BYTES_S;
+}
+
+static bool run(const struct scale_options *options, double minutes, uint32_t changes, uint32_t deaths, bool has_limits)
 {
     static struct samples change, first, all;
     struct timespec begin, end;
@@ -134,7 +155,8 @@ static bool run(const struct scale_options *options, double minutes, uint32_t ch
     printf(", \"memory_bytes\": %zu, \"steps\": %llu, \"took_s\": %.1f}\n", memory, (unsigned long long)world->steps,
            (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     scale_free(world);
-    return (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0 && false_deaths == 0;
+    bool is_good = (was_alive || options->loss_permille > 100) && change.missed == 0 && all.missed == 0 && false_deaths == 0;
+    return is_good && (!has_limits || within_limits(options, &change, &idle));
 }
 
 static const char purpose[] =
@@ -149,6 +171,7 @@ int main(int argc, char **argv)
     uint64_t nodes = 64, slots = 1, changes = 20, deaths = 5;
     double minutes = 1, loss_percent = 0;
     const char *model = "datagram";
+    bool has_limits = false;
     const struct command_line_option rows[] = {
         {.name = "--nodes", .value = "N", .help = "else 64", .number = &nodes, .min = 2, .max = SCALE_NODES_MAX},
         {.name = "--minutes", .value = "M", .help = "in which nobody dies; else 1", .real = &minutes, .max = 60000},
@@ -158,6 +181,8 @@ int main(int argc, char **argv)
         {.name = "--changes", .value = "C", .help = "one after the other; else 20", .number = &changes, .max = SAMPLES_MAX},
         {.name = "--deaths", .value = "D", .help = "one after the other; else 5", .number = &deaths, .max = SAMPLES_MAX},
         {.name = "--seed", .value = "S", .help = "else 1", .number = &options.seed},
+        {.name = "--limits", .help = "exit 1, too, if a change takes 0.5 s (of more than 64 nodes 2 s) or an idle node sends 2 kB/s",
+         .given = &has_limits},
     };
     const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
     int status = command_line_read(&line, argc, argv, stdout, stderr);
@@ -168,5 +193,5 @@ int main(int argc, char **argv)
     options.slots = (uint32_t)slots;
     options.loss_permille = (uint32_t)(loss_percent * 10);
     options.model = strcmp(model, "stream") == 0 ? SCALE_STREAM : SCALE_DATAGRAM;
-    return run(&options, minutes, (uint32_t)changes, (uint32_t)deaths) ? 0 : 1;
+    return run(&options, minutes, (uint32_t)changes, (uint32_t)deaths, has_limits) ? 0 : 1;
 }
