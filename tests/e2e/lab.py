@@ -20,6 +20,15 @@ SANITIZER_REPORT = re.compile(rb".*(?:[a-z]Sanitizer: |: runtime error: ).*")  #
 os.environ.setdefault("TSAN_OPTIONS", f"suppressions={Path(__file__).resolve().parents[1] / 'tsan.supp'}")  # of all that runs here
 
 
+slowness = 1  # how many times as long a training may take here
+
+
+def slowness_of(build):
+    """Under ThreadSanitizer a group makes a tenth of the steps."""
+    cache = Path(build) / "CMakeCache.txt"
+    return 4 if cache.exists() and "-fsanitize=thread" in cache.read_text() else 1
+
+
 class Skip(Exception):
     """This machine cannot run the case; the text says what it lacks."""
 
@@ -141,7 +150,7 @@ def wait_over(mesh, identity, timeout, state="completed", viewer=None):
     def final_state():
         return over(viewer.json("show", identity)["experiment"] if viewer is not None else show(mesh, identity))
 
-    final = wait_until(final_state, timeout, f"experiment {identity} to be {state}")
+    final = wait_until(final_state, timeout * slowness, f"experiment {identity} to be {state}")
     expect(final["state"] == state, f"the experiment is {final['state']}, not {state}: {trial_states(final)}")
     return final
 

@@ -44,13 +44,13 @@ def run_case(case, build, seed, arguments):
     room = lab.Lab(case.name, build, seed)
     verdict, reason, details = "ok", "", ""
     signal.signal(signal.SIGALRM, on_alarm)
-    signal.alarm(case.limit_s)
+    signal.alarm(case.limit_s * lab.slowness)
     try:
         reason = case.function(room) or ""
     except lab.Skip as skip:
         verdict, reason = "skipped", str(skip)
     except LimitReached:
-        verdict, reason, details = "FAILED", f"not done within {case.limit_s} s", traceback.format_exc(limit=-6)
+        verdict, reason, details = "FAILED", f"not done within {case.limit_s * lab.slowness} s", traceback.format_exc(limit=-6)
     except Exception as error:  # whatever it is, the next case gets its chance
         verdict, reason, details = "FAILED", f"{error}" or type(error).__name__, traceback.format_exc(limit=-6)
     finally:
@@ -113,6 +113,7 @@ def main():
         print("\n".join(case.full_name for case in cases))
         return 0
     build = Path(arguments.build).resolve()
+    lab.slowness = lab.slowness_of(build)
     missing = [p for p in ("shoald", "shoal", "shoal-keep", "shoal-train") if not (build / p).exists()]
     if missing or not cases:
         print(f"run.py: {build} has no {', '.join(missing)}; build it or give --build." if missing
