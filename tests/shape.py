@@ -85,6 +85,9 @@ def forgotten_times():
 
 
 def main():
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "CMakeCache.txt").exists():
+        print(__doc__, file=sys.stderr)
+        return 2
     build = Path(sys.argv[1])
     problems = bad_includes() + forgotten_times()
     sanitized = "-fsanitize" in (build / "CMakeCache.txt").read_text()
