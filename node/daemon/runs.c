@@ -51,7 +51,7 @@ static void remove_done(void *context, struct job *job)
 
 void daemon_runs_remove_later(struct daemon *daemon, const char *directory)
 {
-    struct remove_job *remover = calloc(1, sizeof *remover);
+    struct remove_job *remover = daemon->closed ? NULL : calloc(1, sizeof *remover); /* the next daemon finds the directory */
     if (remover != NULL) {
         remover->job = (struct job){.work = remove_work, .done = remove_done};
         bytes_copy_text(remover->directory, sizeof remover->directory, directory);
@@ -208,7 +208,7 @@ static void unpack_done(void *context, struct job *job)
     struct unpack_job *unpack = (struct unpack_job *)job;
     uint32_t slot = unpack->slot;
     struct daemon_run *run = &daemon->runs[slot];
-    if (!run_is(run, RUN_UNPACKING, &unpack->attempt)) {
+    if (!run_is(run, RUN_UNPACKING, &unpack->attempt) || daemon->closed) {
         free(unpack);
         return;
     }

@@ -62,7 +62,7 @@ static void log_done(void *context, struct job *job)
 void daemon_runs_log(struct daemon *daemon, uint32_t slot)
 {
     struct daemon_run *run = &daemon->runs[slot];
-    struct log_job *log = run->log_busy ? NULL : calloc(1, sizeof *log);
+    struct log_job *log = run->log_busy || daemon->closed ? NULL : calloc(1, sizeof *log);
     if (log == NULL) {
         return;
     }

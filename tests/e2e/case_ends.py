@@ -253,14 +253,15 @@ def what_is_left_of_ended_workers_hides_no_end(lab):
 
 @case(limit_s=60)
 def a_daemon_stops_with_much_under_way(lab):
-    """Copies to a machine that has just fallen silent, a log that is followed, copies that are being verified. Under
-    sanitizers it has to forget all of it, too."""
+    """Copies to a machine that has just fallen silent, a log that is followed and grows, copies that are being verified.
+    Under sanitizers it has to forget all of it, too."""
     mesh = lab.mesh(["alder", "birch"], start=False)
     alder, birch = mesh.nodes
     alder.slots, birch.slots = "cpu:1", "none"
     mesh.start()
     gate = lab.dir / "gate"
-    identity = lab.submit(alder, config("saver", f"exec {lab.build}/scripted_worker save:5:1000 flush await:{gate} flush"))
+    identity = lab.submit(alder, config("saver", f"(while sleep 0.01; do seq 1 20000; done) & exec {lab.build}/scripted_worker "
+                                        f"save:5:1000 flush await:{gate} flush"))
     wait_until(lambda: len(((show(mesh, identity)["trials"][0]["checkpoint"]) or {}).get("holders", [])) == 2, 20, "two copies")
     os.kill(birch.daemon.pid, signal.SIGSTOP)
     asking = []

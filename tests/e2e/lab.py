@@ -69,6 +69,8 @@ class Lab:
     def __init__(self, name, build, seed):
         self.dir = Path(tempfile.mkdtemp(prefix="shoal-e2e-"))
         self.build = str(build)
+        global slowness
+        slowness = slowness_of(build)
         self.seed = seed
         self.random = random.Random(f"{seed} {name}")
         self.notes = []

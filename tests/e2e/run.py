@@ -113,7 +113,6 @@ def main():
         print("\n".join(case.full_name for case in cases))
         return 0
     build = Path(arguments.build).resolve()
-    lab.slowness = lab.slowness_of(build)
     missing = [p for p in ("shoald", "shoal", "shoal-keep", "shoal-train") if not (build / p).exists()]
     if missing or not cases:
         print(f"run.py: {build} has no {', '.join(missing)}; build it or give --build." if missing

@@ -50,6 +50,13 @@ static bool fails_without(struct sim_memory *memory, struct sim_run run, int bug
     return fails;
 }
 
+/* A CHECK of the core, or what it does not survive; not a kill from without. */
+static bool stopped_by_core(int status)
+{
+    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS ||
+                                   WTERMSIG(status) == SIGFPE);
+}
+
 /* The same in a process of its own, for a run that the core itself stopped: its end with no rule broken may be the same. */
 static bool fails_without_in_child(struct sim_run run)
 {
@@ -63,14 +70,7 @@ static bool fails_without_in_child(struct sim_run run)
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child);
-    return status != 0;
-}
-
-/* A CHECK of the core, or what it does not survive; not a kill from without. */
-static bool stopped_by_core(int status)
-{
-    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS ||
-                                   WTERMSIG(status) == SIGFPE);
+    return WIFEXITED(status) ? WEXITSTATUS(status) != 0 : stopped_by_core(status);
 }
 
 /* In a process of its own: a broken rule may also end in a CHECK of the core, which counts as found. */
@@ -123,8 +123,8 @@ static bool print_hunt(const struct hunt_options *options, uint32_t bug, const s
     struct probes_bug broken = probes_bug(bug);
     printf("%2u %-24s %s\n", bug, broken.name, broken.rule);
     if (found < options->ranges) {
-        printf("   NOT FOUND within %llu seeds in %u of %u ranges\n", (unsigned long long)options->seeds,
-               options->ranges - found, options->ranges);
+        printf("   NOT FOUND in %u of %u ranges of %llu seeds\n", options->ranges - found, options->ranges,
+               (unsigned long long)options->seeds);
     } else {
         printf("   found in %llu seeds in the median, %llu at worst\n",
                (unsigned long long)tried[options->ranges / 2], (unsigned long long)tried[options->ranges - 1]);
