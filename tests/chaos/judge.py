@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 
-from mesh import wait_until
+from mesh import Refused, wait_until
 from watch import workers
 
 ALIVE_S = 90      # until all nodes see each other again: links, syncing
@@ -181,19 +181,22 @@ class Judge:
                 raise Broken(f"{experiment.name} ({identity}) was acknowledged as stored on {experiment.stored_on} nodes and is gone")
 
     def check_checkpoints(self, identity):
-        """The newest durable one of each trial has good copies only, and gives the bytes that follow from the configuration;
-        each older one has a good copy."""
-        listed = self.mesh.nodes[0].json("checkpoint", "ls", identity)["checkpoints"]
+        """Every durable one gives the bytes that follow from the configuration; the newest of each trial has good copies only."""
         newest = {}
-        for checkpoint in listed:
-            if checkpoint["durable"]:
-                newest[checkpoint["trial"]] = max(checkpoint["step"], newest.get(checkpoint["trial"], 0))
+        for trial, step in self.durable(identity):
+            newest[trial] = max(step, newest.get(trial, 0))
         experiment = self.workload.experiments.get(identity)
         for trial, step in sorted(newest.items()):
             wait(lambda: self.not_verified(identity, trial, step), VERIFIED_S,
                  f"the copies of the checkpoint of {identity}/{trial} at step {step} to be good")
-            if experiment is not None:
+        if experiment is not None:
+            for trial, step in self.durable(identity):
                 self.read_checkpoint(experiment, trial, step)
+
+    def durable(self, identity):
+        """Its durable checkpoints: sorted pairs of trial and step."""
+        listed = self.mesh.nodes[0].json("checkpoint", "ls", identity)["checkpoints"]
+        return sorted((checkpoint["trial"], checkpoint["step"]) for checkpoint in listed if checkpoint["durable"])
 
     def not_verified(self, identity, trial, newest):
         node = self.stream.choice(self.mesh.nodes)
@@ -216,7 +219,12 @@ class Judge:
     def read_checkpoint(self, experiment, trial, step):
         node = self.stream.choice(self.mesh.nodes)
         out = node.tree / f"checkpoint-{time.monotonic_ns()}"
-        node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
+        try:
+            node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
+        except Refused as refused:
+            if (trial, step) not in self.durable(experiment.identity):
+                return  # retention dropped it after it was listed
+            raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}") from None
         if (out / "checkpoint").read_bytes() != experiment.checkpoint(trial, step):
             raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step}, read at {node.name}, has wrong bytes")
         shutil.rmtree(out)
