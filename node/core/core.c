@@ -654,7 +654,8 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     step(core, event);
     if (core->started) {
         look_at_memory(core);
-        core->lease.granting = !core->leaving && !core->is_out && !core_node_drained(core, core->options.self);
+        core->lease.granting = !core->leaving && !core->is_out;
+        core->lease.granting &= !core_node_drained(core, core->options.self) || BUG(grants_while_drained, "a drained node gives no slot");
         core->lease.granting &=
             !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
         core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");

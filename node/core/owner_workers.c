@@ -142,7 +142,7 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
     if (!worker->stop_sent) {
         MARK(worker_asked_to_stop);
         worker->stop_sent = true;
-        worker->end_reason = FACT_STOPPED;
+        worker->end_reason = BUG(stopped_is_done, "a worker that was asked to stop is not done when it ends") ? FACT_COMPLETED : FACT_STOPPED;
         owner_worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
         struct node_effect *effect = &core->out->items[core->out->count - 1];
         bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
@@ -258,7 +258,8 @@ static void exited(struct node_core *core, const struct node_event *event)
         worker->started_s = 0;
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
-        reason = FACT_LOST; /* its keep ended it: no daemon had come back within the lease's time */
+        /* No daemon had come back within the lease's time. */
+        reason = BUG(killed_is_done, "a worker that its keep ended is not done") ? FACT_COMPLETED : FACT_LOST;
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }

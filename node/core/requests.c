@@ -170,9 +170,9 @@ static void control(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_REFUSED, 0, text);
         return;
     }
-    struct core_pending *pending = event->u.request.kind == NODE_REQUEST_CANCEL
-                                       ? put_cancel(core, experiment->id)
-                                       : put_pause(core, experiment, event->u.request.kind == NODE_REQUEST_PAUSE);
+    bool is_pause = event->u.request.kind == NODE_REQUEST_PAUSE;
+    bool is_for_good = event->u.request.kind == NODE_REQUEST_CANCEL || (is_pause && BUG(pause_for_good, "a pause ends nothing for good"));
+    struct core_pending *pending = is_for_good ? put_cancel(core, experiment->id) : put_pause(core, experiment, is_pause);
     (void)core_ack_begin(core, client, pending, no_blob, no_blob);
 }
 
@@ -367,7 +367,11 @@ static void receive(struct node_core *core, const struct node_event *event)
     case NODE_REQUEST_CANCEL:
     case NODE_REQUEST_PAUSE:
     case NODE_REQUEST_RESUME:
-        control(core, event);
+        if (BUG(control_deletes, "who cancels, pauses or resumes an experiment does not delete it")) {
+            delete(core, event);
+        } else {
+            control(core, event);
+        }
         break;
     case NODE_REQUEST_DELETE:
         delete(core, event);

@@ -32,6 +32,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_3_RESUME_SPREAD] = "3: a node had to know of an acknowledged resume",
     [PREMISE_4_RESULT_SPREAD] = "4: at the heal a result was on some nodes only",
     [PREMISE_4_RESULT_KEPT] = "4: a node was asked for a result that it knew",
+    [PREMISE_4_COMPLETED] = "4: an attempt was called completed",
     [PREMISE_5_SAME_STATE] = "5: heal and quiet on two or more nodes",
     [PREMISE_6_REFOLDED] = "6: a node's records were folded in another order",
     [PREMISE_6_UNKNOWN_KIND] = "6: a node got a record of a kind that it does not know",
@@ -62,6 +63,7 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_10_RAN] = "10: ... and had run some of it",
     [PREMISE_10_COLLECTED] = "10: a disk was cleaned of what is deleted",
     [PREMISE_10_CLEANED] = "10: at the end a disk was looked through for what is deleted",
+    [PREMISE_10_UNASKED] = "10: a node knew of an experiment that nobody had asked to end, pause or delete",
     [PREMISE_11_HANDED_ON] = "11: a member of a group got steps from another's memory",
     [PREMISE_11_DURABLE] = "11: a checkpoint was called durable",
     [PREMISE_11_RESUMED] = "11: an attempt began at a checkpoint",
@@ -84,6 +86,9 @@ const char *const checkers_premise_names[PREMISE_COUNT] = {
     [PREMISE_13_LEASED] = "13: a lease was looked at",
     [PREMISE_13_REFUSED] = "13: a gang that held a slot was refused one that was reserved for another",
     [PREMISE_13_FITS] = "13: a trial waited while enough slots were free",
+    [PREMISE_13_WITHHELD] = "13: a worker lived in a slot that was withheld",
+    [PREMISE_13_EMPTIED] = "13: a worker lived on a node that is to be empty at once",
+    [PREMISE_13_DRAINED] = "13: a node that knew that it is drained was looked at",
     [PREMISE_14_SUSPECTED] = "14: a node was called dead, once suspected",
     [PREMISE_14_CALM] = "14: a node that can be reached was looked at by another",
     [PREMISE_14_DEAD] = "14: a node was dead for long enough to be known dead",
@@ -100,7 +105,8 @@ const char *checkers_invariant_text(int number)
         [3] = "a submit, cancel or delete acknowledged as stored on k nodes survives the loss of any k-1 (a node back with an old "
               "disk counts as lost), a pause or resume until the next; the latest one counts, of concurrent ones a pause",
         [4] =
-            "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses",
+            "a completed result stored on any node that is not lost for ever finally reaches all, and never regresses; what is "
+            "called completed has made all its steps",
         [5] = "after a heal and quiet, all nodes have byte-identical state within 5 s",
         [6] = "the fold is commutative, associative and idempotent, unknown kinds included; they reach all, byte for byte; no node "
               "takes a message of a protocol version that it does not speak",
@@ -109,7 +115,7 @@ const char *checkers_invariant_text(int number)
         [8] = "any healed core of one or more nodes with enough slots finishes every live experiment in bounded time",
         [9] = "without faults no trial runs twice; with them duplicates stay within the policy's bound and each has a recorded cause",
         [10] = "cancel and delete start nothing once known, stop all within a bounded time, and never un-happen; a "
-               "pause that is known starts nothing and stops all until it is taken back",
+               "pause that is known starts nothing and stops all until it is taken back; none comes about that nobody asked for",
         [11] = "the newest complete checkpoint of a live trial exists on every side that had it, on as many disks as asked if it is "
                "called durable; manifests never mix lineages: a trial goes on from its own newest one, which restores the step that "
                "it says; lost progress is at most one checkpoint interval plus detection; what is kept, and what an attempt begins with, is "
@@ -117,7 +123,8 @@ const char *checkers_invariant_text(int number)
         [12] =
             "owners never obey a lower (term, id); a stable component soon has exactly one coordinator per experiment; "
             "hand-overs without faults are bounded",
-        [13] = "no reservation and no lease outlives its time; there is no circular wait; every gang that fits finally runs",
+        [13] = "no reservation and no lease outlives its time; there is no circular wait; every gang that fits finally runs; a drained "
+               "node gives no slot, and a slot that its owner withholds or that is to be empty at once is empty soon",
         [14] = "a reachable, unpaused node is not declared dead at up to 5 % loss; a dead one is known dead everywhere in 8 s",
         [15] = "the same seed gives the same trace and the same trials; queues, memory and messages per node and second stay under "
                "stated caps",
@@ -275,6 +282,7 @@ void checkers_on_life(struct sim *sim, int node)
         sim_fail(sim, 7, "n%d begins boot %llu, though others have heard of boot %llu", node, (unsigned long long)number,
                  (unsigned long long)sim->checkers->boots_heard[node]);
     }
+    checkers_wishes_began(sim, node);
 }
 
 void checkers_on_boot(struct sim *sim, int node)
@@ -303,6 +311,7 @@ void checkers_second(struct sim *sim)
             checkers_state(sim, node, false);
             checkers_newest(sim, node);
             checkers_results_hold(sim, node, sim->checkers->results[node], "it knew it before");
+            checkers_unasked(sim, node);
         }
     }
     checkers_tokens_everywhere(sim);
@@ -310,6 +319,7 @@ void checkers_second(struct sim *sim)
     checkers_policy(sim);
     checkers_saves(sim);
     checkers_controls(sim);
+    checkers_wishes(sim);
     twins_watch(sim);
     checkers_copies_second(sim);
     checkers_same_state(sim);
@@ -335,6 +345,7 @@ void checkers_end(struct sim *sim)
         }
         checkers_results_hold(sim, node, results, "another node has its result");
         versions_kept(sim, node);
+        checkers_unasked(sim, node);
         for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].submitted, FACT_EXPERIMENT);
             checkers_promise_kept(sim, node, e, &sim->users->experiments[e].cancelled, FACT_CONTROL);

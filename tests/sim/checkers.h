@@ -39,6 +39,7 @@ enum checkers_premise {
     PREMISE_3_RESUME_SPREAD,      /* ... of a resume */
     PREMISE_4_RESULT_SPREAD,      /* a result had to reach a node that did not have it at the heal */
     PREMISE_4_RESULT_KEPT,        /* a node looked whether it still knew a result */
+    PREMISE_4_COMPLETED,          /* an attempt was called completed */
     PREMISE_5_SAME_STATE,         /* quiet after the heal, two or more nodes */
     PREMISE_6_REFOLDED,
     PREMISE_6_UNKNOWN_KIND,
@@ -69,6 +70,7 @@ enum checkers_premise {
     PREMISE_10_RAN,               /* ... and had run some of it */
     PREMISE_10_COLLECTED,
     PREMISE_10_CLEANED,           /* ... and its disk must be clean of it by then */
+    PREMISE_10_UNASKED,           /* a node knew of an experiment that nobody had asked to end, pause or delete */
     PREMISE_11_HANDED_ON,         /* a member got steps from another's memory */
     PREMISE_11_DURABLE,           /* a manifest that says durable */
     PREMISE_11_RESUMED,
@@ -91,6 +93,9 @@ enum checkers_premise {
     PREMISE_13_LEASED,
     PREMISE_13_REFUSED,           /* a gang that held some slots wanted one that another held: both could have waited */
     PREMISE_13_FITS,              /* a trial waited while enough slots were free */
+    PREMISE_13_WITHHELD,          /* a worker lived in a slot that its owner had been told is withheld */
+    PREMISE_13_EMPTIED,           /* ... on a node that knew it is to be empty at once */
+    PREMISE_13_DRAINED,           /* a node that knew it is drained was looked at */
     PREMISE_14_SUSPECTED,
     PREMISE_14_CALM,
     PREMISE_14_DEAD,
@@ -126,6 +131,14 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
                          enum fact_kind kind);
 void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct users_control *control); /* completes it */
 void checkers_on_heal(struct sim *sim);
+
+/* An owner asks (tests/sim/owners.h), and hears that it is done. */
+struct owners_request;
+void checkers_on_owner_asks(struct sim *sim, const struct owners_request *request);
+void checkers_on_owner_heard(struct sim *sim, const struct owners_request *request);
+
+/* The program of the attempt has made its last step. */
+void checkers_on_program_done(struct sim *sim, const attempt_id *attempt);
 
 /* A worker has handed a checkpoint over. */
 void checkers_on_saved(struct sim *sim, int node, const attempt_id *attempt, uint64_t step, hash256 blob);

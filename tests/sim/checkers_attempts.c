@@ -309,6 +309,9 @@ void checkers_on_verdict(struct sim *sim, int node, const struct record *record)
         (experiment = checkers_experiment(sim, attempt.experiment)) < 0) {
         return;
     }
+    if (fact.reason == FACT_COMPLETED) {
+        checkers_completed(sim, node, &attempt);
+    }
     const struct plan_experiment *plan = &sim->plan.experiments[experiment];
     bool has_run = false; /* a gang that never started anything is nobody's fault */
     const struct trial *trial = &sim->checkers->trials[experiment][attempt.trial % PLAN_TRIALS_MAX];

@@ -131,6 +131,7 @@ void checkers_on_other_disk(struct sim *sim, int node)
     checkers_met(sim, PREMISE_3_OTHER_DISK);
     sim->checkers->other_disk_ms = sim->checkers->forgot_ms[node] = sim->now_ms;
     sim->checkers->boots_heard[node] = 0;
+    checkers_wishes_forgot(sim, node);
     sim->checkers->generation_count = 0; /* names of attempts may be given again (13.7), */
     sim->checkers->progress.save_count = sim->checkers->progress.looked_at = 0; /* ... and of checkpoints */
     memset(sim->checkers->answered[node], 0, sizeof sim->checkers->answered[node]);

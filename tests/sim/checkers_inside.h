@@ -1,8 +1,8 @@
 #ifndef TESTS_SIM_CHECKERS_INSIDE_H
 #define TESTS_SIM_CHECKERS_INSIDE_H
 /* What the checkers remember, shared by their files: checkers.c hands what comes to _tokens.c (1, 2), _results.c
- * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _progress.c (11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10), _controls.c (3), _fold.c (6) and _watch.c (what is looked at once
- * a virtual second: 9, 10, 13, 14, 15). */
+ * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _progress.c (11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10),
+ * _controls.c (3), _wishes.c (4, 10, 13), _fold.c (6) and _watch.c (what is looked at once a virtual second: 9, 10, 13, 14, 15). */
 
 #include "node/core/state.h"
 #include "tests/sim/checkers.h"
@@ -75,6 +75,7 @@ struct trial {
     uint32_t attempt_count, failure_count;
     attempt_id attempts[ATTEMPTS_MAX];
     bool has_run[ATTEMPTS_MAX]; /* a worker was started */
+    bool is_done[ATTEMPTS_MAX]; /* its program has made all its steps */
     attempt_id failed_last;
     uint32_t failed_on; /* bits: nodes where a process of it failed by itself */
 };
@@ -121,6 +122,18 @@ struct policy {
     uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
 };
 
+/* What people asked for, on the simulator's clock; 0: it is not so. */
+struct wishes {
+    uint64_t held_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX];  /* since when its owner knows that the slot is withheld */
+    uint64_t until_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* ... surely until then */
+    bool is_timed[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
+    uint32_t words[PLAN_NODES_MAX];                    /* drains and undrains of the node, ever asked for */
+    bool is_drained[PLAN_NODES_MAX];                     /* it knows, since an earlier step of this life; */
+    attempt_id given[PLAN_NODES_MAX][PLAN_SLOTS_MAX];    /* ... whom its slots were given to before */
+    uint64_t unwanted_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* since when one process lives in a slot that is to be empty */
+    uint32_t serial[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
+};
+
 struct checkers {
     uint32_t generation_count; /* ever; position modulo GENERATIONS_MAX */
     struct generation generations[GENERATIONS_MAX];
@@ -149,6 +162,7 @@ struct checkers {
     struct checkers_watch watch;
     struct policy policy;
     struct progress progress;
+    struct wishes wishes;
 };
 
 static inline void checkers_met(struct sim *sim, enum checkers_premise premise)
@@ -219,6 +233,15 @@ void checkers_newest(struct sim *sim, int node);
 void checkers_on_let_go(struct sim *sim, int node, const struct record *record);
 void checkers_copies_second(struct sim *sim);
 void checkers_copies_end(struct sim *sim);
+
+/* ---- 4, 10, 13: what people asked for is what is done ------------------------------------------------------------- */
+
+void checkers_completed(struct sim *sim, int node, const attempt_id *attempt); /* it calls it that */
+void checkers_unasked(struct sim *sim, int node);
+void checkers_drained(struct sim *sim, int node);        /* after a step */
+void checkers_wishes_began(struct sim *sim, int node);  /* its daemon */
+void checkers_wishes_forgot(struct sim *sim, int node); /* it has another disk, or key */
+void checkers_wishes(struct sim *sim);                  /* once a virtual second */
 
 /* ---- 12 ---------------------------------------------------------------------------------------------------------- */
 

@@ -261,6 +261,7 @@ void checkers_on_step(struct sim *sim, int node)
         sim_fail(sim, 15, "n%d leaves %u bytes in its outbox at the end of a step", node, sim->nodes[node].core->outbox_bytes);
     }
     note_suspects(sim, node);
+    checkers_drained(sim, node);
 }
 
 static void watch_queues(struct sim *sim, int node)

@@ -296,6 +296,7 @@ void groups_left(struct sim *sim, struct sim_event *event)
 static void complete(struct sim *sim, struct elastic_group *group)
 {
     group->is_done = true;
+    checkers_on_program_done(sim, &group->attempt);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         workers_end(sim, group->ranks[rank].node, group->ranks[rank].slot,
                     sim_log_between(&sim->random[STREAM_WORKERS], 1, 300));

@@ -1,6 +1,7 @@
 #include "tests/sim/owners.h"
 
 #include "node/core/state.h"
+#include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
 /* Before version 7. */
@@ -9,7 +10,6 @@
 
 #define OWNERS_HEAL_MS 1000      /* from the heal to the first look */
 #define OWNERS_TIDY_MS 5000      /* between two looks whether all is returned */
-#define OWNERS_CLIENT (1ull << 40) /* no user's: nobody waits for the answer */
 
 static struct random *dice(struct sim *sim)
 {
@@ -33,8 +33,23 @@ static void ask(struct sim *sim, int node, struct node_event event, enum node_re
     SIM_TRACE(sim, node, "OWNER: request %d", (int)kind);
     event.kind = NODE_EVENT_REQUEST;
     event.u.request.kind = kind;
-    event.u.request.client = OWNERS_CLIENT;
+    event.u.request.client = OWNERS_CLIENT + sim->owners.count;
+    struct owners_request *request = &sim->owners.requests[sim->owners.count++ % OWNERS_REQUESTS_MAX];
+    *request = (struct owners_request){.kind = kind,
+                                       .node = node,
+                                       .whom = sim_find_node(sim, event.u.request.node),
+                                       .slots = event.u.request.slots,
+                                       .for_s = event.u.request.for_s};
+    checkers_on_owner_asks(sim, request);
     sim_step(sim, node, &event);
+}
+
+void owners_reply(struct sim *sim, const struct node_effect *effect)
+{
+    uint64_t serial = effect->u.reply.client - OWNERS_CLIENT;
+    if (effect->u.reply.code == 0 && serial < sim->owners.count && serial + OWNERS_REQUESTS_MAX >= sim->owners.count) {
+        checkers_on_owner_heard(sim, &sim->owners.requests[serial % OWNERS_REQUESTS_MAX]);
+    }
 }
 
 /* The slot of a worker that may be in the midst of anything, a group or on its way to one. */

@@ -510,6 +510,7 @@ static void step(struct sim *sim, struct sim_event *event)
     workers_report(sim, group->ranks[0].node, group->ranks[0].slot, group->step);
     if (group->step >= experiment->steps) {
         group->is_done = true;
+        checkers_on_program_done(sim, &group->attempt);
         for (uint32_t rank = 0; rank < group->size; rank++) {
             uint64_t delay_ms = sim_log_between(&sim->random[STREAM_WORKERS], 1, 300);
             push_process(sim, delay_ms, SIM_EXITS, group->ranks[rank].node, group->ranks[rank].slot)->arg = 0;

@@ -304,6 +304,8 @@ static bool perform(struct sim *sim, int node, const struct node_effect *effect)
                   effect->u.reply.text);
         if (effect->u.reply.client == FAULTS_LEAVE_CLIENT) {
             faults_left(sim, node);
+        } else if (effect->u.reply.client >= OWNERS_CLIENT) {
+            owners_reply(sim, effect);
         } else {
             users_reply(sim, node, effect);
         }

@@ -23,6 +23,7 @@
 #include "node/core/core.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/network.h"
+#include "tests/sim/owners.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/twins.h"
 #include "tests/sim/groups.h"
@@ -156,6 +157,7 @@ struct sim {
     struct sim_blobs blobs;
     struct groups groups;
     struct versions versions;
+    struct owners owners;
     struct users *users;
     struct checkers *checkers;
     void *scratch; /* SIM_SCRATCH_BYTES for one check */
