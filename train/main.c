@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptors.h"
 #include "train/ledger_command.h"
 #include "train/plan_command.h"
 #include "train/trainer.h"
@@ -108,6 +109,9 @@ static int train(const char *data_dir)
 int main(int argc, char **argv)
 {
     const char *model = NULL, *data_dir = getenv("SHOAL_DATA");
+    if (descriptors_fill_standard() != 0) {
+        return 1; /* without a word: a place to write it to is what is missing */
+    }
     if (argc > 1 && strcmp(argv[1], "plan") == 0 && (argc == 2 || strcmp(argv[2], "--help") != 0)) {
         return plan_command(argc - 2, argv + 2, stdout, stderr);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "node/daemon/run.h"
 
@@ -100,6 +101,9 @@ int main(int argc, char **argv)
     unsigned long long number;
     int option;
     opterr = 0;
+    if (descriptors_fill_standard() != 0) {
+        return 1; /* without a word: a place to write it to is what is missing */
+    }
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (option) {
         case DIR_:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lab import case, expect, show, wait_over
+from lab import case, expect, show, wait_over, wait_until
 from look import refusal
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -133,6 +133,37 @@ def damaged_training_data_is_named_with_its_place(lab):
         expect("ended with status 1" in trial["reason"], f"{name}: it did not end cleanly: {trial}")
         expect(str(lab.dir / name / file) in said, f"{name}: the file is not named: {said}")
         expect(damages[name][1] in said, f"{name}: it does not say {damages[name][1]!r}: {said}")
+
+
+def with_closed(closed, *command, **options):
+    """Runs a command whose standard descriptors `closed` are not open at all, as `<&-` and `>&-` do it in a shell."""
+    signs = " ".join(f"{fd}{'<' if fd == 0 else '>'}&-" for fd in closed)
+    return subprocess.run(["/bin/sh", "-c", f'exec "$@" {signs}', "sh", *map(str, command)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=20, **options)
+
+
+@case(limit_s=30)
+def nothing_is_written_into_the_data_directory_by_who_has_no_standard_descriptors(lab):
+    node = lab.mesh(1, start=False).nodes[0]
+    shoal, shoald = [node.bin / "shoal", "init", "--dir", node.dir], [node.bin / "shoald", "--dir", node.dir]
+    for closed in ((0, 1, 2), (0,), (0, 1), (0, 1, 2)):  # the first makes the mesh, the others are refused
+        with_closed(closed, *shoal)
+    node.start()
+    listed = with_closed((1,), node.bin / "shoal", "status", "--json", "--dir", node.dir)
+    expect(listed.returncode == 1 and "standard output" in listed.stderr, f"lost output is no failure: {listed}")
+    node.kill_daemon()
+    daemon = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *map(str, shoald), "--listen", "127.0.0.1:0",
+                               "--beacon", "0"], start_new_session=True)
+    try:
+        wait_until(lambda: node.json("status")["nodes_alive"] == 1, 20, "a daemon without standard descriptors to answer")
+        for fd in range(3):
+            open_there = os.readlink(f"/proc/{daemon.pid}/fd/{fd}")
+            expect(open_there == "/dev/null", f"descriptor {fd} of the daemon is {open_there}")
+        expect((node.dir / "lock").read_text().strip() == str(daemon.pid), "the lock's file has more than the daemon's id")
+    finally:
+        daemon.kill()
+        daemon.wait()
+    node.start()
 
 
 @case(limit_s=30)

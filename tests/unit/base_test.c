@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/descriptors.h"
 #include "base/edit_distance.h"
 #include "base/err.h"
 #include "base/format.h"
@@ -22,6 +24,7 @@
 #include "base/id.h"
 #include "base/random.h"
 #include "base/rendezvous.h"
+#include "tests/unit/forked.h"
 
 static void integers_are_big_endian(void **state)
 {
@@ -413,6 +416,32 @@ static void a_descriptor_that_is_lost_ends_the_frames(void **state)
     (void)close(sockets[1]);
 }
 
+/* Whichever of the three are closed: what is opened next is none of them, and what cannot be written is known. */
+static void what_is_opened_is_never_a_standard_descriptor(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 8; closed++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (int fd = 0; fd < 3; fd++) {
+                if ((closed >> fd & 1) != 0) {
+                    (void)close(fd);
+                }
+            }
+            char byte;
+            bool ok = descriptors_fill_standard() == 0;
+            ok &= open("/dev/zero", O_RDWR | O_CLOEXEC) > STDERR_FILENO;
+            ok &= (closed & 1) == 0 || read(STDIN_FILENO, &byte, 1) == 0;
+            ok &= (closed & 2) == 0 || write(STDOUT_FILENO, "x", 1) < 0;
+            ok &= (closed & 4) == 0 || write(STDERR_FILENO, "x", 1) == 1;
+            forked_end(ok ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_word_too_long_to_compare_is_far_from_all),
         cmocka_unit_test(every_error_has_a_name),
         cmocka_unit_test(a_descriptor_that_is_lost_ends_the_frames),
+        cmocka_unit_test(what_is_opened_is_never_a_standard_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "tools/shoal/cli.h"
 
 int main(int argc, char **argv)
 {
+    if (descriptors_fill_standard() != 0) {
+        return CLI_REFUSED; /* without a word: a place to write it to is what is missing */
+    }
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
     struct cli cli = {
         .in = stdin,

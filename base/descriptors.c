@@ -1,0 +1,21 @@
+#include "base/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+int descriptors_fill_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) {
+            continue;
+        }
+        /* All lower ones are open by now, so this takes the number. Not close-on-exec: a child needs the three as well. */
+        if (open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            return ERR_IO;
+        }
+    }
+    return 0;
+}
