@@ -9,14 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
 
 #define FUSE_MAGIC 0x65735546u
+
+_Static_assert(DATA_DIR_PATH_MAX + sizeof "/shoald.sock" == sizeof((struct sockaddr_un *)0)->sun_path,
+               "the longest path and the socket's name fill an address");
 
 const char *data_dir_network_name(long f_type)
 {
@@ -209,12 +214,38 @@ static int lock_take(const char *path, int dir_fd, int *lock_fd, char *error, si
     return 0;
 }
 
+int data_dir_absolute(const char *path, char *out, size_t size, char *error, size_t error_size)
+{
+    char here[PATH_MAX] = "";
+    if (path[0] == '\0') {
+        snprintf(error, error_size, "the path of the data directory is empty: give another with --dir");
+        return ERR_USAGE;
+    }
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL) {
+        snprintf(error, error_size, "the data directory %.200s has no place, since the working directory cannot be named (%s): "
+                 "give a path that begins with / with --dir", path, strerror(errno));
+        return ERR_IO;
+    }
+    int length = snprintf(out, size, "%s%s%s", here, here[0] == '\0' || strcmp(here, "/") == 0 ? "" : "/", path);
+    if (length < 0 || (size_t)length >= size) {
+        snprintf(error, error_size, "the path of the data directory is too long: give another with --dir");
+        return ERR_USAGE;
+    }
+    return 0;
+}
+
 int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size)
 {
     size_t length = strlen(path);
-    if (length == 0 || length >= PATH_MAX) {
-        snprintf(error, error_size, "the path of the data directory is %s: give another with --dir",
-                 length == 0 ? "empty" : "too long");
+    if (length == 0) {
+        snprintf(error, error_size, "the path of the data directory is empty: give another with --dir");
+        return ERR_USAGE;
+    }
+    if (length > DATA_DIR_PATH_MAX) {
+        snprintf(error, error_size,
+                 "the path of the data directory has %zu bytes and at most %d are allowed, since programs could not reach the "
+                 "daemon's socket in it: give a shorter one with --dir, not %.80s%s",
+                 length, DATA_DIR_PATH_MAX, path, length > 80 ? "..." : "");
         return ERR_USAGE;
     }
     int reason = make_with_parents(path);

@@ -4,10 +4,19 @@
 
 #include <stddef.h>
 
+/* The longest path of a data directory, without the NUL: the address of its daemon's socket, DIR/shoald.sock, holds no more. */
+#define DATA_DIR_PATH_MAX 95
+
+/* `path` seen from the root, for a program that works in other directories too: the working directory is put before one that
+ * is relative. Nothing has to be there. On failure `error` has one sentence. ERR_USAGE: empty, or longer than `size`;
+ * ERR_IO: the working directory is gone. */
+int data_dir_absolute(const char *path, char *out, size_t size, char *error, size_t error_size);
+
 /* Creates `path` (mode 0700, with its parents) if it is not there, and takes DIR/lock for this process; `*lock_fd`
  * holds it until the caller closes it or ends. Nobody else reads DIR/lock but for the number in it, the holder's pid.
  * On failure `error` has one sentence. ERR_REFUSED: on a network file system, not ours, open to other users and not
- * empty. ERR_EXISTS: another daemon holds it. ERR_IO, ERR_NO_SPACE, ERR_USAGE (path too long). */
+ * empty. ERR_EXISTS: another daemon holds it. ERR_IO, ERR_NO_SPACE, ERR_USAGE (empty, or longer than
+ * DATA_DIR_PATH_MAX). */
 int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size);
 
 /* The name of the network file system that statfs reports as `f_type` ("NFS"), or NULL for others. FUSE is NULL too:

@@ -1,7 +1,6 @@
 #include "node/daemon/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/format.h"
 #include "node/daemon/local_change.h"
 #include "node/daemon/local_submit.h"
 #include "node/daemon/local_worker.h"
@@ -302,24 +302,16 @@ static void accept_clients(struct daemon *daemon)
 
 int daemon_local_open(struct daemon *daemon, char error[256])
 {
-    char path[KEEP_PATH_BYTES + 16];
-    (void)snprintf(path, sizeof path, "%s/shoald.sock", daemon->dir);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    /* A directory's path may be longer than an address holds: bind through its descriptor. */
-    int directory = open(daemon->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/shoald.sock", directory);
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* it fits: data_dir_open has refused longer paths */
+    (void)format_text(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", daemon->dir);
     daemon->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    (void)unlink(path); /* of an earlier daemon: the lock says that there is no other */
+    (void)unlink(address.sun_path); /* of an earlier daemon: the lock says that there is no other */
     mode_t mask = umask(0177);
-    int failed = directory < 0 || daemon->listen_fd < 0 ||
-                 bind(daemon->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+    int failed = daemon->listen_fd < 0 || bind(daemon->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
                  listen(daemon->listen_fd, 64) != 0;
     (void)umask(mask);
     if (failed) {
-        (void)snprintf(error, 256, "The local socket %.150s cannot be made: %s.", path, strerror(errno));
-    }
-    if (directory >= 0) {
-        (void)close(directory);
+        (void)snprintf(error, 256, "The local socket %s cannot be made: %s.", address.sun_path, strerror(errno));
     }
     return failed ? ERR_IO : 0;
 }

@@ -10,6 +10,7 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "node/daemon/run.h"
+#include "store/data_dir.h"
 
 #define DESCRIPTORS 8192
 
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
     static struct daemon_options options = {
         .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT};
     char dir[KEEP_PATH_BYTES] = "", error[256] = "";
+    const char *given_dir = NULL;
     unsigned long long number;
     int option;
     opterr = 0;
@@ -107,7 +109,7 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (option) {
         case DIR_:
-            (void)snprintf(dir, sizeof dir, "%s", optarg);
+            given_dir = optarg;
             break;
         case LISTEN:
             options.listen = optarg;
@@ -165,8 +167,13 @@ int main(int argc, char **argv)
     if (optind < argc) {
         return usage("unexpected argument ", argv[optind]);
     }
-    if (dir[0] == '\0' && !default_dir(dir, sizeof dir)) {
+    char standard_dir[KEEP_PATH_BYTES];
+    if (given_dir == NULL && !default_dir(standard_dir, sizeof standard_dir)) {
         return usage("no data directory: set --dir, $SHOAL_DIR or ", "$HOME");
+    }
+    if (data_dir_absolute(given_dir != NULL ? given_dir : standard_dir, dir, sizeof dir, error, sizeof error) != 0) {
+        fprintf(stderr, "shoald: %s\n", error);
+        return 2;
     }
     options.dir = dir;
     allow_descriptors();

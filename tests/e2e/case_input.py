@@ -167,6 +167,23 @@ def nothing_is_written_into_the_data_directory_by_who_has_no_standard_descriptor
 
 
 @case(limit_s=30)
+def a_relative_data_directory_is_as_good_as_another(lab):
+    """The daemon starts programs in other directories than its own."""
+    bare = lab.mesh(1, start=False, slots="cpu:1")
+    node = bare.nodes[0]
+    node.dir.parent.mkdir(parents=True, exist_ok=True)
+    place = {"cwd": node.dir.parent, "env": {**os.environ, "SHOAL_DIR": "data"}}
+    made = subprocess.run([node.bin / "shoal", "init"], capture_output=True, text=True, timeout=20, **place)
+    expect(made.returncode == 0, f"shoal init: {made}")
+    with open(node.log, "ab") as log:
+        node.daemon = subprocess.Popen([node.bin / "shoald", "--listen", "127.0.0.1:0", "--slots", "cpu:1", "--beacon", "0"],
+                                       stdout=log, stderr=log, start_new_session=True, **place)
+    wait_until(lambda: node.json("status")["nodes_alive"] == 1, 20, "the daemon to answer")
+    identity = lab.submit(node, config("where", 'test "$SHOAL_SOCKET" = "$(realpath "$SHOAL_SOCKET")"', max_restarts=0))
+    wait_over(bare, identity, 20)
+
+
+@case(limit_s=30)
 def a_data_directory_has_one_daemon_and_is_local(lab):
     mesh = lab.mesh(1)
     node = mesh.nodes[0]
@@ -184,6 +201,11 @@ def a_data_directory_has_one_daemon_and_is_local(lab):
     for command in ([node.bin / "shoal", "init", "--dir", empty], [node.bin / "shoald", "--dir", node.dir]):
         on_nfs = subprocess.run(command, capture_output=True, text=True, timeout=20, env=environment)
         expect(on_nfs.returncode == 1 and "(NFS)" in on_nfs.stderr and "--dir" in on_nfs.stderr, f"on NFS: {on_nfs}")
+    deep = lab.dir / ("d" * (96 - len(str(lab.dir)) - 1))  # one byte more than fits
+    for command in ([node.bin / "shoal", "init", "--dir", deep], [node.bin / "shoald", "--dir", deep]):
+        long = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        expect(long.returncode == 1 and "at most 95" in long.stderr and len(long.stderr.splitlines()) == 1, f"a long path: {long}")
+    expect(not deep.exists(), "what is refused is there all the same")
     shutil.rmtree(empty, ignore_errors=True)
     gone = subprocess.run([node.bin / "shoal", "status", "--dir", empty], capture_output=True, text=True, timeout=20)
     expect(gone.returncode == 3 and len(gone.stderr.splitlines()) == 1, f"no daemon there: {gone}")

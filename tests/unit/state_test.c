@@ -1,6 +1,7 @@
 /* The state environment and the data directory. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -447,6 +448,45 @@ static void data_dir_is_made_private_and_held_by_one(void **state)
     assert_int_equal(pid, child);
 }
 
+/* What is not reachable by an address of a socket would be a node whose programs find no daemon. */
+static void a_path_too_long_for_the_socket_is_refused_before_anything_is_made(void **state)
+{
+    struct place *place = *state;
+    char path[DATA_DIR_PATH_MAX + 2];
+    memset(path, 'x', sizeof path);
+    int length = snprintf(path, sizeof path, "%s", place->dir);
+    assert_in_range(length, 1, DATA_DIR_PATH_MAX - 2);
+    path[length] = '/';
+    path[sizeof path - 1] = '\0';
+    int lock_fd = -1;
+    assert_int_equal(data_dir_open(path, &lock_fd, place->error, ERROR_BYTES), ERR_USAGE);
+    assert_non_null(strstr(place->error, "has 96 bytes and at most 95 are allowed"));
+    assert_true(strlen(place->error) < 256); /* the daemon's errors have no more */
+    assert_int_equal(access(path, F_OK), -1);
+    path[sizeof path - 2] = '\0';
+    assert_int_equal(data_dir_open(path, &lock_fd, place->error, ERROR_BYTES), 0);
+    close(lock_fd);
+}
+
+static void a_relative_path_is_seen_from_the_root(void **state)
+{
+    struct place *place = *state;
+    char out[PATH_MAX], expected[PATH_MAX], before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(place->dir), 0);
+    assert_int_equal(data_dir_absolute("a/b", out, sizeof out, place->error, ERROR_BYTES), 0);
+    snprintf(expected, sizeof expected, "%.100s/a/b", place->dir);
+    assert_string_equal(out, expected);
+    assert_int_equal(data_dir_absolute("a/b", out, strlen(expected), place->error, ERROR_BYTES), ERR_USAGE);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(data_dir_absolute("a", out, sizeof out, place->error, ERROR_BYTES), 0);
+    assert_string_equal(out, "/a");
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(data_dir_absolute("/a/../b", out, sizeof out, place->error, ERROR_BYTES), 0);
+    assert_string_equal(out, "/a/../b");
+    assert_int_equal(data_dir_absolute("", out, sizeof out, place->error, ERROR_BYTES), ERR_USAGE);
+}
+
 static void data_dir_open_to_others_is_closed_or_refused(void **state)
 {
     struct place *place = *state;
@@ -511,6 +551,8 @@ int main(void)
         TEST(state_says_when_there_is_no_room_for_it),
         TEST(state_refuses_a_damaged_file),
         TEST(data_dir_is_made_private_and_held_by_one),
+        TEST(a_path_too_long_for_the_socket_is_refused_before_anything_is_made),
+        TEST(a_relative_path_is_seen_from_the_root),
         TEST(data_dir_open_to_others_is_closed_or_refused),
         cmocka_unit_test(network_file_systems_are_known),
     };

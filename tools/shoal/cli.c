@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "store/data_dir.h"
+
 static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
 static const struct option_rule init_options[] = {
     {"name", "MESH", "what the mesh is called; default: the host's name"},
@@ -239,14 +241,13 @@ static int default_dir(struct cli *cli, char out[PATH_MAX])
 static int find_dir(struct cli *cli, const struct arguments *arguments)
 {
     const char *given = options_value(arguments, "dir");
+    char standard[PATH_MAX], error[512];
     given = given != NULL ? given : cli->shoal_dir != NULL && cli->shoal_dir[0] != '\0' ? cli->shoal_dir : NULL;
-    if (given == NULL) {
-        return default_dir(cli, cli->dir);
+    if (given == NULL && default_dir(cli, standard) != CLI_DONE) {
+        return CLI_USAGE;
     }
-    int length = snprintf(cli->dir, sizeof cli->dir, "%s", given);
-    if (length <= 0 || (size_t)length >= sizeof cli->dir) {
-        return cli_fail(cli, CLI_USAGE, "the path of the data directory is %s: give another with --dir",
-                        length <= 0 ? "empty" : "too long");
+    if (data_dir_absolute(given != NULL ? given : standard, cli->dir, sizeof cli->dir, error, sizeof error) != 0) {
+        return cli_fail(cli, CLI_USAGE, "%s", error);
     }
     return CLI_DONE;
 }
