@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -261,4 +262,50 @@ int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size
     }
     close(dir_fd);
     return rc;
+}
+
+/* Whether the process has this file open. Of others' processes nothing is seen. */
+static bool has_open(long pid, const struct stat *file)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/%ld/fd", pid);
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        return false;
+    }
+    bool found = false;
+    for (const struct dirent *entry; !found && (entry = readdir(dir)) != NULL;) {
+        struct stat info;
+        found = fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+    }
+    closedir(dir);
+    return found;
+}
+
+long data_dir_holder(const char *path)
+{
+    char lock[PATH_MAX], text[24] = "";
+    (void)snprintf(lock, sizeof lock, "%s/lock", path);
+    int fd = open(lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return 0;
+    }
+    struct stat info;
+    bool known = fstat(fd, &info) == 0 && pread(fd, text, sizeof text - 1, 0) > 0;
+    close(fd);
+    long pid = known ? strtol(text, NULL, 10) : 0;
+    return pid > 0 && has_open(pid, &info) ? pid : 0;
+}
+
+uint64_t data_dir_taken_ms(const char *path)
+{
+    char lock[PATH_MAX];
+    struct stat info;
+    struct timespec now;
+    (void)snprintf(lock, sizeof lock, "%s/lock", path);
+    if (stat(lock, &info) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) {
+        return UINT64_MAX;
+    }
+    int64_t ms = (int64_t)(now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1000000;
+    return ms < 0 ? UINT64_MAX : (uint64_t)ms;
 }

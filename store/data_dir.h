@@ -3,6 +3,7 @@
 /* The data directory of one node: private to its user, on a local disk, held by one daemon at a time. */
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The longest path of a data directory, without the NUL: the address of its daemon's socket, DIR/shoald.sock, holds no more. */
 #define DATA_DIR_PATH_MAX 95
@@ -18,6 +19,13 @@ int data_dir_absolute(const char *path, char *out, size_t size, char *error, siz
  * empty. ERR_EXISTS: another daemon holds it. ERR_IO, ERR_NO_SPACE, ERR_USAGE (empty, or longer than
  * DATA_DIR_PATH_MAX). */
 int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size);
+
+/* The process that holds DIR/lock and has written its number into it; 0: none, or not one that we may look at. Nothing is
+ * locked to find out, so that nobody who wants the lock meanwhile is refused. */
+long data_dir_holder(const char *path);
+
+/* How long ago DIR/lock was taken last, whether it is still held or not; UINT64_MAX: never, or the clock was set back. */
+uint64_t data_dir_taken_ms(const char *path);
 
 /* The name of the network file system that statfs reports as `f_type` ("NFS"), or NULL for others. FUSE is NULL too:
  * its f_type does not say what is behind it, its mount type does. Static strings. */

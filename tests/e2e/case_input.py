@@ -135,6 +135,15 @@ def damaged_training_data_is_named_with_its_place(lab):
         expect(damages[name][1] in said, f"{name}: it does not say {damages[name][1]!r}: {said}")
 
 
+@case(limit_s=30)
+def the_first_commands_of_the_manual_need_no_pauses(lab):
+    node = lab.mesh(1, start=False).nodes[0]
+    script = "shoal init --name lab && (shoald --listen 127.0.0.1:0 --beacon 0 >/dev/null 2>&1 &) && shoal invite"
+    said = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=20, cwd=node.tree,
+                          env={**os.environ, "SHOAL_DIR": str(node.dir), "PATH": f"{node.bin}:{os.environ['PATH']}"})
+    expect(said.returncode == 0 and said.stdout.splitlines()[-1].startswith("shoal1-"), f"no token: {said}")
+
+
 def with_closed(closed, *command, **options):
     """Runs a command whose standard descriptors `closed` are not open at all, as `<&-` and `>&-` do it in a shell."""
     signs = " ".join(f"{fd}{'<' if fd == 0 else '>'}&-" for fd in closed)

@@ -6,12 +6,16 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "store/data_dir.h"
 #include "tests/unit/cli_fixture.h"
 #include "tools/shoal/cli.h"
 #include "tools/shoal/document.h"
@@ -280,6 +284,51 @@ static void without_a_daemon_the_code_is_3(void **state)
     (void)unlink(path);
 }
 
+static void *start_late(void *answers)
+{
+    (void)usleep(300000);
+    fake_start(answers);
+    return NULL;
+}
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void a_daemon_that_is_just_starting_is_waited_for(void **state)
+{
+    (void)state;
+    static struct answer answers[] = {{"ls", {EXPERIMENTS}, NULL}, {NULL, {NULL}, NULL}};
+    char lock[128], error[256];
+    int lock_fd;
+    pthread_t thread;
+    (void)snprintf(lock, sizeof lock, "%s/lock", root);
+    /* It holds the lock, for longer than one that is only fresh is waited for. */
+    assert_int_equal(data_dir_open(root, &lock_fd, error, sizeof error), 0);
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, lock, old, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, start_late, answers), 0);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fake_stop();
+    /* Nobody holds it any more, and the last one has for long not: no wait. */
+    (void)close(lock_fd);
+    uint64_t begin_ms = clock_ms();
+    assert_int_equal(RUN("ls"), CLI_NO_DAEMON);
+    assert_sentence("start it with: shoald --dir");
+    assert_true(clock_ms() - begin_ms < 1000);
+    /* Somebody has just held it: `shoal init`. */
+    assert_int_equal(utimensat(AT_FDCWD, lock, NULL, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, start_late, answers), 0);
+    assert_int_equal(RUN("ls"), CLI_DONE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fake_stop();
+    assert_int_equal(unlink(lock), 0);
+}
+
 static void nonsense_from_the_socket_is_an_error(void **state)
 {
     (void)state;
@@ -316,6 +365,7 @@ int main(void)
         cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
         cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
         cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),
+        cmocka_unit_test_teardown(a_daemon_that_is_just_starting_is_waited_for, stop_what_runs),
         cmocka_unit_test_teardown(nonsense_from_the_socket_is_an_error, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

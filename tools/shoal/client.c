@@ -10,12 +10,15 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "store/data_dir.h"
 #include "tools/shoal/document.h"
 
 #define BUFFER_BYTES (FRAME_BYTES_MAX + 4)
 #define DOCUMENT_BYTES_MAX (256u << 20)
 #define ID_PREFIX_MIN 4
 #define RETURN_PAUSE_MS 100
+#define START_PAUSE_MS 20
+#define START_FRESH_MS 1500 /* from `shoal init` to the daemon behind it in a script */
 
 /* 0 or an errno, ENAMETOOLONG if the path fits into no address. */
 static int connect_quietly(const struct cli *cli, int *out)
@@ -38,16 +41,45 @@ static int connect_quietly(const struct cli *cli, int *out)
     return 0;
 }
 
+static bool is_nobody_there(int reason)
+{
+    return reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR;
+}
+
+/* As connect_quietly, but waits for a daemon that is on its way. It holds DIR/lock before it has a socket; and where a script
+ * starts it behind itself, right after `shoal init`, it may not even have come so far. `*holder`: who holds the lock. */
+static int connect_to_starting(const struct cli *cli, int *out, long *holder)
+{
+    const struct timespec pause = {.tv_nsec = START_PAUSE_MS * 1000000l};
+    int reason = connect_quietly(cli, out);
+    for (int waited_ms = 0; is_nobody_there(reason); waited_ms += START_PAUSE_MS) {
+        *holder = data_dir_holder(cli->dir);
+        if (waited_ms >= CLIENT_START_MS || (*holder == 0 && data_dir_taken_ms(cli->dir) >= START_FRESH_MS)) {
+            return reason;
+        }
+        (void)nanosleep(&pause, NULL);
+        reason = connect_quietly(cli, out);
+    }
+    return reason;
+}
+
 static int connect_to(struct cli *cli, int *out)
 {
-    int reason = connect_quietly(cli, out);
+    long holder = 0;
+    int reason = connect_to_starting(cli, out, &holder);
     if (reason == ENAMETOOLONG) {
         return cli_fail(cli, CLI_NO_DAEMON,
                         "the path %s/shoald.sock is longer than a socket's may be (%zu); use a shorter --dir", cli->dir,
                         sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
     }
     if (reason != 0) {
-        if (reason == ENOENT || reason == ECONNREFUSED || reason == ENOTDIR) {
+        if (is_nobody_there(reason) && holder != 0) {
+            return cli_fail(cli, CLI_NO_DAEMON,
+                            "process %ld holds %s but has not answered for %d s; if it is a daemon that starts, look into its "
+                            "log, and try again",
+                            holder, cli->dir, CLIENT_START_MS / 1000);
+        }
+        if (is_nobody_there(reason)) {
             return cli_fail(cli, CLI_NO_DAEMON, "no daemon runs on %s; start it with: shoald --dir %s", cli->dir,
                             cli->dir);
         }

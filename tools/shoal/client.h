@@ -15,6 +15,7 @@
 #define CLIENT_EXPERIMENT_TEXT_BYTES 17
 #define CLIENT_NODE_TEXT_BYTES 33
 #define CLIENT_RETURN_MS 10000 /* a daemon that is restarted is back before */
+#define CLIENT_START_MS 10000  /* a daemon that starts answers before */
 
 struct client {
     struct cli *cli;
@@ -30,7 +31,7 @@ struct client {
     size_t document_bytes;
 };
 
-/* Connects to DIR/shoald.sock; CLI_NO_DAEMON. */
+/* Connects to DIR/shoald.sock; a daemon that is just starting is waited for, CLIENT_START_MS at most. CLI_NO_DAEMON. */
 int client_open(struct cli *cli, struct client *out);
 void client_close(struct client *client);
 
