@@ -162,6 +162,14 @@ bool local_argument_any_experiment(struct daemon *daemon, const struct local_req
     return true;
 }
 
+void local_reply_unknown(struct daemon *daemon, const struct local_request *request, experiment_id id)
+{
+    char hex[2 * EXPERIMENT_ID_BYTES + 1];
+    bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
+    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                      "There is no experiment with the id %s; `shoal ls` lists them.", hex);
+}
+
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
 {
     experiment_id id;
@@ -170,8 +178,7 @@ bool local_argument_experiment(struct daemon *daemon, struct local_request *requ
     }
     struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
     if (experiment == NULL || !experiment->known) {
-        local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                          "There is no such experiment; `shoal ls` lists them.");
+        local_reply_unknown(daemon, request, id);
         return false;
     }
     *out = experiment;

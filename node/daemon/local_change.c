@@ -146,6 +146,11 @@ static void request_control(struct daemon *daemon, struct local_request *request
     if (!local_argument_any_experiment(daemon, request, &id)) {
         return;
     }
+    const struct view_experiment *known = view_find_experiment(&daemon->core->view, id);
+    if ((known == NULL || !known->known) && view_find_tombstone(&daemon->core->view, id) == NULL) {
+        local_reply_unknown(daemon, request, id); /* as the core, but it says which */
+        return;
+    }
     struct daemon_waiting *waiting = local_change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->experiment = id;

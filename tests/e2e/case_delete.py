@@ -3,6 +3,7 @@
 import signal
 
 from lab import case, expect, wait_until
+from look import refusal
 
 
 def listed(node):
@@ -27,6 +28,11 @@ def a_deleted_experiment_does_not_come_back(lab):
     said = cedar.run("delete", identity, "--yes")
     expect(said == f"{identity} deleted, stored on 2 nodes\n", f"delete says: {said}")
     wait_until(lambda: identity not in listed(alder), 10, "alder to forget it")
+    other, unknown = lab.submit(alder, {"name": "stays", "entrypoint": "sleep 1000",
+                                        "searcher": {"name": "single", "metric": "accuracy"}}), "f" * 16
+    said = refusal(alder, "delete", other, unknown, code=4)
+    expect(unknown in said and other in listed(alder), f"it is gone, or the sentence names nothing: {said}")
+    alder.run("delete", other)
     said = alder.run("delete", identity)
     expect(said.startswith(f"{identity} had been deleted already"), f"delete says: {said}")
     birch.start()

@@ -233,7 +233,45 @@ static int delete_one(struct client *client, const char *id)
     return code;
 }
 
-/* All are found before the first is deleted; one that is refused does not keep the others. */
+/* Which of them are in the list. The others were deleted before, or never were: only the daemon can tell. */
+static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t id_count, bool *listed)
+{
+    struct reply reply;
+    client_begin(client, "ls", 0);
+    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    struct pack_reader list = pack_find(&reply.document, "experiments"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
+        char id[CLIENT_EXPERIMENT_TEXT_BYTES];
+        document_text(&item, "id", id, sizeof id);
+        for (size_t k = 0; k < id_count; k++) {
+            listed[k] |= strcmp(ids[k], id) == 0;
+        }
+    }
+    return CLI_DONE;
+}
+
+/* All are found before the first is deleted: those that are in no list come first, and if there is no such experiment that
+ * ends it. Later one that is refused does not keep the others. */
+static int delete_all(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
+{
+    bool listed[OPERANDS_MAX] = {false};
+    int code = count > 1 ? look_up(client, ids, count, listed) : CLI_DONE;
+    for (size_t i = 0; code == CLI_DONE && i < count; i++) {
+        code = listed[i] ? CLI_DONE : delete_one(client, ids[i]);
+    }
+    int worst = code;
+    for (size_t i = 0; code == CLI_DONE && i < count; i++) {
+        int result = listed[i] ? delete_one(client, ids[i]) : CLI_DONE;
+        worst = result > worst ? result : worst;
+        code = result == CLI_NO_DAEMON || result == CLI_TIMED_OUT ? result : CLI_DONE;
+    }
+    return worst;
+}
+
 int command_delete(struct cli *cli, const struct arguments *arguments)
 {
     struct client client;
@@ -249,12 +287,9 @@ int command_delete(struct cli *cli, const struct arguments *arguments)
         !confirm(cli, (const char(*)[CLIENT_EXPERIMENT_TEXT_BYTES])ids, arguments->operand_count)) {
         code = cli_fail(cli, CLI_REFUSED, "nothing was deleted");
     }
-    int worst = code;
-    for (size_t i = 0; code == CLI_DONE && i < arguments->operand_count; i++) {
-        int result = delete_one(&client, ids[i]);
-        worst = result > worst ? result : worst;
-        code = result == CLI_NO_DAEMON || result == CLI_TIMED_OUT ? result : CLI_DONE;
+    if (code == CLI_DONE) {
+        code = delete_all(&client, (const char(*)[CLIENT_EXPERIMENT_TEXT_BYTES])ids, arguments->operand_count);
     }
     client_close(&client);
-    return worst;
+    return code;
 }
