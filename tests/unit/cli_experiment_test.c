@@ -160,6 +160,28 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     assert_string_equal(fake.ops, "ls cancel ls ls ls ls pause ls resume ");
 }
 
+static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
+{
+    (void)state;
+#define ROW(id, name) "{\"id\":\"" id "\",\"name\":\"" name "\",\"state\":\"running\"}"
+    static const struct answer answers[] = {
+        {"ls",
+         {"\"ok\":true,\"end\":true,\"experiments\":[" ROW("024544d100000000", "mine") "," ROW("ffff000000000000", "0245") "," ROW(
+             "aaaa000000000000", "beef") "," ROW("beefbeefbeefbeef", "beef cake") "," ROW("cafe000000000000", "cafe") "]"},
+         NULL},
+        {"cancel", {"\"ok\":true,\"end\":true,\"experiment\":\"cafe000000000000\",\"stored_on\":1"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("delete", "0245"), CLI_REFUSED);
+    assert_sentence("2 experiments fit 0245: ffff000000000000, 024544d100000000; give one of these ids");
+    assert_int_equal(RUN("show", "beef"), CLI_REFUSED);
+    assert_sentence("2 experiments fit beef: aaaa000000000000, beefbeefbeefbeef;");
+    assert_int_equal(RUN("cancel", "cafe"), CLI_DONE); /* one, both ways */
+    assert_int_equal(RUN("cancel", "024544d100000000"), CLI_DONE); /* a whole id is one */
+    fake_stop();
+    assert_string_equal(fake.ops, "ls ls ls cancel cancel ");
+}
+
 static void delete_asks_on_a_terminal(void **state)
 {
     (void)state;
@@ -195,7 +217,25 @@ static void delete_takes_several(void **state)
                                   "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n");
     assert_int_equal(RUN("delete", "A1B2C", "nobody"), CLI_NO_SUCH_THING); /* found all, or none is deleted */
     fake_stop();
-    assert_string_equal(fake.ops, "ls delete delete ls ls ");
+    assert_string_equal(fake.ops, "ls ls delete delete ls ls ");
+}
+
+static void delete_finds_a_whole_id_that_nothing_has_before_anything_is_gone(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"ls", {EXPERIMENTS}, NULL},
+        {"delete", {"\"ok\":false,\"end\":true,\"code\":4,\"error\":\"There is no experiment ffffffffffffffff\""}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("delete", "a1b2c3d4e5f60718", "0123456789abcdef", "ffffffffffffffff"), CLI_NO_SUCH_THING);
+    assert_sentence("ffffffffffffffff");
+    struct pack_reader request = last_request();
+    char id[32];
+    document_text(&request, "experiment", id, sizeof id);
+    assert_string_equal(id, "ffffffffffffffff");
+    fake_stop();
+    assert_string_equal(fake.ops, "ls delete ");
 }
 
 static void wait_returns_the_end_as_its_code(void **state)
@@ -360,8 +400,10 @@ int main(void)
         cmocka_unit_test_teardown(show_has_trials_and_the_last_lines_of_failed_ones, stop_what_runs),
         cmocka_unit_test_teardown(show_says_why_a_trial_that_waits_has_ended_before, stop_what_runs),
         cmocka_unit_test_teardown(experiments_are_found_by_name_and_prefix, stop_what_runs),
+        cmocka_unit_test_teardown(a_name_that_is_the_beginning_of_another_id_is_neither, stop_what_runs),
         cmocka_unit_test_teardown(delete_asks_on_a_terminal, stop_what_runs),
         cmocka_unit_test_teardown(delete_takes_several, stop_what_runs),
+        cmocka_unit_test_teardown(delete_finds_a_whole_id_that_nothing_has_before_anything_is_gone, stop_what_runs),
         cmocka_unit_test_teardown(wait_returns_the_end_as_its_code, stop_what_runs),
         cmocka_unit_test_teardown(wait_and_watch_outlive_a_restart_of_the_daemon, stop_what_runs),
         cmocka_unit_test_teardown(without_a_daemon_the_code_is_3, stop_what_runs),

@@ -196,6 +196,31 @@ static void invites_are_listed_and_revoked(void **state)
 #define BETA_OLD "bbbb1111111111111111111111111111"
 #define GAMMA "cccc0000000000000000000000000000"
 
+static void who_was_evicted_leaves_its_name_to_the_next(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"nodes",
+         {"\"ok\":true,\"end\":true,\"nodes\":[" NODE_ROW(BETA_OLD, "beta", "evicted", ALPHA) "," NODE_ROW(
+             BETA, "beta", "alive", ALPHA) "," NODE_ROW(GAMMA, "gamma", "void", BETA) "," NODE_ROW(ALPHA, "cccc", "alive", ALPHA) "]"},
+         NULL},
+        {"drain", {"\"ok\":true,\"end\":true,\"node\":\"" BETA "\",\"stored_on\":2,\"nodes_alive\":2"}, NULL},
+        {NULL, {NULL}, NULL}};
+    fake_start(answers);
+    assert_int_equal(RUN("drain", "beta"), CLI_DONE);
+    struct pack_reader request = last_request();
+    char text[64];
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, BETA);
+    assert_int_equal(RUN("drain", "gamma"), CLI_DONE); /* nobody else has the name: what to say of it is the daemon's */
+    request = last_request();
+    document_text(&request, "node", text, sizeof text);
+    assert_string_equal(text, GAMMA);
+    assert_int_equal(RUN("drain", "cccc"), CLI_REFUSED);
+    assert_sentence("2 nodes fit cccc: " ALPHA ", " GAMMA "; give one of these ids");
+    fake_stop();
+}
+
 static void an_eviction_is_confirmed_on_a_terminal(void **state)
 {
     (void)state;
@@ -213,7 +238,8 @@ static void an_eviction_is_confirmed_on_a_terminal(void **state)
     fake_start(answers);
     typed = "no\n";
     assert_int_equal(RUN("evict", "beta"), CLI_REFUSED);
-    assert_has(err_text_written, "Evict beta (" BETA ")?");
+    assert_has(err_text_written, "beta (" BETA ") goes, and its key can never come back");
+    assert_has(err_text_written, "Evict it for ever? [y/N] ");
     assert_has(err_text_written, "It vouched for: gamma. They stay.\n");
     typed = "";
     assert_int_equal(RUN("evict", "beta", "--with-vouched"), CLI_REFUSED);
@@ -235,7 +261,7 @@ static void an_eviction_is_confirmed_on_a_terminal(void **state)
     assert_string_equal(text, GAMMA);
     assert_true(document_true(&request, "with_vouched"));
     assert_int_equal(RUN("evict", "bbbb"), CLI_REFUSED);
-    assert_sentence("2 nodes fit bbbb");
+    assert_sentence("2 nodes have ids that begin with bbbb: " BETA ", " BETA_OLD "; give one of these ids");
     assert_int_equal(RUN("evict", "delta"), CLI_NO_SUCH_THING);
     assert_sentence("no node");
     assert_int_equal(RUN("evict"), CLI_USAGE);
@@ -251,6 +277,7 @@ int main(void)
         cmocka_unit_test_teardown(events_and_invites_are_lines, stop_what_runs),
         cmocka_unit_test_teardown(a_leave_that_nobody_heard_says_so, stop_what_runs),
         cmocka_unit_test_teardown(invites_are_listed_and_revoked, stop_what_runs),
+        cmocka_unit_test_teardown(who_was_evicted_leaves_its_name_to_the_next, stop_what_runs),
         cmocka_unit_test_teardown(an_eviction_is_confirmed_on_a_terminal, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -345,21 +345,31 @@ static int find(struct client *client, const struct search *search, const char *
     if (code != CLI_DONE) {
         return code;
     }
-    struct search_result named = {0}, begun = {0};
+    struct search_result named = {0}, named_out = {0}, begun = {0};
     struct pack_reader list = pack_find(&reply.document, search->list), item;
     uint32_t count = pack_read_array(&list);
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        char id[ID_TEXT_BYTES_MAX], name[256];
+        char id[ID_TEXT_BYTES_MAX], name[256], state[32];
         document_text(&item, "id", id, search->id_digits + 1);
         document_text(&item, "name", name, sizeof name);
-        if (strcmp(name, text) == 0) {
-            search_result_add(&named, id);
+        document_text(&item, "state", state, sizeof state);
+        if (strcmp(name, text) == 0) { /* a node that was evicted leaves its name to the next */
+            bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
+            search_result_add(is_out ? &named_out : &named, id);
         } else if (hex && length >= ID_PREFIX_MIN && strncmp(id, lower, length) == 0) {
             search_result_add(&begun, id);
         }
     }
-    if (named.count > 0) {
-        return choose(client, search, &named, text, "are named", out);
+    const struct search_result *by_name = named.count > 0 ? &named : &named_out;
+    if (by_name->count > 0 && begun.count > 0) { /* whoever wrote an id must not hit what somebody has named like it */
+        struct search_result both = *by_name;
+        for (size_t i = 0; i < begun.count; i++) {
+            search_result_add(&both, begun.ids[i < 4 ? i : 3]);
+        }
+        return choose(client, search, &both, text, "fit", out);
+    }
+    if (by_name->count > 0) {
+        return choose(client, search, by_name, text, "are named", out);
     }
     if (begun.count > 0) {
         return choose(client, search, &begun, text, "have ids that begin with", out);

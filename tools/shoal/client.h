@@ -56,11 +56,12 @@ int client_return(struct client *client);
 /* A request whose arguments are packed and that has one reply. */
 int client_ask(struct client *client, int timeout_ms, struct reply *out);
 
-/* The experiment that the user means: a whole id, a unique name, or a unique beginning of an id of at least 4 digits.
- * `out` is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be several. */
+/* The experiment that the user means: a whole id, else a unique name or a unique beginning of an id of at least 4 digits, and
+ * not what is the one of this and the other of that. `out` is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be
+ * several. */
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES]);
 
-/* The same for the nodes of the mesh. */
+/* The same for the nodes of the mesh. Of several of one name those that were evicted do not count. */
 int client_find_node(struct client *client, const char *text, char out[CLIENT_NODE_TEXT_BYTES]);
 
 #endif

@@ -8,52 +8,37 @@
 #include "tools/shoal/print.h"
 
 #define NODE_TEXT_BYTES (2 * NODE_ID_BYTES + 1)
-#define NODE_PREFIX_MIN 4
 #define NAMES_SHOWN_MAX 12
 
+_Static_assert(NODE_TEXT_BYTES == CLIENT_NODE_TEXT_BYTES, "one text of an id");
+
 struct found {
-    uint32_t count;
-    char id[NODE_TEXT_BYTES], name[128], state[32];
+    char id[NODE_TEXT_BYTES], name[128];
 };
 
-static void found_add(struct found *found, const char *id, const struct pack_reader *item)
+/* The node that the user means, and `reply` the list that it is in. */
+static int find_node(struct client *client, const char *text, struct reply *reply, struct found *out)
 {
-    if (found->count++ == 0) {
-        memcpy(found->id, id, sizeof found->id);
-        document_text(item, "name", found->name, sizeof found->name);
-        document_text(item, "state", found->state, sizeof found->state);
+    int code = client_find_node(client, text, out->id);
+    if (code != CLI_DONE) {
+        return code;
     }
-}
-
-/* The node that the user means, among `nodes`: a name that only one has, or the beginning of an id. Of several of one name
- * those that are out already do not count. */
-static int find_node(struct cli *cli, const struct pack_reader *document, const char *text, struct found *out)
-{
-    size_t length = strlen(text);
-    struct found named = {0}, named_out = {0}, begun = {0};
-    struct pack_reader list = pack_find(document, "nodes"), item;
+    client_begin(client, "nodes", 0);
+    code = client_ask(client, CLIENT_ANSWER_MS, reply);
+    if (code != CLI_DONE) {
+        return code;
+    }
+    struct pack_reader list = pack_find(&reply->document, "nodes"), item;
     uint32_t count = pack_read_array(&list);
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        char id[NODE_TEXT_BYTES], name[128], state[32];
+        char id[NODE_TEXT_BYTES];
         document_text(&item, "id", id, sizeof id);
-        document_text(&item, "name", name, sizeof name);
-        document_text(&item, "state", state, sizeof state);
-        bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
-        if (strcmp(name, text) == 0) {
-            found_add(is_out ? &named_out : &named, id, &item);
-        } else if (length >= NODE_PREFIX_MIN && strncmp(id, text, length) == 0) {
-            found_add(&begun, id, &item);
+        if (strcmp(id, out->id) == 0) {
+            document_text(&item, "name", out->name, sizeof out->name);
+            return CLI_DONE;
         }
     }
-    *out = named.count > 0 ? named : named_out.count > 0 ? named_out : begun;
-    if (out->count == 0) {
-        return cli_fail(cli, CLI_NO_SUCH_THING, "there is no node with the name or id %.80s; shoal nodes lists them", text);
-    }
-    if (out->count > 1) {
-        return cli_fail(cli, CLI_REFUSED, "%u nodes fit %.80s; give the beginning of an id that only one has (shoal nodes)",
-                        out->count, text);
-    }
-    return CLI_DONE;
+    return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no node with the id %s; shoal nodes lists them", out->id);
 }
 
 static void write_names(FILE *out, struct pack_reader list)
@@ -73,7 +58,7 @@ static void write_names(FILE *out, struct pack_reader list)
 /* Asks on a terminal. */
 static bool is_confirmed(struct cli *cli, const struct pack_reader *document, const struct found *node, bool with_vouched)
 {
-    (void)fprintf(cli->err, "Evict %s (%s)? Its key can never come back; what runs there is run again elsewhere.\n",
+    (void)fprintf(cli->err, "%s (%s) goes, and its key can never come back; what runs there is run again elsewhere.\n",
                   node->name, node->id);
     struct pack_reader list = pack_find(document, "nodes"), item;
     uint32_t count = pack_read_array(&list), shown = 0;
@@ -89,7 +74,7 @@ static bool is_confirmed(struct cli *cli, const struct pack_reader *document, co
     if (shown > 0) {
         (void)fprintf(cli->err, ". They %s.\n", with_vouched ? "go too, unless others vouch for them" : "stay");
     }
-    (void)fputs("Type yes to go on: ", cli->err);
+    (void)fputs("Evict it for ever? [y/N] ", cli->err);
     return cli_hears_yes(cli);
 }
 
@@ -124,11 +109,7 @@ int command_evict(struct cli *cli, const struct arguments *arguments)
     if (code != CLI_DONE) {
         return code;
     }
-    client_begin(&client, "nodes", 0);
-    code = client_ask(&client, CLIENT_ANSWER_MS, &reply);
-    if (code == CLI_DONE) {
-        code = find_node(cli, &reply.document, arguments->operands[0], &node);
-    }
+    code = find_node(&client, arguments->operands[0], &reply, &node);
     bool asks = cli->in_is_terminal && !options_has(arguments, "yes");
     if (code == CLI_DONE && asks && !is_confirmed(cli, &reply.document, &node, with_vouched)) {
         code = cli_fail(cli, CLI_REFUSED, "nothing was done");
