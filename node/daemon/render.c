@@ -299,10 +299,11 @@ static void put_slot(const struct node_core *core, const struct view_member *mem
 {
     struct view_slot slot = slot_now(core, member, index);
     bool is_held = slot.state != LEASE_FREE && slot.state != LEASE_WITHHELD;
-    pack_map(writer, 11);
+    pack_map(writer, 12);
     pack_text(writer, "node");
     render_put_node_id(writer, member->id);
     render_put_text(writer, "node_name", render_node_name(core, member->id));
+    render_put_text(writer, "node_state", render_node_state(core, member->id));
     render_put_u64(writer, "index", index);
     render_put_text(writer, "uuid", info->uuid);
     render_put_text(writer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");

@@ -35,7 +35,9 @@ static void lists_come_as_tables_or_json(void **state)
           "\"protocol\":{\"min\":1,\"max\":2,\"common\":1}}]"},
          NULL},
         {"slots",
-         {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"00\",\"node_name\":\"alpha\",\"index\":1,\"uuid\":\"u\","
+         {"\"ok\":true,\"end\":true,\"slots\":[{\"node\":\"01\",\"node_name\":\"beta\",\"node_state\":\"dead\",\"index\":0,"
+          "\"kind\":\"cpu\",\"model\":\"Xeon\",\"memory_bytes\":0,\"state\":\"free\",\"experiment\":null,\"trial\":null,"
+          "\"attempt\":null},{\"node\":\"00\",\"node_name\":\"alpha\",\"node_state\":\"alive\",\"index\":1,\"uuid\":\"u\","
           "\"kind\":\"cpu\","
           "\"model\":\"Xeon\",\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,"
           "\"attempt\":null}]"},
@@ -66,9 +68,11 @@ static void lists_come_as_tables_or_json(void **state)
     assert_has(out_text, "cedar     alive  ");
     assert_lacks(out_text, "\033");
     assert_int_equal(RUN("slots"), CLI_DONE);
-    assert_has(out_text, "alpha     1  cpu   Xeon   1.0 GiB  free   -               -        -\n");
+    assert_has(out_text, "beta      0  cpu   Xeon         -  free, node dead  -               -        -\n"
+                         "alpha     1  cpu   Xeon   1.0 GiB  free             -               -        -\n");
     assert_int_equal(RUN("status"), CLI_DONE);
     assert_has(out_text, "2 of 3 alive");
+    assert_has(out_text, "slots        5 of 6 free, those of living nodes\n");
     assert_has(out_text, "3 handshakes\n");
     assert_has(out_text, "up for 1 min 1 s, 1.0 MiB");
     assert_has(out_text, "FULL");

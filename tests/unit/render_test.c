@@ -313,10 +313,10 @@ static void slots_show_whose_they_are(void **state)
     open_map(&writer, RENDER_SLOTS_PAIRS);
     assert_false(render_slots(f->core, &from, &writer));
     const char *text = json_of(&writer);
-    assert_has(text, "\"node_name\":\"b\",\"index\":0,\"uuid\":\"cpu-b-0\",\"kind\":\"cpu\",\"model\":\"test\","
+    assert_has(text, "\"node_name\":\"b\",\"node_state\":\"dead\",\"index\":0,\"uuid\":\"cpu-b-0\",\"kind\":\"cpu\",\"model\":\"test\","
                      "\"memory_bytes\":1073741824,\"state\":\"leased\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,"
                      "\"attempt\":2");
-    assert_has(text, "\"node_name\":\"a\",\"index\":1,\"uuid\":\"cpu-a-1\",\"kind\":\"cpu\",\"model\":\"test\","
+    assert_has(text, "\"node_name\":\"a\",\"node_state\":\"alive\",\"index\":1,\"uuid\":\"cpu-a-1\",\"kind\":\"cpu\",\"model\":\"test\","
                      "\"memory_bytes\":1073741824,\"state\":\"free\",\"experiment\":null,\"trial\":null,\"attempt\":null");
 
     fact.withheld = true; /* its owner takes it back, and the worker has been asked to leave */

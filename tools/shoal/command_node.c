@@ -51,8 +51,9 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
     (void)fprintf(out, "daemon       version %s, up for %s, %s of memory\n", version, uptime, memory);
     print_nodes(document, nodes);
     (void)fprintf(out, "nodes        %s\n", nodes);
-    (void)fprintf(out, "slots        %llu of %llu free\n", (unsigned long long)document_number(document, "slots_free"),
-                  (unsigned long long)document_number(document, "slots"));
+    bool all_live = document_number(document, "nodes_alive") >= document_number(document, "nodes");
+    (void)fprintf(out, "slots        %llu of %llu free%s\n", (unsigned long long)document_number(document, "slots_free"),
+                  (unsigned long long)document_number(document, "slots"), all_live ? "" : ", those of living nodes");
     (void)fprintf(out, "experiments  %llu live of %llu\n",
                   (unsigned long long)document_number(document, "experiments_live"),
                   (unsigned long long)document_number(document, "experiments"));
@@ -182,8 +183,12 @@ static void render_slots(struct cli *cli, const struct pack_reader *document)
         print_cell_text(&table, &item, "model");
         render_bytes(memory, document_number(&item, "memory_bytes"));
         table_cell(&table, RENDER_PLAIN, "%s", document_number(&item, "memory_bytes") == 0 ? "-" : memory);
+        char node_state[32];
         document_text(&item, "state", text, sizeof text);
-        table_cell(&table, render_state_colour(text), "%s", text);
+        document_text(&item, "node_state", node_state, sizeof node_state);
+        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* what an older daemon does not say is so */
+        table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
+                   is_there ? "" : node_state);
         print_cell_text(&table, &item, "experiment");
         print_cell_text(&table, &item, "trial");
         print_cell_text(&table, &item, "attempt");
