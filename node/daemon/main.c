@@ -9,6 +9,7 @@
 
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "node/config/names.h"
 #include "node/daemon/run.h"
 #include "store/data_dir.h"
 
@@ -22,7 +23,7 @@ static const char help[] =
     "  --dir DIR             data directory (default: $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>)\n"
     "  --listen HOST:PORT    control socket (default *:7410; port 0: any free one)\n"
     "  --bulk HOST:PORT      bulk socket (default: the same host, any free port)\n"
-    "  --advertise HOST      address that others reach this node by (default: found out)\n"
+    "  --advertise HOST      address, without a port, that others reach this node by (default: found out)\n"
     "  --slots auto|cpu:N|none\n"
     "                        slots of this machine (default auto: NVIDIA GPUs, else one for each CPU)\n"
     "  --peer HOST:PORT      where another node may be; can be repeated\n"
@@ -73,6 +74,24 @@ static bool read_number(const char *text, unsigned long long max, unsigned long 
     return true;
 }
 
+/* A host as others are to hear of it: a number, since they ask no name server. */
+static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char error[256])
+{
+    char address[CONTROL_ADDRESS_BYTES + 8], resolved[CONTROL_ADDRESS_BYTES] = "", why[256] = "it is empty or too long.";
+    uint16_t port;
+    int length = snprintf(address, sizeof address, strchr(text, ':') != NULL ? "[%s]:1" : "%s:1", text);
+    bool is_known = text[0] != '\0' && (size_t)length < sizeof address && control_address_resolve(address, resolved, why) == 0 &&
+                    control_address_split(resolved, out, &port);
+    if (is_known && strcmp(out, "0.0.0.0") != 0 && strcmp(out, "::") != 0) {
+        return 0;
+    }
+    (void)snprintf(error, 256,
+                   "--advertise wants an IP address, or a name that has one, without a port, by which other machines reach "
+                   "this one, and not '%.60s'",
+                   text);
+    return ERR_USAGE;
+}
+
 /* A mesh of a thousand takes three descriptors for each peer: our connection to it, libzmq's mailbox of that, and its
  * connection to us. The usual limit is 1,024, and libzmq ends the process that runs out. Where no more is allowed the mesh
  * has to stay as small as that. */
@@ -98,7 +117,7 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, HELP},                {NULL, 0, NULL, 0}};
     static struct daemon_options options = {
         .listen = "*:7410", .slots = "auto", .beacon_port = BEACON_PORT};
-    char dir[KEEP_PATH_BYTES] = "", error[256] = "";
+    char dir[KEEP_PATH_BYTES] = "", advertised[CONTROL_HOST_BYTES], error[256] = "";
     const char *given_dir = NULL;
     unsigned long long number;
     int option;
@@ -118,7 +137,10 @@ int main(int argc, char **argv)
             options.bulk_listen = optarg;
             break;
         case ADVERTISE:
-            options.advertise = optarg;
+            if (read_advertised(optarg, advertised, error) != 0) {
+                return usage(error, "");
+            }
+            options.advertise = advertised;
             break;
         case SLOTS:
             options.slots = optarg;
@@ -134,6 +156,11 @@ int main(int argc, char **argv)
             options.peer_hint_count++;
             break;
         case NAME:
+            if (!names_node_is_good(optarg)) {
+                (void)snprintf(error, sizeof error, "--name wants 1 to %d " NAMES_NODE_WORDS ", and not '%.80s'",
+                               FACT_NAME_BYTES - 1, optarg);
+                return usage(error, "");
+            }
             options.name = optarg;
             break;
         case BEACON:
@@ -182,5 +209,5 @@ int main(int argc, char **argv)
     if (code != 0) {
         fprintf(stderr, "shoald: %s\n", error);
     }
-    return code == 0 ? 0 : 1;
+    return code == 0 ? 0 : code == ERR_USAGE ? 2 : 1;
 }

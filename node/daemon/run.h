@@ -4,7 +4,7 @@
 
 #include "node/daemon/daemon.h"
 
-/* Runs until SIGTERM, SIGINT or a user's `leave`. 0, or an error with one sentence. */
+/* Runs until SIGTERM, SIGINT or a user's `leave`. 0, or an error with one sentence; ERR_USAGE: an option is to blame. */
 int daemon_run(const struct daemon_options *options, char error[256]);
 
 /* "1.2.3.4:5" -> "1.2.3.4", "[::1]:5" -> "::1". */

@@ -144,6 +144,25 @@ def the_first_commands_of_the_manual_need_no_pauses(lab):
     expect(said.returncode == 0 and said.stdout.splitlines()[-1].startswith("shoal1-"), f"no token: {said}")
 
 
+@case(limit_s=30)
+def a_daemon_refuses_what_init_would_refuse(lab):
+    mesh = lab.mesh(1, start=False)
+    node = mesh.nodes[0]
+    node.run("init")
+    shoald = [node.bin / "shoald", "--dir", node.dir, "--beacon", "0", "--listen", "127.0.0.1:0", "--slots", "none"]
+    for option, value, part in (
+            ("--name", "", "''"), ("--name", "a b", "'a b'"), ("--name", "n" * 64, "1 to 63"), ("--name", b"\xff\x1b", "--name"),
+            ("--advertise", "", "''"), ("--advertise", "not a host!!", "'not a host!!'"),
+            ("--advertise", "1.2.3.4:5", "without a port"), ("--advertise", "0.0.0.0", "'0.0.0.0'"),
+            ("--slots", "cpu:-1", "cpu:N"), ("--listen", "foo", "foo")):
+        said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20)
+        error = said.stderr.decode(errors="replace")
+        expect(said.returncode == 2 and part in error and len(error.splitlines()) == 1, f"{option} {value!r}: {said}")
+    node.options = ["--advertise", "localhost"]
+    node.start()
+    expect(node.json("status")["address"].startswith("127.0.0.1:"), "a name is told to others as a name")
+
+
 def with_closed(closed, *command, **options):
     """Runs a command whose standard descriptors `closed` are not open at all, as `<&-` and `>&-` do it in a shell."""
     signs = " ".join(f"{fd}{'<' if fd == 0 else '>'}&-" for fd in closed)
@@ -213,7 +232,7 @@ def a_data_directory_has_one_daemon_and_is_local(lab):
     deep = lab.dir / ("d" * (96 - len(str(lab.dir)) - 1))  # one byte more than fits
     for command in ([node.bin / "shoal", "init", "--dir", deep], [node.bin / "shoald", "--dir", deep]):
         long = subprocess.run(command, capture_output=True, text=True, timeout=20)
-        expect(long.returncode == 1 and "at most 95" in long.stderr and len(long.stderr.splitlines()) == 1, f"a long path: {long}")
+        expect(long.returncode == 2 and "at most 95" in long.stderr and len(long.stderr.splitlines()) == 1, f"a long path: {long}")
     expect(not deep.exists(), "what is refused is there all the same")
     shutil.rmtree(empty, ignore_errors=True)
     gone = subprocess.run([node.bin / "shoal", "status", "--dir", empty], capture_output=True, text=True, timeout=20)

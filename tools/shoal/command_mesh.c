@@ -16,6 +16,7 @@
 #include "gossip/keys.h"
 #include "gossip/message.h"
 #include "gossip/token.h"
+#include "node/config/names.h"
 #include "node/core/facts.h"
 #include "node/edge.h"
 #include "store/data_dir.h"
@@ -40,18 +41,6 @@ struct house {
     struct keys keys;
 };
 
-/* Names go into log lines and tables of other machines. */
-static bool is_name(const char *name, size_t size, char lowest)
-{
-    size_t length = strlen(name);
-    for (size_t i = 0; i < length; i++) {
-        if (name[i] < lowest || name[i] > '~') {
-            return false;
-        }
-    }
-    return length > 0 && length < size;
-}
-
 static int node_name(struct cli *cli, const char *given, char out[FACT_NAME_BYTES])
 {
     char host[256] = "";
@@ -62,11 +51,10 @@ static int node_name(struct cli *cli, const char *given, char out[FACT_NAME_BYTE
         host[strcspn(host, ".")] = '\0'; /* the short name */
     }
     const char *name = given != NULL ? given : host;
-    if (!is_name(name, FACT_NAME_BYTES, '!')) {
+    if (!names_node_is_good(name)) {
         return cli_fail(cli, CLI_USAGE,
-                        "'%.80s' cannot be a node's name: allowed are 1 to %d letters, digits and signs of ASCII "
-                        "without blanks",
-                        name, FACT_NAME_BYTES - 1);
+                        "'%.80s' cannot be a node's name: allowed are 1 to %d " NAMES_NODE_WORDS, name,
+                        FACT_NAME_BYTES - 1);
     }
     (void)bytes_copy_text(out, FACT_NAME_BYTES, name);
     return CLI_DONE;
@@ -101,9 +89,10 @@ static int house_open(struct cli *cli, struct house *house)
     if (keys_start() != 0) {
         return cli_fail(cli, CLI_REFUSED, "libsodium does not start");
     }
-    if (data_dir_open(cli->dir, &house->lock_fd, error, sizeof error) != 0) {
+    int opened = data_dir_open(cli->dir, &house->lock_fd, error, sizeof error);
+    if (opened != 0) {
         house->lock_fd = -1;
-        return cli_fail(cli, CLI_REFUSED, "%s", error);
+        return cli_fail(cli, opened == ERR_USAGE ? CLI_USAGE : CLI_REFUSED, "%s", error);
     }
     int code = CLI_DONE;
     mesh_id mesh;
@@ -220,7 +209,7 @@ int command_init(struct cli *cli, const struct arguments *arguments)
         return code;
     }
     const char *given = options_value(arguments, "name");
-    if (given != NULL && !is_name(given, sizeof mesh_name, ' ')) {
+    if (given != NULL && !names_mesh_is_good(given)) {
         return cli_fail(cli, CLI_USAGE, "'%.80s' cannot be a mesh's name: allowed are 1 to %d characters of ASCII",
                         given, FACT_NAME_BYTES - 1);
     }
