@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 #include "node/daemon/render.h"
+#include "node/daemon/render_experiment.h"
+#include "node/daemon/render_put.h"
 #include "node/daemon/request.h"
 
 struct daemon_waiting *local_change_wait(struct daemon *daemon, const struct local_request *request)
@@ -65,6 +67,12 @@ static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_write
     pack_text(writer, hex);
 }
 
+static void put_experiment_id(experiment_id id, struct pack_writer *writer)
+{
+    pack_text(writer, "experiment");
+    render_put_experiment_id(writer, id);
+}
+
 /* Takes the one at `link` off the list. */
 static void answer(struct daemon *daemon, struct daemon_waiting **link, const struct node_effect *effect)
 {
@@ -75,6 +83,8 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
         local_reply_error(daemon, client, waiting->id, exit_code_of(effect->u.reply.code), "%s", effect->u.reply.text);
     } else if (client != NULL) {
         struct local_reply reply;
+        const struct view_experiment *submitted =
+            waiting->is_submit ? view_find_experiment(&daemon->core->view, waiting->experiment) : NULL;
         if (waiting->is_eviction && local_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
             render_eviction(daemon->core, waiting->node, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
@@ -95,6 +105,11 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
         } else if (waiting->is_leave && local_reply_begin(&reply, waiting->id, true, 2)) {
             put_stored_on(daemon, effect, &reply.writer);
             local_reply_send(daemon, client, &reply, -1);
+        } else if (submitted != NULL && submitted->known && local_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
+            put_experiment_id(waiting->experiment, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            render_lacks(daemon->core, submitted, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
         } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * NODE_ID_BYTES + 1];
             if (waiting->is_slots) {
@@ -104,9 +119,7 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
                 pack_text(&reply.writer, "node");
                 pack_text(&reply.writer, hex);
             } else {
-                bytes_to_hex(hex, waiting->experiment.bytes, EXPERIMENT_ID_BYTES);
-                pack_text(&reply.writer, "experiment");
-                pack_text(&reply.writer, hex);
+                put_experiment_id(waiting->experiment, &reply.writer);
             }
             put_stored_on(daemon, effect, &reply.writer);
             if (effect->u.reply.already) {

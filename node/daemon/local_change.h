@@ -12,7 +12,7 @@ struct daemon_waiting {
     uint64_t key;
     uint64_t serial, id;
     experiment_id experiment;
-    bool is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots;
+    bool is_submit, is_invite, is_leave, is_revoke, is_eviction, is_drain, is_slots;
     node_id node; /* is_eviction, is_drain */
     uint8_t invite_key[PUBLIC_KEY_BYTES];
     uint64_t slots; /* is_slots: bit i for slot i */

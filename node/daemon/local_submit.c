@@ -101,6 +101,7 @@ static void submit_done(void *context, struct job *job)
         struct local_request request = {.client = client, .id = submit->id};
         struct daemon_waiting *waiting = local_change_wait(daemon, &request);
         if (waiting != NULL) {
+            waiting->is_submit = true;
             waiting->experiment = submit->experiment;
             struct node_event event = {.kind = NODE_EVENT_REQUEST};
             event.u.request.kind = NODE_REQUEST_SUBMIT;

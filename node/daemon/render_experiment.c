@@ -427,11 +427,40 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     }
 }
 
+static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        bool counts = member->admitted && !view_member_is_out(member) && !member->left;
+        for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
+            count += kind == CONFIG_SLOT_ANY || (kind == CONFIG_SLOT_CUDA) == (member->slot_kinds[slot] == FACT_SLOT_CUDA);
+        }
+    }
+    return count;
+}
+
+void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer)
+{
+    static const char *const kinds[] = {"any", "cpu", "cuda"};
+    const struct config *config = experiment->config;
+    uint32_t present = slots_of_kind(core, config->slot_kind);
+    pack_text(writer, "lacks");
+    if (!view_experiment_live(experiment) || present >= config->min_slots) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 3);
+    render_put_u64(writer, "slots", config->min_slots);
+    render_put_text(writer, "kind", kinds[config->slot_kind]);
+    render_put_u64(writer, "present", present);
+}
+
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
                  struct pack_writer *writer)
 {
     pack_text(writer, "experiment");
-    pack_map(writer, EXPERIMENT_PAIRS + 5);
+    pack_map(writer, EXPERIMENT_PAIRS + 6);
     put_experiment(core, experiment, writer);
     pack_text(writer, "counts");
     put_counts(experiment, writer);
@@ -439,6 +468,7 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
     pack_text(writer, "smaller_is_better");
     pack_bool(writer, experiment->config->smaller_is_better);
     render_put_u64(writer, "slots_per_trial", experiment->config->slots_per_trial);
+    render_lacks(core, experiment, writer);
     pack_text(writer, "trials");
     struct render_list list = render_list_open(writer);
     uint32_t i = *from;

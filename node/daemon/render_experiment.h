@@ -13,6 +13,12 @@ bool render_coordinator(const struct node_core *core, const struct view_experime
 #define RENDER_LS_PAIRS 1
 bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
 
+/* `lacks`: nil, or a map `slots kind present` if no trial of it can begin, since a trial needs more slots of this kind (any,
+ * cpu, cuda) than all nodes have together, whatever becomes of them: those of dead and drained nodes and those that are
+ * withheld are `present` too. Nil for one that is over. */
+#define RENDER_LACKS_PAIRS 1
+void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer);
+
 /* `experiment`, a map; its list is that of its trials. The caller has found it: it exists and is `known`. */
 #define RENDER_SHOW_PAIRS 1
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,

@@ -70,6 +70,34 @@ static void submit_sends_the_file_and_the_code(void **state)
     fake_stop();
 }
 
+static void what_cannot_run_anywhere_is_said_at_once(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"submit",
+         {"\"ok\":true,\"end\":true,\"experiment\":\"x\",\"stored_on\":2,\"nodes_alive\":3,"
+          "\"lacks\":{\"slots\":10,\"kind\":\"cuda\",\"present\":6}"},
+         NULL},
+        {"ls", {EXPERIMENTS}, NULL},
+        {"show",
+         {"\"ok\":true,\"end\":true,\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"mlp\",\"state\":\"queued\","
+          "\"lacks\":{\"slots\":1,\"kind\":\"any\",\"present\":0}}"},
+         NULL},
+        {NULL, {NULL}, NULL}};
+    char code[128], file[192];
+    (void)snprintf(code, sizeof code, "%s/wide", root);
+    (void)snprintf(file, sizeof file, "%s/exp.yaml", code);
+    assert_int_equal(mkdir(code, 0755), 0);
+    write_text(file, "name: wide\nentrypoint: ./train.sh\n");
+    fake_start(answers);
+    assert_int_equal(RUN("submit", file), CLI_DONE);
+    assert_sentence("no trial can begin, for each needs 10 cuda slots and all nodes together have 6;");
+    assert_has(out_text, "submitted wide (");
+    assert_int_equal(RUN("show", "mlp"), CLI_DONE);
+    assert_has(out_text, "\nno trial can begin, for each needs 1 slot and all nodes together have 0;");
+    fake_stop();
+}
+
 static void a_bad_file_is_refused_before_anything_is_sent(void **state)
 {
     (void)state;
@@ -91,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(submit_sends_the_file_and_the_code, stop_what_runs),
+        cmocka_unit_test_teardown(what_cannot_run_anywhere_is_said_at_once, stop_what_runs),
         cmocka_unit_test_teardown(a_bad_file_is_refused_before_anything_is_sent, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

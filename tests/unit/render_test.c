@@ -84,14 +84,19 @@ static void start(struct fixture *f)
     step(f, &event);
 }
 
+static void load_configured(struct fixture *f, uint32_t number, const struct config *config)
+{
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    struct fact_experiment fact = {.submitted_s = 1600000000, .config = packed};
+    fact.config_bytes = make_packed_config(config, packed);
+    load(f, &f->b, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(number)), &fact);
+}
+
 static void load_experiment(struct fixture *f, uint32_t number, uint32_t trials, uint32_t max_restarts)
 {
     struct config config;
-    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
     make_config(&config, trials, max_restarts);
-    struct fact_experiment fact = {.submitted_s = 1600000000, .config = packed};
-    fact.config_bytes = make_packed_config(&config, packed);
-    load(f, &f->b, FACT_EXPERIMENT, fact_key_experiment(make_experiment_id(number)), &fact);
+    load_configured(f, number, &config);
 }
 
 static void load_attempt(struct fixture *f, const attempt_id *id, const struct person *const *members, uint32_t count,
@@ -327,6 +332,30 @@ static void slots_show_whose_they_are(void **state)
     assert_has(json_of(&writer), "\"state\":\"releasing\",\"experiment\":\"e0e0e0e000000001\",\"trial\":3,");
 }
 
+/* The slots of a node that is away may come back; those of one that has left do not. */
+static void what_all_nodes_together_cannot_hold_is_said(void **state)
+{
+    struct fixture *f = *state;
+    struct config config;
+    make_config(&config, 1, 0);
+    config.slots_per_trial = config.max_slots = 4;
+    config.min_slots = 3;
+    load_configured(f, 0, &config);
+    config.min_slots = 4;
+    load_configured(f, 1, &config);
+    config.slots_per_trial = config.max_slots = config.min_slots = 1;
+    config.slot_kind = CONFIG_SLOT_CUDA;
+    load_configured(f, 2, &config);
+    start(f);
+    assert_has(show(f, 0), "\"slots_per_trial\":4,\"lacks\":null,");
+    assert_has(show(f, 1), "\"lacks\":{\"slots\":4,\"kind\":\"any\",\"present\":3},");
+    assert_has(show(f, 2), "\"lacks\":{\"slots\":1,\"kind\":\"cuda\",\"present\":0},");
+    struct fact_node gone = make_node(&f->b, 1);
+    gone.left = true;
+    load(f, &f->b, FACT_NODE, fact_key_empty(), &gone);
+    assert_has(show(f, 0), "\"lacks\":{\"slots\":3,\"kind\":\"any\",\"present\":2},");
+}
+
 static void an_experiment_is_shown_before_anything_runs(void **state)
 {
     struct fixture *f = *state;
@@ -335,7 +364,7 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
     assert_has(text, "\"id\":\"e0e0e0e000000001\",\"name\":\"exp\",\"state\":\"queued\",\"coordinator\":null,"
                      "\"coordinator_name\":null,\"term\":null,\"best\":null,\"submitted_s\":1600000000,\"counts\":"
                      "{\"total\":2,\"queued\":2,\"running\":0,\"completed\":0,\"failed\":0},\"metric\":\"accuracy\","
-                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"trials\":[{\"index\":0,\"state\":\"queued\","
+                     "\"smaller_is_better\":false,\"slots_per_trial\":1,\"lacks\":null,\"trials\":[{\"index\":0,\"state\":\"queued\","
                      "\"attempt\":null,\"generation\":null,\"step\":null,\"hyperparameters\":{\"learning_rate\":0.");
     assert_has(text, "},\"metrics\":{},\"slots\":[],\"checkpoint\":null,\"restarts\":0,\"tail\":null,\"reason\":null},"
                      "{\"index\":1,");
@@ -622,6 +651,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_evicted_are_listed_but_count_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(invites_are_listed_with_their_states, setup, teardown),
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_all_nodes_together_cannot_hold_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_could_not_begin_says_why, setup, teardown),

@@ -198,7 +198,10 @@ static void report(struct cli *cli, const struct submission *submission, const s
 {
     unsigned long long stored_on = document_number(document, "stored_on"),
                        alive = document_number(document, "nodes_alive");
-    char size[RENDER_UNIT_BYTES];
+    char size[RENDER_UNIT_BYTES], lacks[PRINT_SUMMARY_BYTES];
+    if (print_lacks(document, lacks)) {
+        cli_warn(cli, "%s", lacks);
+    }
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);
         return;

@@ -326,6 +326,24 @@ void print_trials(FILE *out, bool colours, const struct pack_reader *experiment,
     free(chosen);
 }
 
+bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES])
+{
+    struct pack_reader lacks = pack_find(map, "lacks");
+    if (pack_peek(&lacks) != PACK_MAP) {
+        return false;
+    }
+    char kind[16];
+    unsigned long long slots = document_number(&lacks, "slots");
+    document_text(&lacks, "kind", kind, sizeof kind);
+    bool is_any = strcmp(kind, "any") == 0;
+    (void)snprintf(out, PRINT_SUMMARY_BYTES,
+                   "no trial can begin, for each needs %llu %s%sslot%s and all nodes together have %llu; machines must join, or "
+                   "the configuration ask for less",
+                   slots, is_any ? "" : kind, is_any ? "" : " ", slots == 1 ? "" : "s",
+                   (unsigned long long)document_number(&lacks, "present"));
+    return true;
+}
+
 void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document)
 {
     struct pack_reader experiment = pack_find(document, "experiment"), counts = pack_find(&experiment, "counts");
@@ -347,6 +365,10 @@ void print_experiment_head(FILE *out, bool colours, const struct pack_reader *do
         (void)fprintf(out, "  nodes: %s", text);
     }
     (void)fputc('\n', out);
+    if (print_lacks(&experiment, text)) {
+        render_text(out, colours, RENDER_YELLOW, text);
+        (void)fputc('\n', out);
+    }
 }
 
 /* Lines of a program: control characters but tabs become '?'. */

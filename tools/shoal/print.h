@@ -38,11 +38,14 @@ void print_pairs(struct pack_reader map, char *out, size_t size);
 /* The number at metrics[group][name]; false if it is not there. */
 bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out);
 
+/* Of a map with `lacks`: why no trial can begin, a sentence without its end; false if nothing is lacking. */
+bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES]);
+
 /* The trials of a `show` document, in a table; `row_max` rows at most (0: all), those that run first when not all fit.
  */
 void print_trials(FILE *out, bool colours, const struct pack_reader *experiment, size_t row_max);
 
-/* The two lines above that table. */
+/* The lines above that table. */
 void print_experiment_head(FILE *out, bool colours, const struct pack_reader *document);
 
 /* What failed trials wrote last, and why those that wait have ended before. */
