@@ -23,7 +23,8 @@ struct parse {
 
 void config_describe(void (*row)(void *context, const struct config_option_text *text), void *context)
 {
-    static const char *const types[] = {"text", "text", "number", "true or false", "word"};
+    static const char *const types[] = {"text", "text", "text", "number", "true or false", "word"};
+    _Static_assert(sizeof types / sizeof types[0] == OPTION_OTHER, "one for each kind but the last");
     for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         char allowed[TREE_WORDS_BYTES];
         struct config_option_text text = {

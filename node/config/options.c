@@ -14,6 +14,7 @@ static const char *const partition_words[] = {"continue", "pause_minority", NULL
 
 #define FIELD(name) offsetof(struct config, name), sizeof((struct config *)0)->name
 #define TEXT(key, name, standard, help) {key, OPTION_TEXT, FIELD(name), 0, 0, NULL, NULL, NULL, standard, help}
+#define NAME(key, name, standard, help) {key, OPTION_NAME, FIELD(name), 0, 0, NULL, NULL, NULL, standard, help}
 #define LINES(key, name, standard, help) {key, OPTION_LINES, FIELD(name), 0, 0, NULL, NULL, NULL, standard, help}
 #define NUMBER(key, name, min, max, standard, help) {key, OPTION_NUMBER, FIELD(name), min, max, NULL, NULL, NULL, standard, help}
 #define TRUTH(key, name, standard, help) {key, OPTION_TRUTH, FIELD(name), 0, 0, NULL, NULL, NULL, standard, help}
@@ -21,7 +22,7 @@ static const char *const partition_words[] = {"continue", "pause_minority", NULL
 #define OTHER(key, type, allowed, standard, help) {key, OPTION_OTHER, 0, 0, 0, 0, NULL, type, allowed, standard, help}
 
 const struct config_option config_options[CONFIG_OPTIONS] = {
-    TEXT("name", name, "the file's name without its ending", "What the experiment is called in lists."),
+    NAME("name", name, "the file's name without its ending", "What the experiment is called in lists."),
     LINES("description", description, "none", "What it is for."),
     OTHER("labels", "list", FIELDS_LABELS_WORDS, "none", "Words to find it by."),
     OTHER("entrypoint", "text or list", FIELDS_ENTRYPOINT_WORDS, "required",
@@ -93,9 +94,10 @@ const char *options_allowed(const struct config_option *option, char *out, size_
     out[0] = '\0';
     switch (option->kind) {
     case OPTION_TEXT:
+    case OPTION_NAME:
     case OPTION_LINES:
-        (void)snprintf(out, size, "a text of %d ... %zu bytes without control characters", option->kind == OPTION_TEXT,
-                       option->size - 1);
+        (void)snprintf(out, size, "a text of %d ... %zu bytes without %scontrol characters", option->kind != OPTION_LINES,
+                       option->size - 1, option->kind == OPTION_NAME ? "'/' and " : "");
         break;
     case OPTION_NUMBER:
         (void)snprintf(out, size, "%llu ... %llu", (unsigned long long)option->min, (unsigned long long)option->max);
@@ -134,8 +136,10 @@ bool options_store(const struct config_option *option, const struct tree_node *n
     uint32_t narrow = 0;
     switch (option->kind) {
     case OPTION_TEXT:
+    case OPTION_NAME:
     case OPTION_LINES:
         return scalar_is_clean(node->text, option->kind == OPTION_LINES) &&
+               (option->kind != OPTION_NAME || strchr(node->text, '/') == NULL) && /* NAME/TRIAL is a trial */
                (node->text[0] != '\0' || option->kind == OPTION_LINES) &&
                bytes_copy_text(field, option->size, node->text);
     case OPTION_NUMBER:

@@ -4,7 +4,7 @@
 
 #include "node/config/tree.h"
 
-enum option_kind { OPTION_TEXT, OPTION_LINES, OPTION_NUMBER, OPTION_TRUTH, OPTION_WORD, OPTION_OTHER };
+enum option_kind { OPTION_TEXT, OPTION_NAME /* a text without '/' */, OPTION_LINES, OPTION_NUMBER, OPTION_TRUTH, OPTION_WORD, OPTION_OTHER };
 
 struct config_option {
     const char *key;
