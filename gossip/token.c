@@ -189,8 +189,12 @@ int token_read(const char *text, uint64_t wall_s, struct token *out, char error[
                         "shoal invite.");
     }
     if (result == 0 && wall_s >= token.expires_s) {
-        (void)snprintf(error, 256, "The token expired %llu minutes ago; ask a member for a new one with shoal invite.",
-                       (unsigned long long)((wall_s - token.expires_s) / 60));
+        uint64_t minutes = (wall_s - token.expires_s) / 60;
+        char when[48] = "less than a minute";
+        if (minutes > 0) {
+            (void)snprintf(when, sizeof when, "%llu minute%s", (unsigned long long)minutes, minutes == 1 ? "" : "s");
+        }
+        (void)snprintf(error, 256, "The token expired %s ago; ask a member for a new one with shoal invite.", when);
         result = ERR_STALE;
     }
     if (result == 0) {

@@ -85,6 +85,10 @@ static void an_expired_token_says_so(void **state)
     (void)token_write(&token, text);
     assert_int_equal(token_read(text, EXPIRES_S + 7200, &read, error), ERR_STALE);
     assert_non_null(strstr(error, "expired 120 minutes ago"));
+    assert_int_equal(token_read(text, EXPIRES_S + 119, &read, error), ERR_STALE);
+    assert_non_null(strstr(error, "expired 1 minute ago"));
+    assert_int_equal(token_read(text, EXPIRES_S, &read, error), ERR_STALE);
+    assert_non_null(strstr(error, "expired less than a minute ago"));
 }
 
 static void a_token_without_its_end_is_cut_short(void **state)
