@@ -27,6 +27,9 @@ int keys_from_seed(const uint8_t seed[32], struct keys *out);
 int keys_save(const struct keys *keys, const char *dir, char error[256]);
 int keys_load(const char *dir, struct keys *out, char error[256]);
 
+/* The sentence for a directory of a member of this mesh (its id in hex) that has no key any more. */
+void keys_say_gone(const char *dir, const char *mesh, char error[256]);
+
 /* DIR/key.next, a key that may take the place of DIR/key: made if there is none, or in any case if `afresh`. Errors as
  * above. */
 int keys_next(const char *dir, bool afresh, struct keys *out, char error[256]);

@@ -40,18 +40,24 @@ static int new_boot(struct daemon *daemon)
     return daemon_meta_put(daemon, "boot", counter, sizeof counter);
 }
 
+static int say_no_mesh(const struct daemon *daemon, char error[256])
+{
+    (void)snprintf(error, 256, "%.150s belongs to no mesh yet; run `shoal init` or `shoal join TOKEN` first.", daemon->dir);
+    return ERR_NOT_FOUND;
+}
+
 static int open_identity(struct daemon *daemon, char error[256])
 {
-    int code = keys_load(daemon->dir, &daemon->keys, error);
-    if (code == ERR_NOT_FOUND) {
-        (void)snprintf(error, 256, "%.150s belongs to no mesh yet; run `shoal init` or `shoal join TOKEN` first.",
-                       daemon->dir);
+    char long_error[512], path[KEEP_PATH_BYTES + 8];
+    (void)snprintf(path, sizeof path, "%s/state", daemon->dir);
+    int key_code = keys_load(daemon->dir, &daemon->keys, error);
+    if (key_code == ERR_NOT_FOUND && access(path, F_OK) != 0) {
+        return say_no_mesh(daemon, error); /* no database is made where there was none */
     }
-    if (code != 0) {
-        return code;
+    if (key_code != 0 && key_code != ERR_NOT_FOUND) {
+        return key_code;
     }
-    char long_error[512];
-    code = state_open(daemon->dir, &daemon->state, long_error, sizeof long_error);
+    int code = state_open(daemon->dir, &daemon->state, long_error, sizeof long_error);
     if (code != 0) {
         bytes_copy_text(error, 256, long_error);
         return code;
@@ -59,9 +65,13 @@ static int open_identity(struct daemon *daemon, char error[256])
     size_t count;
     code = daemon_meta_get(daemon, "mesh", daemon->mesh.bytes, sizeof daemon->mesh.bytes, &count);
     if (code != 0 || count != sizeof daemon->mesh.bytes) {
-        (void)snprintf(error, 256, "%.150s belongs to no mesh yet; run `shoal init` or `shoal join TOKEN` first.",
-                       daemon->dir);
-        return ERR_NOT_FOUND;
+        return say_no_mesh(daemon, error);
+    }
+    if (key_code == ERR_NOT_FOUND) {
+        char mesh[2 * MESH_ID_BYTES + 1];
+        bytes_to_hex(mesh, daemon->mesh.bytes, MESH_ID_BYTES);
+        keys_say_gone(daemon->dir, mesh, error);
+        return key_code;
     }
     char text[FACT_NAME_BYTES] = "";
     if (daemon_meta_get(daemon, "name", text, sizeof text - 1, &count) == 0) {

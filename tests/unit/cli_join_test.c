@@ -226,6 +226,11 @@ static void join_takes_what_the_founder_s_chain_vouches_for(void **state)
     door.vouches = true;
     assert_int_equal(door_serve(&door, words), CLI_DONE);
     assert_has(out_text, "next: shoald --dir ");
+    char other[128];
+    (void)snprintf(other, sizeof other, "%s/second", root);
+    char *as_json[] = {"shoal", "join", token, "--dir", other, "--name", "gamma", "--json", NULL};
+    assert_int_equal(door_serve(&door, as_json), CLI_DONE);
+    assert_has(out_text, "\"name\": null}, \"node\": {");
 
     assert_int_equal(keys_load(dir, &same_keys, error), 0);
     assert_memory_equal(keys.sign_public, same_keys.sign_public, 32); /* the tries before did not waste a key */

@@ -102,9 +102,14 @@ static int house_open(struct cli *cli, struct house *house)
     } else if (state_get(house->state, STATE_META, "mesh", 4, &mesh, sizeof mesh, &bytes) != ERR_NOT_FOUND) {
         char hex[2 * MESH_ID_BYTES + 1];
         bytes_to_hex(hex, mesh.bytes, MESH_ID_BYTES);
-        code = cli_fail(cli, CLI_REFUSED,
-                        "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
-                        cli->dir, hex);
+        if (keys_load(cli->dir, &house->keys, error) == ERR_NOT_FOUND) {
+            keys_say_gone(cli->dir, hex, error);
+            code = cli_fail(cli, CLI_REFUSED, "%s", error);
+        } else {
+            code = cli_fail(cli, CLI_REFUSED,
+                            "%s belongs to the mesh %s already; for another mesh name another directory with --dir",
+                            cli->dir, hex);
+        }
     } else {
         code = house_keys(cli, house);
     }
@@ -164,7 +169,11 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
         pack_text(&writer, "id");
         pack_text(&writer, i == 0 ? mesh_hex : node_hex);
         pack_text(&writer, "name");
-        pack_text(&writer, i == 0 ? mesh_name : name);
+        if (i == 0 && *mesh_name == '\0') {
+            pack_nil(&writer); /* as `status` says it: who joins is told no name */
+        } else {
+            pack_text(&writer, i == 0 ? mesh_name : name);
+        }
     }
     pack_reader_init(&value, bytes, writer.used_bytes);
     (void)document_write_json(cli->out, value);
