@@ -269,6 +269,16 @@ static void stream_step(struct daemon *daemon, struct daemon_client *client, str
     }
 }
 
+void query_reply_no_trial(struct daemon *daemon, const struct local_request *request, const struct view_experiment *experiment,
+                          uint64_t index)
+{
+    char has[64];
+    (void)snprintf(has, sizeof has, experiment->trial_count == 1 ? "only trial 0" : "the trials 0 to %u",
+                   experiment->trial_count - 1);
+    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no trial %llu: the experiment has %s.",
+                      (unsigned long long)index, has);
+}
+
 bool query_argument_trial(struct daemon *daemon, struct local_request *request, struct view_experiment **experiment,
                           const struct view_trial **trial)
 {
@@ -276,9 +286,15 @@ bool query_argument_trial(struct daemon *daemon, struct local_request *request, 
     if (!local_argument_experiment(daemon, request, experiment)) {
         return false;
     }
-    *trial = local_argument_u64(request, "trial", &index) && index < (*experiment)->trial_count
-                 ? view_find_trial(*experiment, (uint32_t)index)
-                 : NULL;
+    if (!local_argument_u64(request, "trial", &index)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+        return false;
+    }
+    if (index >= (*experiment)->trial_count) {
+        query_reply_no_trial(daemon, request, *experiment, index);
+        return false;
+    }
+    *trial = view_find_trial(*experiment, (uint32_t)index);
     if (*trial == NULL || (*trial)->manifests == NULL) {
         local_reply_error(daemon, request->client, request->id, 4, "Trial %llu has no checkpoint (yet).",
                           (unsigned long long)index);

@@ -9,7 +9,11 @@
 bool query_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes);
 void query_tick(struct daemon *daemon, uint64_t now_ms);
 
-/* The arguments `experiment` and `trial`; false (and an error reply) if there is no such trial. */
+/* An error of code 4: the experiment has no trial of this index. */
+void query_reply_no_trial(struct daemon *daemon, const struct local_request *request, const struct view_experiment *experiment,
+                          uint64_t index);
+
+/* The arguments `experiment` and `trial`; false (and an error reply) if there is no such trial, or no checkpoint of it. */
 bool query_argument_trial(struct daemon *daemon, struct local_request *request, struct view_experiment **experiment,
                           const struct view_trial **trial);
 

@@ -250,9 +250,12 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
     uint64_t trial = 0, rank = 0;
     bool one_trial = local_argument_u64(request, "trial", &trial);
     bool one_rank = local_argument_u64(request, "rank", &rank);
-    if ((one_trial && trial >= experiment->trial_count) || (kind == 'l' && !one_trial)) {
-        local_reply_error(daemon, request->client, request->id, 4, "The experiment has no such trial; it has 0 to %u.",
-                          experiment->trial_count - 1);
+    if (kind == 'l' && !one_trial) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+        return;
+    }
+    if (one_trial && trial >= experiment->trial_count) {
+        query_reply_no_trial(daemon, request, experiment, trial);
         return;
     }
     struct daemon_series *series = calloc(1, sizeof *series);

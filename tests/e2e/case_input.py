@@ -163,6 +163,24 @@ def a_daemon_refuses_what_init_would_refuse(lab):
     expect(node.json("status")["address"].startswith("127.0.0.1:"), "a name is told to others as a name")
 
 
+@case(limit_s=30)
+def lost_output_and_what_is_not_there_are_errors_that_say_so(lab):
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    with open("/dev/full", "w") as full:
+        for words in (["--help"], ["--version"], ["help", "show"], ["status"]):
+            said = subprocess.run([node.bin / "shoal", *words, "--dir", node.dir], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=20)
+            expect(said.returncode == 1 and "standard output" in said.stderr, f"shoal {words[0]} into a full disk: {said}")
+    identity = lab.submit(node, config("one", "true"))
+    for words in (["logs", f"{identity}/9"], ["metrics", f"{identity}/9"], ["checkpoint", "verify", f"{identity}/9"],
+                  ["checkpoint", "get", f"{identity}/9", "out"]):
+        said = refusal(node, *words, code=4)
+        expect("There is no trial 9: the experiment has only trial 0" in said, said)
+    wait_over(mesh, identity, 30)
+    expect("has no checkpoint" in refusal(node, "checkpoint", "verify", f"{identity}/0", code=4), "a trial without a checkpoint")
+
+
 def with_closed(closed, *command, **options):
     """Runs a command whose standard descriptors `closed` are not open at all, as `<&-` and `>&-` do it in a shell."""
     signs = " ".join(f"{fd}{'<' if fd == 0 else '>'}&-" for fd in closed)
@@ -234,6 +252,12 @@ def a_data_directory_has_one_daemon_and_is_local(lab):
         long = subprocess.run(command, capture_output=True, text=True, timeout=20)
         expect(long.returncode == 2 and "at most 95" in long.stderr and len(long.stderr.splitlines()) == 1, f"a long path: {long}")
     expect(not deep.exists(), "what is refused is there all the same")
+    node.kill_daemon()
+    (node.dir / "key").rename(node.dir / "mislaid")
+    keyless = [subprocess.run([node.bin / program, *words, "--dir", node.dir], capture_output=True, text=True, timeout=20)
+               for program, *words in (("shoald",), ("shoal", "init"))]
+    expect(all(said.returncode == 1 and f"The key {node.dir}/key is gone" in said.stderr and len(said.stderr.splitlines()) == 1
+               for said in keyless), f"without a key: {keyless}")
     shutil.rmtree(empty, ignore_errors=True)
     gone = subprocess.run([node.bin / "shoal", "status", "--dir", empty], capture_output=True, text=True, timeout=20)
     expect(gone.returncode == 3 and len(gone.stderr.splitlines()) == 1, f"no daemon there: {gone}")

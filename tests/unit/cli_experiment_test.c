@@ -315,6 +315,11 @@ static void without_a_daemon_the_code_is_3(void **state)
     assert_int_equal(RUN("nodes", "--dir", "/nonexistent"), CLI_NO_DAEMON);
     fake_start(dies);
     assert_int_equal(RUN("nodes"), CLI_NO_DAEMON);
+    assert_sentence("though one runs there: it serves too many others");
+    fake_stop();
+    fake_start(dies);
+    fake.unlink_after = true;
+    assert_int_equal(RUN("nodes"), CLI_NO_DAEMON);
     assert_sentence("ended before it answered");
     fake_stop();
     char path[128]; /* the socket of a daemon that was killed */

@@ -122,7 +122,8 @@ static void events_and_invites_are_lines(void **state)
         {NULL, {NULL}, NULL}};
     fake_start(answers);
     assert_int_equal(RUN("events", "--from", "5"), CLI_DONE);
-    assert_has(out_text, "node beta is dead\n");
+    assert_has(out_text, "    5  20"); /* the number that --from takes */
+    assert_has(out_text, "  node beta is dead\n");
     struct pack_reader request = last_request();
     assert_int_equal(document_number(&request, "from"), 5);
     assert_int_equal(RUN("events", "--json"), CLI_DONE);

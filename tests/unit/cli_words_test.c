@@ -34,13 +34,27 @@ static void usage_errors_name_the_nearest_word(void **state)
     assert_int_equal(RUN("show"), CLI_USAGE);
     assert_sentence("shoal show EXP");
     assert_int_equal(RUN("show", "a", "b"), CLI_USAGE);
-    assert_sentence("'b' is too much");
+    assert_sentence("'b' is too much: shoal show EXP\n");
+    assert_int_equal(RUN("init", "b"), CLI_USAGE);
+    assert_sentence("'b' is too much: shoal init\n");
+    char *many[OPERANDS_MAX + 4] = {"shoal", "delete"};
+    for (size_t i = 2; i < OPERANDS_MAX + 3; i++) {
+        many[i] = "x";
+    }
+    assert_int_equal(run_words(many), CLI_USAGE);
+    assert_sentence("'x' is too much: at most 64 can be given at a time");
     assert_int_equal(RUN("wait", "x", "--timeout"), CLI_USAGE);
     assert_sentence("--timeout TIME");
     assert_int_equal(RUN("ls", "--json=1"), CLI_USAGE);
     assert_int_equal(RUN("wait", "x", "--timeout", "soon"), CLI_USAGE);
     assert_int_equal(RUN("logs", "x"), CLI_USAGE);
     assert_sentence("EXP/TRIAL");
+    assert_int_equal(RUN("logs", "0245/-1"), CLI_USAGE);
+    assert_sentence("'0245/-1' does not say which trial; write EXP/TRIAL, for example 0245/0\n");
+    assert_int_equal(RUN("checkpoint", "get", "x@700", "d"), CLI_USAGE);
+    assert_sentence("'x@700' does not say which trial; write EXP/TRIAL or EXP/TRIAL@STEP, for example x/0@100\n");
+    assert_int_equal(RUN("logs", "/abc"), CLI_USAGE);
+    assert_sentence("for example EXP/0\n");
     assert_int_equal(RUN("checkpoint", "get", "x/1@new", "d"), CLI_USAGE);
     assert_int_equal(RUN("invite", "--expires", "0"), CLI_USAGE);
     assert_int_equal(run_words((char *[]){"shoal", NULL}), CLI_USAGE);

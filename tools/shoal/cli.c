@@ -8,7 +8,7 @@
 
 static const struct option_rule no_options[] = {{NULL, NULL, NULL}};
 static const struct option_rule init_options[] = {
-    {"name", "MESH", "what the mesh is called; default: the host's name"},
+    {"name", "MESH", "what the mesh is called; default: as this node"},
     {"node-name", "NAME", "what this node is called; default: the host's name"},
     {NULL, NULL, NULL},
 };
@@ -252,7 +252,7 @@ static int find_dir(struct cli *cli, const struct arguments *arguments)
     return CLI_DONE;
 }
 
-int cli_run(struct cli *cli, int argc, char *const *argv)
+static int run(struct cli *cli, int argc, char *const *argv)
 {
     struct arguments arguments;
     char error[OPTIONS_ERROR_BYTES];
@@ -281,9 +281,12 @@ int cli_run(struct cli *cli, int argc, char *const *argv)
     }
     cli->json = options_has(&arguments, "json");
     int code = find_dir(cli, &arguments);
-    if (code == CLI_DONE) {
-        code = arguments.command->run(cli, &arguments);
-    }
+    return code == CLI_DONE ? arguments.command->run(cli, &arguments) : code;
+}
+
+int cli_run(struct cli *cli, int argc, char *const *argv)
+{
+    int code = run(cli, argc, argv);
     if ((fflush(cli->out) != 0 || ferror(cli->out)) && code == CLI_DONE) {
         code = cli_fail(cli, CLI_REFUSED, "standard output could not be written; is its disk full?");
     }

@@ -137,6 +137,14 @@ static int fail_gone(struct client *client)
         client->lost = true;
         return CLI_NO_DAEMON;
     }
+    int fd;
+    if (connect_quietly(client->cli, &fd) == 0) {
+        (void)close(fd);
+        return cli_fail(client->cli, CLI_NO_DAEMON,
+                        "the daemon on %s closed the connection before it answered, though one runs there: it serves too many "
+                        "others at a time, or was restarted just now; try again",
+                        client->cli->dir);
+    }
     return cli_fail(client->cli, CLI_NO_DAEMON,
                     "the daemon on %s ended before it answered; look into its log, and try again", client->cli->dir);
 }

@@ -211,6 +211,7 @@ static void write_event(struct cli *cli, struct pack_reader item)
     }
     render_time(when, document_number(&item, "wall_ms"));
     document_text(&item, "text", text, sizeof text);
+    (void)fprintf(cli->out, "%5llu  ", (unsigned long long)document_number(&item, "seq"));
     render_text(cli->out, cli->colours, RENDER_DIM, when);
     (void)fprintf(cli->out, "  %s\n", text);
 }

@@ -42,10 +42,12 @@ static int read_target(struct cli *cli, const char *text, bool needs_trial, bool
         }
         out->has_trial = options_number(tail, TRIAL_MAX, &out->trial) == 0;
     }
-    size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names may have a '/' in them */
+    size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names of older experiments may have a '/' in them */
     if (needs_trial && !out->has_trial) {
-        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL, for example %.40s/0", text,
-                        text);
+        int named = (int)strcspn(text, "/@"); /* what of it may be the experiment */
+        return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL%s, for example %.*s/0%s", text,
+                        allows_step ? " or EXP/TRIAL@STEP" : "", named == 0 ? 3 : named < 40 ? named : 40,
+                        named == 0 ? "EXP" : text, allows_step && strchr(text, '@') != NULL ? "@100" : "");
     }
     if (bytes == 0 || bytes >= sizeof out->experiment) {
         return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which experiment; write EXP or EXP/TRIAL", text);

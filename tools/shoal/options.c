@@ -166,8 +166,9 @@ static int check_count(const struct command *command, const struct arguments *ou
         return ERR_USAGE;
     }
     if (out->operand_count > command->operand_max) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: shoal %s %s",
-                       out->operands[command->operand_max], command->name, command->operands);
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: shoal %s%s%s",
+                       out->operands[command->operand_max], command->name, *command->operands != '\0' ? " " : "",
+                       command->operands);
         return ERR_USAGE;
     }
     return 0;
@@ -196,7 +197,8 @@ int options_parse(const struct command *commands, int argc, char *const *argv, s
                 return result;
             }
         } else if (out->operand_count == OPERANDS_MAX) {
-            (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much", argv[i]);
+            (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: at most %d can be given at a time", argv[i],
+                           OPERANDS_MAX);
             return ERR_USAGE;
         } else {
             out->operands[out->operand_count++] = argv[i];
