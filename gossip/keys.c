@@ -190,7 +190,7 @@ int keys_load(const char *dir, struct keys *out, char error[256])
 void keys_say_gone(const char *dir, const char *mesh, char error[256])
 {
     (void)snprintf(error, 256,
-                   "The key %.70s/key is gone, and the node in mesh %.12s with it: put the file back, or join with a new --dir and "
+                   "The key %.95s/key is gone, and the node in mesh %.12s with it: put the file back, or join with a new --dir and "
                    "let a member evict the old node.",
                    dir, mesh);
 }
