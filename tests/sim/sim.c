@@ -1,6 +1,7 @@
 /* The simulator's command line, of sim and of sim_bugs: `sim --help`. */
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define LONG_SEEDS 20000 /* with --bugs and --marks, unless told */
 #define STRIKES_NAMED 64 /* a bit each, in --skip */
 #define MINUTES 10 /* of virtual time, unless told */
+#define MINUTES_MAX 500 /* the busiest seeds have 17,000 events a minute, and world.c fails one that has 20,000,000 */
 #define COMMAND_BYTES 320
 #define COMMAND_WORDS_MAX 16
 #define TEXT_OF(value) TEXT_OF_WORD(value)
@@ -378,14 +380,62 @@ static int run_one(const struct options *options)
 
 /* ---- what it was told ------------------------------------------------------------------------------------------------- */
 
+/* Says in one sentence what cannot be used, and ends. */
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *format, ...)
+{
+    const char *slash = strrchr(program, '/');
+    fprintf(stderr, "%s: ", slash != NULL ? slash + 1 : program);
+    va_list values;
+    va_start(values, format);
+    (void)vfprintf(stderr, format, values);
+    va_end(values);
+    fputs("\n", stderr);
+    exit(2);
+}
+
 static int bug_of(const char *name)
 {
     int bug = probes_bug_find(name);
     if (bug < 0) {
-        fprintf(stderr, "sim: no rule that can be broken is called '%s'; sim_bugs --list names them.\n", name);
-        exit(2);
+        refuse("no rule that can be broken is called '%.80s'; sim_bugs --list names them.", name);
     }
     return bug;
+}
+
+/* Those whose values do not tell. */
+struct given {
+    bool seeds, first, jobs, seconds, ranges, without, skip, bug, lists;
+};
+
+/* What would do nothing beside another option is refused: who gave it believes that it did something. */
+static void check_together(const struct options *options, const struct given *given, bool has_others)
+{
+    const struct {
+        bool is_wrong;
+        const char *text;
+    } rules[] = {
+        {probes_bug_count() == 0 && (given->lists || given->bug || options->all_bugs || options->marks),
+         "this one runs the cores as they ship, without bugs and marks; use sim_bugs."},
+        {given->lists && has_others, "--list names the rules and runs nothing; give it alone."},
+        {options->one && (options->all_bugs || options->marks),
+         "--bugs and --marks are about many seeds; give --first and --seeds instead of --seed."},
+        {options->one && (given->seeds || given->first || given->jobs || given->seconds || options->keeps_going),
+         "--first, --seeds, --jobs, --seconds and --keep-going are about many seeds; leave them out, or --seed."},
+        {!options->one && (options->verbose || options->shrinks || given->without || given->skip),
+         "--verbose, --shrink, --without and --skip are about one seed; give it with --seed."},
+        {options->verbose && options->shrinks, "--verbose and --shrink are two runs; give one of them."},
+        {options->all_bugs && options->marks, "--bugs and --marks are two runs; give one of them."},
+        {options->all_bugs && (given->seconds || options->keeps_going),
+         "--bugs runs until each rule is found; leave --seconds and --keep-going out."},
+        {!options->all_bugs && (given->ranges || options->leaves_rare),
+         "--ranges and --without-rare are about the rules that --bugs breaks; give --bugs, too."},
+        {given->bug && options->leaves_rare, "--bug names the only rule to break; leave --without-rare out."},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].is_wrong) {
+            refuse("%s", rules[i].text);
+        }
+    }
 }
 
 static int list_bugs(void)
@@ -410,14 +460,17 @@ static struct options parse(int argc, char **argv)
     struct options options = {.first = 1, .minutes = MINUTES, .bug = -1};
     uint64_t one = 0, jobs = 2, ranges = 1, plan_version = 0;
     const char *bug = NULL;
-    bool lists = false;
+    struct given given = {0};
     const struct command_line_option rows[] = {
         {.name = "--seeds", .value = "N", .help = "this many; else 100, 20000 with --bugs and --marks",
-         .number = &options.seeds, .min = 1},
-        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first},
-        {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .min = 1, .max = JOBS_MAX},
-        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else " TEXT_OF(MINUTES), .number = &options.minutes, .min = 1},
-        {.name = "--seconds", .value = "T", .help = "of them as many as begin within T seconds", .number = &options.seconds, .min = 1},
+         .number = &options.seeds, .given = &given.seeds, .min = 1},
+        {.name = "--first", .value = "S", .help = "from this one on; else from 1", .number = &options.first,
+         .given = &given.first},
+        {.name = "--jobs", .value = "J", .help = "processes; else 2", .number = &jobs, .given = &given.jobs, .min = 1, .max = JOBS_MAX},
+        {.name = "--minutes", .value = "M", .help = "of virtual time in each; else " TEXT_OF(MINUTES), .number = &options.minutes, .min = 1,
+         .max = MINUTES_MAX},
+        {.name = "--seconds", .value = "T", .help = "of them as many as begin within T seconds", .number = &options.seconds,
+         .given = &given.seconds, .min = 1},
         {.name = "--keep-going", .help = "run them all, one line for each that fails", .given = &options.keeps_going},
         {.name = "--plan", .value = "V", .help = "read seeds as version V does (plan.h); else " TEXT_OF(PLAN_DEFAULT), .number = &plan_version, .min = 1,
          .max = PLAN_VERSION},
@@ -425,16 +478,18 @@ static struct options parse(int argc, char **argv)
         {.name = "--verbose", .help = "with --seed: its trace", .given = &options.verbose},
         {.name = "--shrink", .help = "with --seed: leave out faults while it fails, and say what is left",
          .given = &options.shrinks},
-        {.name = "--without", .value = "BITS", .help = "with --seed: without these classes of faults", .number = &options.without},
-        {.name = "--skip", .value = "BITS", .help = "with --seed: without these of the first 64 strikes", .number = &options.skipped},
-        {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug},
+        {.name = "--without", .value = "BITS", .help = "with --seed: without these classes of faults", .number = &options.without,
+         .given = &given.without},
+        {.name = "--skip", .value = "BITS", .help = "with --seed: without these of the first 64 strikes", .number = &options.skipped,
+         .given = &given.skip},
+        {.name = "--bug", .value = "NAME", .help = "sim_bugs: with this rule broken", .text = &bug, .given = &given.bug},
         {.name = "--bugs", .help = "sim_bugs: with each rule broken (with --bug NAME: that one) until a seed finds it",
          .given = &options.all_bugs},
         {.name = "--without-rare", .help = "with --bugs: but for the rarest",
          .given = &options.leaves_rare},
         {.name = "--ranges", .value = "R", .help = "with --bugs: in each of R ranges of seeds; else 1", .number = &ranges,
-         .min = 1, .max = HUNT_RANGES_MAX},
-        {.name = "--list", .help = "sim_bugs: the rules that can be broken", .given = &lists},
+         .given = &given.ranges, .min = 1, .max = HUNT_RANGES_MAX},
+        {.name = "--list", .help = "sim_bugs: the rules that can be broken", .given = &given.lists},
         {.name = "--marks", .help = "sim_bugs: count the marks", .given = &options.marks},
     };
     const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};
@@ -442,15 +497,8 @@ static struct options parse(int argc, char **argv)
     if (status != COMMAND_LINE_GO_ON) {
         exit(status);
     }
-    if (probes_bug_count() == 0 && (lists || bug != NULL || options.all_bugs || options.marks)) {
-        fprintf(stderr, "sim: this one runs the cores as they ship, without bugs and marks; use sim_bugs.\n");
-        exit(2);
-    }
-    if (!options.one && (options.verbose || options.shrinks || options.without != 0 || options.skipped != 0)) {
-        fprintf(stderr, "sim: --verbose, --shrink, --without and --skip are about one seed; give it with --seed.\n");
-        exit(2);
-    }
-    if (lists) {
+    check_together(&options, &given, argc > 2);
+    if (given.lists) {
         exit(list_bugs());
     }
     options.first = options.one ? one : options.first;
@@ -466,8 +514,8 @@ static struct options parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct options options = parse(argc, argv);
     program = argv[0];
+    struct options options = parse(argc, argv);
     broken_rule = options.bug;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
