@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What the simulator's programs cannot use they name in one sentence, at once. usage: options_test.py BUILD_DIRECTORY"""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -69,9 +70,24 @@ def a_program_names_itself_when_it_refuses_a_rule():
     must_refuse("sim_bugs --bug nosuch", "sim_bugs: no rule that can be broken is called 'nosuch'; sim_bugs --list names them.")
 
 
+def scale_asks_nothing_of_changes_that_are_not_made():
+    must_refuse("scale --nodes 4 --changes 0 --limits",
+                "scale: --limits is about changes, and --changes 0 makes none; give 1 at least, or leave --limits out.")
+
+
+def scale_says_how_many_changes_and_deaths_it_timed():
+    for given, changes, deaths in (("--changes 3 --deaths 5 --limits", 3, 5), ("--changes 0 --deaths 0", 0, 0)):
+        done = run(f"scale --nodes 2 --minutes 0 {given}")
+        result = json.loads(done.stdout)
+        expect(done.returncode == 0 and not done.stderr, f"status {done.returncode}, {done.stderr!r}")
+        expect((result["change_ms_count"], result["all_ms_count"]) == (changes, deaths), done.stdout)
+        expect(result["limits_hold"] == (True if "--limits" in given else None), done.stdout)
+
+
 def main():
     for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken,
-                 sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule):
+                 sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule,
+                 scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed):
         test()
         print(f"ok {test.__name__}", flush=True)
 
