@@ -2,12 +2,16 @@
 """What the simulator's programs cannot use they name in one sentence, at once. usage: options_test.py BUILD_DIRECTORY"""
 
 import json
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.argv[1]).resolve()
 BOUND_S = 60
+UNASKED_S = 93  # how long a row of tools/scale is observed while it is idle and changes are made
 
 
 def expect(condition, text):
@@ -16,8 +20,10 @@ def expect(condition, text):
 
 
 def run(command):
+    """A program of the build, or one of tools/."""
     program, *words = command.split()
-    return subprocess.run([str(BUILD / program), *words], capture_output=True, text=True, timeout=BOUND_S)
+    path = ROOT / program if program.startswith("tools/") else BUILD / program
+    return subprocess.run([str(path), *words], capture_output=True, text=True, timeout=BOUND_S)
 
 
 def must_refuse(command, sentence):
@@ -84,10 +90,56 @@ def scale_says_how_many_changes_and_deaths_it_timed():
         expect(result["limits_hold"] == (True if "--limits" in given else None), done.stdout)
 
 
+def tools_scale_names_what_it_cannot_use():
+    for option, sentence in (
+            ("--nodes 1", "--nodes is '1'; allowed are whole numbers from 2 to 1000."),
+            ("--loss 100", "--loss is '100'; allowed are numbers from 0 to 90."),
+            ("--jobs 0", "--jobs is '0'; allowed are whole numbers from 1 to 1024."),
+            ("--seed -1", "--seed is '-1'; allowed are whole numbers from 0 to 18446744073709551615."),
+            ("--node-hours -1", "--node-hours is '-1'; allowed are numbers from 0 to 1000000."),
+            ("--nodes 8 --node-hours 9000", "--node-hours is 9000; 8 nodes can be observed for 8000 at most."),
+            ("--build nosuch", "nosuch has no scale; build it with tools/setup, or give --build."),
+            (f"--lines {__file__}", f"--lines {__file__} holds what is not of this version of scale; give another file."),
+            ("--out /nosuch/out", "--out /nosuch/out cannot be written, for its folder is not there; make the folder, or give another.")):
+        must_refuse(f"tools/scale {option}" + " --list" * ("--build" not in option), f"tools/scale: {sentence}")
+
+
+def tools_scale_makes_the_table_of_the_docs():
+    """The rows of docs/scale.md, observed for no less than was asked for; how much more follows from the changes and the start."""
+    wanted = []
+    for line in (ROOT / "docs" / "scale.md").read_text().splitlines():
+        row = re.match(r"\| ([\d,]+) \| (datagram|stream) \| (\d+) % \|.* / (\d+) h\) \|", line)
+        if row:
+            wanted.append((int(row[1].replace(",", "")), row[2], int(row[3]), int(row[4])))
+    planned = []
+    for line in run("tools/scale --list").stdout.splitlines():
+        words = line.split()
+        nodes, model, loss, minutes, seed = (words[words.index(f"--{name}") + 1] for name in ("nodes", "model", "loss", "minutes", "seed"))
+        hours = float(minutes) * int(nodes) / 60
+        planned.append((int(nodes), model, int(loss), round(hours + int(nodes) * UNASKED_S / 3600), int(seed)))
+        expect(("--limits" in words) == (loss == "0" or (model, loss) == ("stream", "5")), line)
+    expect(wanted and sorted(wanted) == sorted(row[:4] for row in planned), f"{sorted(planned)} for {sorted(wanted)}")
+    expect([row[4] for row in sorted(planned) if row[4] != 1] == [2], "one row has a seed of its own")
+
+
+def tools_scale_fails_where_a_limit_does_not_hold():
+    with tempfile.TemporaryDirectory() as build:
+        figures = json.loads(run("scale --nodes 2 --minutes 3 --changes 1 --deaths 1 --limits").stdout)
+        fake = Path(build) / "scale"
+        for holds, status in ((True, 0), (False, 1)):
+            fake.write_text(f"#!/bin/sh\necho '{json.dumps(figures | {'limits_hold': holds})}'\n")
+            fake.chmod(0o755)
+            done = run(f"tools/scale --build {build} --nodes 2 --model stream --loss 5 --jobs 1")
+            expect(done.returncode == status and "| 2 | datagram | 0 %" in done.stdout, f"status {done.returncode}: {done.stderr}")
+            expect(("a limit of scale --limits does not hold" in done.stderr) != holds, done.stderr)
+
+
 def main():
     for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken,
                  sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule,
-                 scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed):
+                 scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed,
+                 tools_scale_names_what_it_cannot_use, tools_scale_makes_the_table_of_the_docs,
+                 tools_scale_fails_where_a_limit_does_not_hold):
         test()
         print(f"ok {test.__name__}", flush=True)
 
