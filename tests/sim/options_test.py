@@ -134,12 +134,24 @@ def tools_scale_fails_where_a_limit_does_not_hold():
             expect(("a limit of scale --limits does not hold" in done.stderr) != holds, done.stderr)
 
 
+def tools_sim_bugs_builds_nothing_for_what_it_cannot_use():
+    for option, sentence in (
+            ("--seeds 0", "--seeds is '0'; allowed are whole numbers from 1 to 1000000."),
+            ("--ranges 17", "--ranges is '17'; allowed are whole numbers from 1 to 16."),
+            ("--jobs x", "--jobs is 'x'; allowed are whole numbers from 1 to 64."),
+            ("--bug nosuch", "no rule that can be broken is called 'nosuch'; build/release/sim_bugs --list names them."),
+            ("--bug 9999", "no rule that can be broken is called '9999'; build/release/sim_bugs --list names them."),
+            ("--seeds", "--seeds lacks its value; see tools/sim-bugs --help."),
+            ("--nosuch", "there is no option '--nosuch'; tools/sim-bugs --help lists them.")):
+        must_refuse(f"tools/sim-bugs {option}", f"tools/sim-bugs: {sentence}")
+
+
 def main():
     for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken,
                  sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule,
                  scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed,
                  tools_scale_names_what_it_cannot_use, tools_scale_makes_the_table_of_the_docs,
-                 tools_scale_fails_where_a_limit_does_not_hold):
+                 tools_scale_fails_where_a_limit_does_not_hold, tools_sim_bugs_builds_nothing_for_what_it_cannot_use):
         test()
         print(f"ok {test.__name__}", flush=True)
 
