@@ -5,6 +5,7 @@ see is checked from outside. All is drawn from one seed. Needs root; where names
 line that says so. Prints each fault, and at the end one line: ok|FAILED|skipped chaos (SECONDS) REASON."""
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -105,8 +106,7 @@ class Chaos:
         self.workload.end()
         self.watch.end()
         self.must_be_well()
-        if not self.judge.judged:
-            raise Broken("no experiment was judged: this run shows nothing")
+        self.must_show_something()
         done = sum(self.faults.done.values())
         cancelled = sum(e.cancelled_on > 0 for e in self.workload.experiments.values())
         return (f"seed {self.seed}: {self.storms} storms, {done} faults of {len(self.faults.done)} kinds, "
@@ -114,6 +114,13 @@ class Chaos:
                 f"{self.workload.refused} commands refused, {len(self.watch.seen)} workers, "
                 f"{self.judge.checkpoints} checkpoints read, {self.judge.elastic} elastic trials, "
                 f"{self.judge.regrouped} of them in groups that changed")
+
+    def must_show_something(self):
+        """What nobody looked at is not called well."""
+        if not self.judge.judged:
+            raise Broken("no experiment was judged: this run shows nothing")
+        if not self.judge.checkpoints:
+            raise Broken("no checkpoint was read back: this run shows nothing of them")
 
     def must_be_well(self):
         self.faults.look_for_deaths()
@@ -161,8 +168,14 @@ def main():
     build = Path(arguments.build).resolve()
     kinds = [kind for kind in arguments.faults.split(",") if kind]
     unknown = set(kinds) - set(FAULTS)
-    if unknown or not kinds or not 2 <= arguments.nodes <= len(NAMES):
-        parser.error(f"there is no fault {', '.join(sorted(unknown))}" if unknown else f"--nodes is 2 to {len(NAMES)}, --faults at least one")
+    if unknown or not kinds:
+        parser.error(f"there is no fault {', '.join(sorted(unknown))}" if unknown else "--faults is at least one")
+    if not 2 <= arguments.nodes <= len(NAMES):
+        parser.error(f"--nodes is {arguments.nodes}; allowed are 2 to {len(NAMES)}")
+    if not 0 <= arguments.minutes < math.inf:
+        parser.error(f"--minutes is {arguments.minutes:g}; allowed are numbers from 0, which is one storm, on")
+    if arguments.experiments < 1:
+        parser.error(f"--experiments is {arguments.experiments}; without one under way nothing is shown: give 1 at least")
     missing = [p for p in ("shoald", "shoal", "shoal-keep", "chaos_worker", "chaos_relay") if not (build / p).exists()]
     if missing:
         print(f"run.py: {build} has no {', '.join(missing)}; build it or give --build.", file=sys.stderr)

@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+"""What a storm over a mesh is told and cannot use, and a run that shows nothing. usage: run_test.py BUILD_DIRECTORY"""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from run import Broken, Chaos
+
+RUN = Path(__file__).resolve().parent / "run.py"
+BOUND_S = 60
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def what_cannot_be_used_is_a_usage_error():
+    for option, error in (
+            ("--minutes=-1", "--minutes is -1; allowed are numbers from 0, which is one storm, on"),
+            ("--minutes=nan", "--minutes is nan; allowed are numbers from 0, which is one storm, on"),
+            ("--experiments=0", "--experiments is 0; without one under way nothing is shown: give 1 at least"),
+            ("--nodes=1", "--nodes is 1; allowed are 2 to 9"),
+            ("--faults=", "--faults is at least one"),
+            ("--faults=flood", "there is no fault flood")):
+        done = subprocess.run([sys.executable, RUN, "--build", "/nosuch", option], capture_output=True, text=True, timeout=BOUND_S)
+        expect(done.returncode == 2 and done.stderr.endswith(f"run.py: error: {error}\n"), f"{option}: {done.returncode} {done.stderr}")
+
+
+def broken_by(judged, checkpoints):
+    """What a run of which so much was judged is said to lack."""
+    chaos = Chaos.__new__(Chaos)  # without a mesh
+    chaos.judge = SimpleNamespace(judged=judged, checkpoints=checkpoints)
+    try:
+        chaos.must_show_something()
+    except Broken as broken:
+        return str(broken)
+    return ""
+
+
+def a_run_that_looks_at_nothing_is_broken():
+    expect(broken_by({"e1"}, 1) == "", "a run that shows something is called broken")
+    expect(broken_by(set(), 1) == "no experiment was judged: this run shows nothing", "no experiment was judged")
+    expect(broken_by({"e1"}, 0) == "no checkpoint was read back: this run shows nothing of them", "no checkpoint was read")
+
+
+def main():
+    for test in (what_cannot_be_used_is_a_usage_error, a_run_that_looks_at_nothing_is_broken):
+        test()
+        print(f"ok {test.__name__}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
