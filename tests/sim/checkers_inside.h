@@ -127,6 +127,7 @@ struct wishes {
     uint64_t held_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX];  /* since when its owner knows that the slot is withheld */
     uint64_t until_ms[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* ... surely until then */
     bool is_timed[PLAN_NODES_MAX][PLAN_SLOTS_MAX];
+    uint64_t asked_last[PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* the request about the slot that came last */
     uint32_t words[PLAN_NODES_MAX];                    /* drains and undrains of the node, ever asked for */
     bool is_drained[PLAN_NODES_MAX];                     /* it knows, since an earlier step of this life; */
     attempt_id given[PLAN_NODES_MAX][PLAN_SLOTS_MAX];    /* ... whom its slots were given to before */

@@ -90,6 +90,7 @@ void checkers_on_owner_asks(struct sim *sim, const struct owners_request *reques
     for (uint32_t slot = 0; is_of_slots && slot < PLAN_SLOTS_MAX; slot++) {
         if (request->slots == 0 || (request->slots >> slot & 1) != 0) {
             wishes->held_ms[request->node][slot] = 0; /* until it is answered either may be so */
+            wishes->asked_last[request->node][slot] = request->serial;
         }
     }
     if (!is_of_slots && request->whom >= 0) {
@@ -102,7 +103,8 @@ void checkers_on_owner_heard(struct sim *sim, const struct owners_request *reque
     struct wishes *wishes = &sim->checkers->wishes;
     uint64_t half_ms = request->for_s == 0 ? UINT64_MAX / 2 : request->for_s * 500; /* clocks run fast, too */
     for (uint32_t slot = 0; request->kind == NODE_REQUEST_WITHHOLD && slot < sim->plan.slots[request->node]; slot++) {
-        if (request->slots == 0 || (request->slots >> slot & 1) != 0) {
+        bool is_of_it = request->slots == 0 || (request->slots >> slot & 1) != 0;
+        if (is_of_it && wishes->asked_last[request->node][slot] == request->serial) {
             wishes->held_ms[request->node][slot] = sim->now_ms;
             wishes->until_ms[request->node][slot] = sim->now_ms + half_ms;
             wishes->is_timed[request->node][slot] = request->for_s != 0;
@@ -110,7 +112,7 @@ void checkers_on_owner_heard(struct sim *sim, const struct owners_request *reque
     }
     bool is_drain = request->kind == NODE_REQUEST_DRAIN;
     bool is_first = (is_drain || request->kind == NODE_REQUEST_UNDRAIN) && request->whom >= 0 && wishes->words[request->whom] == 1;
-    if (is_first && core_node_drained(sim->nodes[request->node].core, sim->nodes[request->whom].id) != is_drain) {
+    if (is_first && core_node_drained(sim->nodes[request->node].core, request->who) != is_drain) {
         sim_fail(sim, 13, "n%d says that n%d is %s, and nobody has said anything else; it takes it for %s", request->node,
                  request->whom, is_drain ? "drained" : "not drained", is_drain ? "not drained" : "drained");
     }

@@ -33,11 +33,14 @@ static void ask(struct sim *sim, int node, struct node_event event, enum node_re
     SIM_TRACE(sim, node, "OWNER: request %d", (int)kind);
     event.kind = NODE_EVENT_REQUEST;
     event.u.request.kind = kind;
-    event.u.request.client = OWNERS_CLIENT + sim->owners.count;
-    struct owners_request *request = &sim->owners.requests[sim->owners.count++ % OWNERS_REQUESTS_MAX];
-    *request = (struct owners_request){.kind = kind,
+    uint64_t serial = sim->owners.count++;
+    event.u.request.client = OWNERS_CLIENT + serial;
+    struct owners_request *request = &sim->owners.requests[serial % OWNERS_REQUESTS_MAX];
+    *request = (struct owners_request){.serial = serial,
+                                       .kind = kind,
                                        .node = node,
                                        .whom = sim_find_node(sim, event.u.request.node),
+                                       .who = event.u.request.node,
                                        .slots = event.u.request.slots,
                                        .for_s = event.u.request.for_s};
     checkers_on_owner_asks(sim, request);

@@ -16,8 +16,10 @@ struct sim_event;
 
 /* WITHHOLD, RETURN, DRAIN, UNDRAIN. */
 struct owners_request {
+    uint64_t serial;
     enum node_request_kind kind;
-    int node, whom;  /* who is asked; who is drained, or not any more */
+    int node, whom; /* who is asked; who is drained, or not any more, */
+    node_id who;    /* ... by the key that it had then */
     uint64_t slots;  /* bits, none: all that it has */
     uint64_t for_s;  /* 0: until they are returned */
 };
