@@ -1,6 +1,10 @@
 #!/usr/bin/python3
 """What the simulator's programs cannot use they name in one sentence, at once. usage: options_test.py BUILD_DIRECTORY"""
 
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import re
 import subprocess
@@ -146,12 +150,56 @@ def tools_sim_bugs_builds_nothing_for_what_it_cannot_use():
         must_refuse(f"tools/sim-bugs {option}", f"tools/sim-bugs: {sentence}")
 
 
+def sweep():
+    """tools/sim-sweep as a module."""
+    loader = importlib.machinery.SourceFileLoader("sweep", str(ROOT / "tools" / "sim-sweep"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("sweep", loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+def tools_sim_sweep_takes_no_part_in_which_a_process_was_ended():
+    tool = sweep()
+    told = "5 of 6 seeds, 10 events, 1.0 s: FAILED"
+    for said, part in (
+            ("in seed 3, which the core itself stopped:\n       2  some_mark\n" + told, "only 5 ran to their end (it stopped in seed 3, which"),
+            ("       2  some_mark\n" + told, "of the 6 seeds from 1 on only 5 ran to their end; "), ("", "only 0 ran to their end; "),
+            ("3 of 3 seeds, 10 events, 1.0 s: all invariants hold", "only 3 ran to their end; ")):
+        with tempfile.TemporaryDirectory() as folder:
+            program, part_file = Path(folder) / "program", Path(folder) / "part.txt"
+            program.write_text(f"#!/bin/sh\ncat <<'.'\n{said}\n.\nkill -9 $$\n")
+            program.chmod(0o755)
+            try:
+                tool.run_part(program, 1, 6, 2, part_file)
+                raise AssertionError(f"taken: {said}")
+            except SystemExit as refusal:
+                expect(part in str(refusal), f"{refusal} does not say {part!r}")
+            expect(not part_file.exists(), f"it counts as done: {said}")
+
+
+def tools_sim_sweep_counts_seeds_that_break_an_invariant_and_goes_on():
+    tool = sweep()
+    line = "seed 2 breaks invariant 3: twice; commit x: sim --seed 2"
+    with tempfile.TemporaryDirectory() as folder:
+        program, part_file = Path(folder) / "program", Path(folder) / "part.txt"
+        program.write_text(f"#!/bin/sh\ncat <<'.'\n{line}\n  4  1: a premise\n  2  some_mark\n6 of 6 seeds, 10 events, 1.0 s: FAILED\n.\nexit 1\n")
+        program.chmod(0o755)
+        tool.run_part(program, 1, 6, 2, part_file)
+        counts = tool.Counts()
+        expect(counts.add(part_file) == "6 seeds, 1 s, 1 failed", "what it says of the part")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            expect(counts.report() == [line] and "FAILED" in out.getvalue(), out.getvalue())
+
+
 def main():
     for test in (sim_options_that_do_not_go_together_are_refused, sim_options_that_go_together_are_taken,
                  sim_minutes_are_as_many_as_events_are_allowed_for, a_program_names_itself_when_it_refuses_a_rule,
                  scale_asks_nothing_of_changes_that_are_not_made, scale_says_how_many_changes_and_deaths_it_timed,
                  tools_scale_names_what_it_cannot_use, tools_scale_makes_the_table_of_the_docs,
-                 tools_scale_fails_where_a_limit_does_not_hold, tools_sim_bugs_builds_nothing_for_what_it_cannot_use):
+                 tools_scale_fails_where_a_limit_does_not_hold, tools_sim_bugs_builds_nothing_for_what_it_cannot_use,
+                 tools_sim_sweep_takes_no_part_in_which_a_process_was_ended,
+                 tools_sim_sweep_counts_seeds_that_break_an_invariant_and_goes_on):
         test()
         print(f"ok {test.__name__}", flush=True)
 
