@@ -193,10 +193,14 @@ class Judge:
             for trial, step in self.durable(identity):
                 self.read_checkpoint(experiment, trial, step)
 
+    @staticmethod
+    def listed(node, identity, only_durable=False):
+        """Its checkpoints, as this node lists them: sorted pairs of trial and step."""
+        listed = node.json("checkpoint", "ls", identity)["checkpoints"]
+        return sorted((checkpoint["trial"], checkpoint["step"]) for checkpoint in listed if checkpoint["durable"] or not only_durable)
+
     def durable(self, identity):
-        """Its durable checkpoints: sorted pairs of trial and step."""
-        listed = self.mesh.nodes[0].json("checkpoint", "ls", identity)["checkpoints"]
-        return sorted((checkpoint["trial"], checkpoint["step"]) for checkpoint in listed if checkpoint["durable"])
+        return self.listed(self.mesh.nodes[0], identity, only_durable=True)
 
     def not_verified(self, identity, trial, newest):
         node = self.stream.choice(self.mesh.nodes)
@@ -222,7 +226,7 @@ class Judge:
         try:
             node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
         except Refused as refused:
-            if (trial, step) not in self.durable(experiment.identity):
+            if (trial, step) not in self.listed(node, experiment.identity):
                 return  # retention dropped it after it was listed
             raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}") from None
         if (out / "checkpoint").read_bytes() != experiment.checkpoint(trial, step):

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from run import Broken, Chaos
+from run import Broken, Chaos, Judge
+
+from mesh import Refused  # where `run` finds it
 
 RUN = Path(__file__).resolve().parent / "run.py"
 BOUND_S = 60
@@ -46,8 +48,37 @@ def a_run_that_looks_at_nothing_is_broken():
     expect(broken_by({"e1"}, 0) == "no checkpoint was read back: this run shows nothing of them", "no checkpoint was read")
 
 
+class Node:
+    """Lists what it is given, and refuses to read anything."""
+
+    def __init__(self, steps):
+        self.checkpoints = [{"trial": 0, "step": step, "durable": durable} for step, durable in steps.items()]
+        self.tree, self.name = Path("/nosuch"), "a"
+
+    def json(self, *_):
+        return {"checkpoints": self.checkpoints}
+
+    def run(self, *_):
+        raise Refused(1, "it cannot be read")
+
+
+def a_checkpoint_that_cannot_be_read_is_excused_only_when_who_refused_lists_it_no_more():
+    for refusing, steps, other, excused in ((0, {7: True}, {7: True}, False), (0, {7: False}, {7: True}, False), (0, {}, {7: True}, True),
+                                            (0, {7: True}, {}, False), (0, {9: True}, {}, True)):
+        judge = Judge.__new__(Judge)  # without a mesh
+        judge.mesh = SimpleNamespace(nodes=[Node(steps), Node(other)])
+        judge.stream = SimpleNamespace(choice=lambda nodes: nodes[refusing])
+        try:
+            judge.read_checkpoint(SimpleNamespace(identity="e1"), 0, 7)
+            was = True
+        except Broken:
+            was = False
+        expect(was == excused, f"refused at a node that lists {steps}, where another lists {other}: {'excused' if was else 'broken'}")
+
+
 def main():
-    for test in (what_cannot_be_used_is_a_usage_error, a_run_that_looks_at_nothing_is_broken):
+    for test in (what_cannot_be_used_is_a_usage_error, a_run_that_looks_at_nothing_is_broken,
+                 a_checkpoint_that_cannot_be_read_is_excused_only_when_who_refused_lists_it_no_more):
         test()
         print(f"ok {test.__name__}", flush=True)
 
