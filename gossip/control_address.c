@@ -86,7 +86,7 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
 {
     char host[CONTROL_HOST_BYTES], port_text[8];
     uint16_t port;
-    if (!control_address_split(text, host, &port) || port == 0) {
+    if (!control_address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) {
         (void)snprintf(error, 256,
                        "The address \"%.80s\" is not HOST:PORT; write for example 10.0.0.5:7410 or [fd00::5]:7410.",
                        text);
@@ -96,7 +96,7 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
     (void)snprintf(port_text, sizeof port_text, "%u", port);
     int failure = getaddrinfo(host, port_text, &hints, &found);
     if (failure != 0) {
-        (void)snprintf(error, 256, "The host of \"%.80s\" was not found: %.80s.", text, gai_strerror(failure));
+        (void)snprintf(error, 256, "The host \"%.63s\" was not found: %.80s.", host, gai_strerror(failure));
         return ERR_NOT_FOUND;
     }
     const struct addrinfo *chosen = found;
@@ -108,7 +108,7 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
     }
     int result = address_format(chosen, out);
     if (result != 0) {
-        (void)snprintf(error, 256, "The host of \"%.80s\" has no usable address.", text);
+        (void)snprintf(error, 256, "The host \"%.63s\" has no usable address.", host);
     }
     freeaddrinfo(found);
     return result;

@@ -19,7 +19,8 @@ int control_address_parse(const char *text, struct sockaddr_storage *out, sockle
 /* 0, or ERR_USAGE unless it is numeric HOST:PORT with a port above 0. */
 int control_address_check(const char *address);
 
-/* Makes a numeric address of HOST:PORT. Blocks on name servers. ERR_USAGE, ERR_NOT_FOUND. */
+/* Makes a numeric address of HOST:PORT. Blocks on name servers. On failure `error` has one sentence. ERR_USAGE: it is not
+ * HOST:PORT, or is "*"; ERR_NOT_FOUND: nobody knows the name now. */
 int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256]);
 
 #endif

@@ -40,6 +40,13 @@ static int usage(const char *problem, const char *which)
     return 2;
 }
 
+/* The exit status for a result, and what it says of it. */
+static int fail(int result, const char *error)
+{
+    fprintf(stderr, "shoald: %s\n", error);
+    return result == ERR_USAGE ? 2 : 1;
+}
+
 static bool default_dir(char *out, size_t size)
 {
     const char *given = getenv("SHOAL_DIR");
@@ -74,15 +81,19 @@ static bool read_number(const char *text, unsigned long long max, unsigned long 
     return true;
 }
 
-/* A host as others are to hear of it: a number, since they ask no name server. */
+/* A host as others are to hear of it: a number, since they ask no name server. ERR_USAGE; ERR_NOT_FOUND: a name that nobody
+ * knows now. */
 static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char error[256])
 {
-    char address[CONTROL_ADDRESS_BYTES + 8], resolved[CONTROL_ADDRESS_BYTES] = "", why[256] = "it is empty or too long.";
+    char address[CONTROL_ADDRESS_BYTES + 8], resolved[CONTROL_ADDRESS_BYTES] = "";
     uint16_t port;
-    int length = snprintf(address, sizeof address, strchr(text, ':') != NULL ? "[%s]:1" : "%s:1", text);
-    bool is_known = text[0] != '\0' && (size_t)length < sizeof address && control_address_resolve(address, resolved, why) == 0 &&
-                    control_address_split(resolved, out, &port);
-    if (is_known && strcmp(out, "0.0.0.0") != 0 && strcmp(out, "::") != 0) {
+    bool is_wide = strchr(text, ':') != NULL; /* IPv6: no name has colons */
+    int length = snprintf(address, sizeof address, is_wide ? "[%s]:1" : "%s:1", text);
+    int result = (size_t)length < sizeof address ? control_address_resolve(address, resolved, error) : ERR_USAGE;
+    if (result == ERR_NOT_FOUND && !is_wide) {
+        return result;
+    }
+    if (result == 0 && control_address_split(resolved, out, &port) && strcmp(out, "0.0.0.0") != 0 && strcmp(out, "::") != 0) {
         return 0;
     }
     (void)snprintf(error, 256,
@@ -120,7 +131,7 @@ int main(int argc, char **argv)
     char dir[KEEP_PATH_BYTES] = "", advertised[CONTROL_HOST_BYTES], error[256] = "";
     const char *given_dir = NULL;
     unsigned long long number;
-    int option;
+    int option, result;
     opterr = 0;
     if (descriptors_fill_standard() != 0) {
         return 1; /* without a word: a place to write it to is what is missing */
@@ -137,8 +148,9 @@ int main(int argc, char **argv)
             options.bulk_listen = optarg;
             break;
         case ADVERTISE:
-            if (read_advertised(optarg, advertised, error) != 0) {
-                return usage(error, "");
+            result = read_advertised(optarg, advertised, error);
+            if (result != 0) {
+                return result == ERR_USAGE ? usage(error, "") : fail(result, error);
             }
             options.advertise = advertised;
             break;
@@ -149,9 +161,9 @@ int main(int argc, char **argv)
             if (options.peer_hint_count == DAEMON_PEER_HINTS_MAX) {
                 return usage("too many --peer, the rest is found by gossip: ", optarg);
             }
-            if (control_address_resolve(optarg, options.peer_hints[options.peer_hint_count], error) != 0) {
-                fprintf(stderr, "shoald: %s\n", error);
-                return 2;
+            result = control_address_resolve(optarg, options.peer_hints[options.peer_hint_count], error);
+            if (result != 0) {
+                return fail(result, error);
             }
             options.peer_hint_count++;
             break;
@@ -198,16 +210,13 @@ int main(int argc, char **argv)
     if (given_dir == NULL && !default_dir(standard_dir, sizeof standard_dir)) {
         return usage("no data directory: set --dir, $SHOAL_DIR or ", "$HOME");
     }
-    if (data_dir_absolute(given_dir != NULL ? given_dir : standard_dir, dir, sizeof dir, error, sizeof error) != 0) {
-        fprintf(stderr, "shoald: %s\n", error);
-        return 2;
+    result = data_dir_absolute(given_dir != NULL ? given_dir : standard_dir, dir, sizeof dir, error, sizeof error);
+    if (result != 0) {
+        return fail(result, error);
     }
     options.dir = dir;
     allow_descriptors();
     (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: one arena each would only cost memory */
-    int code = daemon_run(&options, error);
-    if (code != 0) {
-        fprintf(stderr, "shoald: %s\n", error);
-    }
-    return code == 0 ? 0 : code == ERR_USAGE ? 2 : 1;
+    result = daemon_run(&options, error);
+    return result == 0 ? 0 : fail(result, error);
 }

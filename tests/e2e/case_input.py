@@ -144,6 +144,19 @@ def the_first_commands_of_the_manual_need_no_pauses(lab):
     expect(said.returncode == 0 and said.stdout.splitlines()[-1].startswith("shoal1-"), f"no token: {said}")
 
 
+@case(limit_s=60)
+def completion_does_not_wait_for_a_daemon_that_does_not_answer(lab):
+    program = lab.dir / "shoal"
+    program.write_text("#!/bin/sh\n[ $# = 1 ] && exec sleep 3600\necho ID NAME\necho 0123456789abcdef $2\n")
+    program.chmod(0o755)
+    completion = Path(__file__).resolve().parents[2] / "tools" / "completion" / "shoal.bash"
+    for words, replies in (("shoal show ''", ""), ("shoal --dir answers show ''", "0123456789abcdef answers")):
+        script = f". {completion}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shoal; echo ${{COMPREPLY[*]}}"
+        said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=40,
+                              env={**os.environ, "PATH": f"{lab.dir}:{os.environ['PATH']}"})
+        expect((said.returncode, said.stdout.strip(), said.stderr) == (0, replies, ""), f"{words}: {said}")
+
+
 @case(limit_s=30)
 def a_daemon_refuses_what_init_would_refuse(lab):
     mesh = lab.mesh(1, start=False)
@@ -152,12 +165,16 @@ def a_daemon_refuses_what_init_would_refuse(lab):
     shoald = [node.bin / "shoald", "--dir", node.dir, "--beacon", "0", "--listen", "127.0.0.1:0", "--slots", "none"]
     for option, value, part in (
             ("--name", "", "''"), ("--name", "a b", "'a b'"), ("--name", "n" * 64, "1 to 63"), ("--name", b"\xff\x1b", "--name"),
-            ("--advertise", "", "''"), ("--advertise", "not a host!!", "'not a host!!'"),
+            ("--advertise", "", "''"), ("--advertise", "*", "'*'"), ("--advertise", "h" * 200, "'hhh"), ("--peer", "*:7410", '"*:7410"'),
+            ("--peer", "h1", '"h1"'),
             ("--advertise", "1.2.3.4:5", "without a port"), ("--advertise", "0.0.0.0", "'0.0.0.0'"),
             ("--slots", "cpu:-1", "cpu:N"), ("--listen", "foo", "foo")):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20)
         error = said.stderr.decode(errors="replace")
         expect(said.returncode == 2 and part in error and len(error.splitlines()) == 1, f"{option} {value!r}: {said}")
+    for option, value in (("--advertise", "not a host!!"), ("--peer", "not a host!!:7410")):  # this may be another in an hour
+        said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20, text=True)
+        expect(said.returncode == 1 and 'The host "not a host!!" was not found: ' in said.stderr, f"{option} {value!r}: {said}")
     node.options = ["--advertise", "localhost"]
     node.start()
     expect(node.json("status")["address"].startswith("127.0.0.1:"), "a name is told to others as a name")

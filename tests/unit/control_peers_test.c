@@ -261,6 +261,10 @@ static void bad_addresses_are_refused(void **state)
     assert_int_equal(control_address_resolve("[::1]:7410", out, error), 0);
     assert_string_equal(out, "[::1]:7410");
     assert_int_equal(control_address_resolve("7410", out, error), ERR_USAGE);
+    assert_int_equal(control_address_resolve("*:7410", out, error), ERR_USAGE); /* glibc would take it for this machine */
+    assert_non_null(strstr(error, "\"*:7410\" is not HOST:PORT"));
+    assert_int_equal(control_address_resolve("no such host:7410", out, error), ERR_NOT_FOUND);
+    assert_non_null(strstr(error, "The host \"no such host\" was not found: "));
     struct control *second = NULL;
     struct control_options options = {.context = a.context, .zap = a.zap, .keys = &a.keys, .listen = a.address};
     assert_int_equal(control_open(&options, &second, error), ERR_EXISTS);

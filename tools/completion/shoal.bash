@@ -2,11 +2,11 @@
 
 _shoal_experiments() {
     # Ids, and names without blanks, from the daemon; nothing when there is none.
-    shoal "${dir[@]}" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u
+    timeout 1 shoal "${dir[@]}" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u
 }
 
 _shoal_nodes() {
-    shoal "${dir[@]}" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u
+    timeout 1 shoal "${dir[@]}" nodes 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u
 }
 
 _shoal() {
