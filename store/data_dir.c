@@ -309,3 +309,8 @@ uint64_t data_dir_taken_ms(const char *path)
     int64_t ms = (int64_t)(now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1000000;
     return ms < 0 ? UINT64_MAX : (uint64_t)ms;
 }
+
+void data_dir_refresh(int lock_fd)
+{
+    (void)futimens(lock_fd, NULL);
+}

@@ -24,8 +24,12 @@ int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size
  * locked to find out, so that nobody who wants the lock meanwhile is refused. */
 long data_dir_holder(const char *path);
 
-/* How long ago DIR/lock was taken last, whether it is still held or not; UINT64_MAX: never, or the clock was set back. */
+/* How long ago DIR/lock was taken last, or its holder called data_dir_refresh, whether it is still held or not; UINT64_MAX:
+ * never, or the clock was set back. */
 uint64_t data_dir_taken_ms(const char *path);
+
+/* As if the holder of `lock_fd` took the lock now: before it gives the directory to a daemon that may follow at once. */
+void data_dir_refresh(int lock_fd);
 
 /* The name of the network file system that statfs reports as `f_type` ("NFS"), or NULL for others. FUSE is NULL too:
  * its f_type does not say what is behind it, its mount type does. Static strings. */

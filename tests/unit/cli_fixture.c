@@ -19,6 +19,7 @@
 char root[64];
 char *out_text, *err_text_written;
 const char *typed;
+bool draws;
 struct fake fake;
 
 int run_words(char **words)
@@ -34,6 +35,7 @@ int run_words(char **words)
     struct cli cli = {.in = fmemopen(input, strlen(input), "r"),
                       .in_is_terminal = typed != NULL,
                       .out = open_memstream(&out_text, &out_bytes),
+                      .out_is_terminal = draws,
                       .err = open_memstream(&err_text_written, &err_bytes),
                       .shoal_dir = root};
     assert_non_null(cli.in);

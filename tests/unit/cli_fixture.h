@@ -16,6 +16,7 @@
 extern char root[64];                     /* a directory of this test program, its --dir */
 extern char *out_text, *err_text_written; /* what the last run wrote; valid until the next one */
 extern const char *typed;                 /* on a terminal; NULL: there is none */
+extern bool draws;                        /* its output is a terminal, of 80 columns and 24 lines */
 
 /* Runs `shoal` with these words; returns its exit code. */
 #define RUN(...) run_words((char *[]){"shoal", __VA_ARGS__, NULL})

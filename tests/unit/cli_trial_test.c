@@ -150,6 +150,38 @@ static void watch_in_a_pipe_says_what_changed(void **state)
     fake_stop();
 }
 
+static void watch_says_which_slots_lack(void **state)
+{
+    (void)state;
+    enum { TRIALS = 40 };
+#define LACKING "\"experiment\":{\"id\":\"a1b2c3d4e5f60718\",\"name\":\"wide\",\"state\":\"queued\"," \
+                "\"lacks\":{\"slots\":9,\"kind\":\"any\",\"present\":2},\"trials\":["
+    static char queued[8192] = "\"ok\":true,\"end\":false," LACKING, ended[8192] = "\"ok\":true,\"end\":true," LACKING;
+    for (int i = 0; i < TRIALS; i++) {
+        char trial[128];
+        (void)snprintf(trial, sizeof trial, "{\"index\":%d,\"state\":\"queued\",\"tail\":null}%s", i, i + 1 < TRIALS ? "," : "]}");
+        strncat(queued, trial, sizeof queued - strlen(queued) - 1);
+        strncat(ended, trial, sizeof ended - strlen(ended) - 1);
+    }
+    static const struct answer answers[] = {{"watch", {queued, ended}, NULL}, {NULL, {NULL}, NULL}};
+    static const char said[] = "no trial can begin, for each needs 9 slots and all nodes together have 2;";
+    fake_start(answers);
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_has(out_text, said);
+    assert_null(strstr(strstr(out_text, said) + 1, said)); /* once */
+    draws = true;
+    assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
+    assert_has(out_text, said);
+    assert_has(out_text, "... and 22 more\033"); /* 24 lines: three of the head, the table's, 18, this, the cursor */
+    fake_stop();
+}
+
+static int draw_no_more(void **state)
+{
+    draws = false;
+    return stop_what_runs(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +190,7 @@ int main(void)
         cmocka_unit_test_teardown(checkpoints_are_listed_fetched_and_verified, stop_what_runs),
         cmocka_unit_test_teardown(a_cut_checkpoint_is_not_kept, stop_what_runs),
         cmocka_unit_test_teardown(watch_in_a_pipe_says_what_changed, stop_what_runs),
+        cmocka_unit_test_teardown(watch_says_which_slots_lack, draw_no_more),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -13,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -487,6 +488,26 @@ static void a_relative_path_is_seen_from_the_root(void **state)
     assert_int_equal(data_dir_absolute("", out, sizeof out, place->error, ERROR_BYTES), ERR_USAGE);
 }
 
+static void data_dir_is_as_if_taken_now_when_its_holder_says_so(void **state)
+{
+    struct place *place = *state;
+    char path[128], lock[136];
+    int lock_fd;
+    (void)snprintf(path, sizeof path, "%s/fresh", place->dir);
+    assert_true(data_dir_taken_ms(path) == UINT64_MAX);
+    assert_int_equal(data_dir_open(path, &lock_fd, place->error, ERROR_BYTES), 0);
+    (void)snprintf(lock, sizeof lock, "%s/lock", path);
+    struct timespec times[2];
+    (void)clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= 3600;
+    times[1] = times[0];
+    assert_int_equal(utimensat(AT_FDCWD, lock, times, 0), 0);
+    assert_true(data_dir_taken_ms(path) >= 3600 * 1000);
+    data_dir_refresh(lock_fd);
+    assert_true(data_dir_taken_ms(path) < 1800 * 1000);
+    (void)close(lock_fd);
+}
+
 static void data_dir_open_to_others_is_closed_or_refused(void **state)
 {
     struct place *place = *state;
@@ -553,6 +574,7 @@ int main(void)
         TEST(data_dir_is_made_private_and_held_by_one),
         TEST(a_path_too_long_for_the_socket_is_refused_before_anything_is_made),
         TEST(a_relative_path_is_seen_from_the_root),
+        TEST(data_dir_is_as_if_taken_now_when_its_holder_says_so),
         TEST(data_dir_open_to_others_is_closed_or_refused),
         cmocka_unit_test(network_file_systems_are_known),
     };

@@ -18,7 +18,7 @@
 #define ID_PREFIX_MIN 4
 #define RETURN_PAUSE_MS 100
 #define START_PAUSE_MS 20
-#define START_FRESH_MS 1500 /* from `shoal init` to the daemon behind it in a script */
+#define START_FRESH_MS 1500 /* from the end of `shoal init` to the daemon behind it in a script */
 
 /* 0 or an errno, ENAMETOOLONG if the path fits into no address. */
 static int connect_quietly(const struct cli *cli, int *out)
@@ -47,7 +47,8 @@ static bool is_nobody_there(int reason)
 }
 
 /* As connect_quietly, but waits for a daemon that is on its way. It holds DIR/lock before it has a socket; and where a script
- * starts it behind itself, right after `shoal init`, it may not even have come so far. `*holder`: who holds the lock. */
+ * starts it behind itself, right after `shoal init` or `shoal join`, it may not even have come so far. `*holder`: who holds
+ * the lock. */
 static int connect_to_starting(const struct cli *cli, int *out, long *holder)
 {
     const struct timespec pause = {.tv_nsec = START_PAUSE_MS * 1000000l};

@@ -244,6 +244,7 @@ int command_init(struct cli *cli, const struct arguments *arguments)
         if (!cli->json) {
             say_next(cli, arguments, true);
         }
+        data_dir_refresh(house.lock_fd);
     }
     house_close(&house);
     return code;
@@ -402,6 +403,7 @@ int command_join(struct cli *cli, const struct arguments *arguments)
         if (!cli->json) {
             say_next(cli, arguments, false);
         }
+        data_dir_refresh(house.lock_fd);
     }
     house_close(&house);
     sodium_memzero(&token, sizeof token);

@@ -13,7 +13,7 @@
 #include "tools/shoal/watch.h"
 
 #define TRIALS_MAX 100000
-#define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor */
+#define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor; one more if slots lack */
 
 /* What the last line about a trial said. */
 struct trial_memory {
@@ -29,6 +29,7 @@ struct watching {
     char coordinator[PRINT_SUMMARY_BYTES];
     uint64_t term;
     char nodes[PRINT_SUMMARY_BYTES];
+    char lacks[PRINT_SUMMARY_BYTES];
     struct trial_memory *trials;
     uint32_t trial_count;
     size_t lines_before;
@@ -64,6 +65,12 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
         (void)fprintf(out, "nodes %s\n", nodes);
         (void)snprintf(watching->nodes, sizeof watching->nodes, "%s", nodes);
     }
+    char lacks[PRINT_SUMMARY_BYTES] = "";
+    if (print_lacks(experiment, lacks) && strcmp(lacks, watching->lacks) != 0) {
+        begin_line(watching);
+        (void)fprintf(out, "%s\n", lacks);
+    }
+    (void)snprintf(watching->lacks, sizeof watching->lacks, "%s", lacks);
 }
 
 static void state_change(struct watching *watching, const struct pack_reader *experiment)
@@ -203,7 +210,9 @@ static void draw(struct watching *watching, const struct pack_reader *document)
     render_terminal_size(cli->out, &columns, &lines);
     struct pack_reader experiment = pack_find(document, "experiment");
     print_experiment_head(screen, cli->colours, document);
-    print_trials(screen, cli->colours, &experiment, lines > SCREEN_LINES_AROUND ? lines - SCREEN_LINES_AROUND : 1);
+    char lacks[PRINT_SUMMARY_BYTES];
+    size_t around = SCREEN_LINES_AROUND + print_lacks(&experiment, lacks);
+    print_trials(screen, cli->colours, &experiment, lines > around ? lines - around : 1);
     (void)fclose(screen);
     render_screen(cli->out, text, columns, lines, &watching->lines_before);
     free(text);
