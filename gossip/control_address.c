@@ -88,7 +88,8 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
     uint16_t port;
     if (!control_address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) {
         (void)snprintf(error, 256,
-                       "The address \"%.80s\" is not HOST:PORT; write for example 10.0.0.5:7410 or [fd00::5]:7410.",
+                       "The address \"%.80s\" is not HOST:PORT with a host of at most 63 characters; write for example 10.0.0.5:7410 or "
+                       "[fd00::5]:7410.",
                        text);
         return ERR_USAGE;
     }

@@ -12,6 +12,7 @@ ALIVE_S = 90      # until all nodes see each other again: links, syncing
 OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
 FREE_S = 90       # until all slots are free: a lease, and the grace of what it ends
 VERIFIED_S = 120  # until lost copies of checkpoints are made again
+DROPPED_S = 90    # until all know that retention has dropped a checkpoint
 
 
 class Broken(Exception):
@@ -226,9 +227,12 @@ class Judge:
         try:
             node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
         except Refused as refused:
-            if (trial, step) not in self.listed(node, experiment.identity):
-                return  # retention dropped it after it was listed
-            raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}") from None
+            told = f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}"
+            if (trial, step) in self.listed(node, experiment.identity):
+                raise Broken(told) from None
+            wait(lambda: told if (trial, step) in self.durable(experiment.identity) else "", DROPPED_S,
+                 "a checkpoint that one node does not list to be dropped by all")
+            return  # by retention, after it was listed
         if (out / "checkpoint").read_bytes() != experiment.checkpoint(trial, step):
             raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step}, read at {node.name}, has wrong bytes")
         shutil.rmtree(out)

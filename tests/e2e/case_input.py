@@ -172,7 +172,7 @@ def a_daemon_refuses_what_init_would_refuse(lab):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20)
         error = said.stderr.decode(errors="replace")
         expect(said.returncode == 2 and part in error and len(error.splitlines()) == 1, f"{option} {value!r}: {said}")
-    for option, value in (("--advertise", "not a host!!"), ("--peer", "not a host!!:7410")):  # this may be another in an hour
+    for option, value in (("--advertise", "not a host!!"), ("--peer", "not a host!!:7410")):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20, text=True)
         expect(said.returncode == 1 and 'The host "not a host!!" was not found: ' in said.stderr, f"{option} {value!r}: {said}")
     node.options = ["--advertise", "localhost"]
