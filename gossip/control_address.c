@@ -1,6 +1,7 @@
 #include "gossip/control_address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,17 @@ static int address_format(const struct addrinfo *found, char out[CONTROL_ADDRESS
     return bytes_copy_text(out, CONTROL_ADDRESS_BYTES, text) ? 0 : ERR_NOT_FOUND;
 }
 
+/* 0.0.0.0, ::, ::ffff:0.0.0.0: to listen on, and to nobody's ears an address of a machine. */
+static bool is_unspecified(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == htonl(INADDR_ANY);
+    }
+    static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
+    const struct in6_addr *wide = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    return IN6_IS_ADDR_UNSPECIFIED(wide) || memcmp(wide, mapped, sizeof mapped) == 0;
+}
+
 int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256])
 {
     char host[CONTROL_HOST_BYTES], port_text[8];
@@ -107,9 +119,15 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
             break;
         }
     }
-    int result = address_format(chosen, out);
-    if (result != 0) {
-        (void)snprintf(error, 256, "The host \"%.63s\" has no usable address.", host);
+    int result;
+    if (is_unspecified(chosen->ai_addr)) {
+        result = ERR_USAGE;
+        (void)snprintf(error, 256, "The host \"%.63s\" stands for every address of a machine; name one of them.", host);
+    } else {
+        result = address_format(chosen, out);
+        if (result != 0) {
+            (void)snprintf(error, 256, "The host \"%.63s\" has no usable address.", host);
+        }
     }
     freeaddrinfo(found);
     return result;

@@ -20,7 +20,7 @@ int control_address_parse(const char *text, struct sockaddr_storage *out, sockle
 int control_address_check(const char *address);
 
 /* Makes a numeric address of HOST:PORT. Blocks on name servers. On failure `error` has one sentence. ERR_USAGE: it is not
- * HOST:PORT, or is "*"; ERR_NOT_FOUND: the host has no address, now at least. */
+ * HOST:PORT, or is "*", 0.0.0.0 or ::, which are no machine's; ERR_NOT_FOUND: the host has no address, now at least. */
 int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], char error[256]);
 
 #endif

@@ -93,7 +93,7 @@ static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char 
     if (result == ERR_NOT_FOUND && !is_wide) {
         return result;
     }
-    if (result == 0 && control_address_split(resolved, out, &port) && strcmp(out, "0.0.0.0") != 0 && strcmp(out, "::") != 0) {
+    if (result == 0 && control_address_split(resolved, out, &port)) {
         return 0;
     }
     (void)snprintf(error, 256,

@@ -41,7 +41,8 @@ class Judge:
         self.say = say
         self.stream = stream
         self.judged = set()  # identities
-        self.checkpoints = 0
+        self.checkpoints = 0  # read back
+        self.dropped = 0  # between being listed and being read
         self.elastic = 0  # completed trials of elastic programs
         self.regrouped = 0  # those among them whose last attempt's group changed
 
@@ -230,10 +231,21 @@ class Judge:
             told = f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}"
             if (trial, step) in self.listed(node, experiment.identity):
                 raise Broken(told) from None
-            wait(lambda: told if (trial, step) in self.durable(experiment.identity) else "", DROPPED_S,
+            wait(lambda: self.not_dropped(experiment.identity, trial, step, told), DROPPED_S,
                  "a checkpoint that one node does not list to be dropped by all")
-            return  # by retention, after it was listed
+            self.dropped += 1
+            return
         if (out / "checkpoint").read_bytes() != experiment.checkpoint(trial, step):
             raise Broken(f"the checkpoint of {experiment.identity}/{trial} at step {step}, read at {node.name}, has wrong bytes")
         shutil.rmtree(out)
         self.checkpoints += 1
+
+    def not_dropped(self, identity, trial, step, told):
+        """Retention drops what was listed before, at all nodes, and only for a later one of the trial."""
+        for node in self.mesh.nodes:
+            listed = self.listed(node, identity)
+            if (trial, step) in listed:
+                return f"{told}; {node.name} lists it"
+            if not any(other == trial and later > step for other, later in listed):
+                return f"{told}; {node.name} lists no later one"
+        return ""

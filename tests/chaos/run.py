@@ -112,7 +112,7 @@ class Chaos:
         return (f"seed {self.seed}: {self.storms} storms, {done} faults of {len(self.faults.done)} kinds, "
                 f"{len(self.workload.experiments)} experiments acknowledged, {cancelled} of them cancelled, "
                 f"{self.workload.refused} commands refused, {len(self.watch.seen)} workers, "
-                f"{self.judge.checkpoints} checkpoints read, {self.judge.elastic} elastic trials, "
+                f"{self.judge.checkpoints} checkpoints read ({self.judge.dropped} dropped meanwhile), {self.judge.elastic} elastic trials, "
                 f"{self.judge.regrouped} of them in groups that changed")
 
     def must_show_something(self):

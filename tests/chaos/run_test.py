@@ -62,25 +62,29 @@ class Node:
         raise Refused(1, "it cannot be read")
 
 
-def a_checkpoint_that_cannot_be_read_is_excused_only_when_nobody_lists_it_any_more():
+def a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_instead():
     sys.modules[Judge.__module__].DROPPED_S = 0.1
-    for refusing, steps, other, excused in ((0, {7: True}, {7: True}, False), (0, {7: False}, {7: True}, False), (0, {9: True}, {}, True),
-                                            (1, {7: True}, {7: True}, False), (1, {}, {7: True}, False), (1, {7: True}, {}, False),
-                                            (1, {9: True}, {}, True)):
+    newer, both = {9: True}, {7: True, 9: True}
+    for refusing, first, second, excused in (
+            (0, both, both, False), (0, {7: False, 9: True}, newer, False), (0, newer, both, False), (0, newer, {7: False, 9: True}, False),
+            (1, newer, both, False), (1, both, newer, False), (0, newer, newer, True), (1, newer, newer, True),
+            (0, {}, {}, False), (1, newer, {}, False), (0, {5: True}, {5: True}, False)):
         judge = Judge.__new__(Judge)  # without a mesh
-        judge.mesh = SimpleNamespace(nodes=[Node(steps), Node(other)])
+        judge.mesh = SimpleNamespace(nodes=[Node(first), Node(second)])
+        judge.dropped = 0
         judge.stream = SimpleNamespace(choice=lambda nodes: nodes[refusing])
         try:
             judge.read_checkpoint(SimpleNamespace(identity="e1"), 0, 7)
             was = True
         except Broken:
             was = False
-        expect(was == excused, f"refused at a node that lists {steps}, where another lists {other}: {'excused' if was else 'broken'}")
+        expect(was == excused and judge.dropped == int(excused),
+               f"refused at node {refusing} of two that list {first} and {second}: {'excused' if was else 'broken'}")
 
 
 def main():
     for test in (what_cannot_be_used_is_a_usage_error, a_run_that_looks_at_nothing_is_broken,
-                 a_checkpoint_that_cannot_be_read_is_excused_only_when_nobody_lists_it_any_more):
+                 a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_instead):
         test()
         print(f"ok {test.__name__}", flush=True)
 

@@ -168,6 +168,7 @@ def a_daemon_refuses_what_init_would_refuse(lab):
             ("--advertise", "", "''"), ("--advertise", "*", "'*'"), ("--advertise", "h" * 200, "'hhh"), ("--peer", "*:7410", '"*:7410"'),
             ("--peer", "h1", '"h1"'),
             ("--advertise", "1.2.3.4:5", "without a port"), ("--advertise", "0.0.0.0", "'0.0.0.0'"),
+            ("--advertise", "::ffff:0.0.0.0", "'::ffff:0.0.0.0'"), ("--peer", "0.0.0.0:7410", "every address"),
             ("--slots", "cpu:-1", "cpu:N"), ("--listen", "foo", "foo")):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20)
         error = said.stderr.decode(errors="replace")

@@ -6,10 +6,12 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +111,7 @@ def tools_scale_names_what_it_cannot_use():
 
 
 def tools_scale_makes_the_table_of_the_docs():
-    """The rows of docs/scale.md, observed for as long as was asked for; how much longer follows from the start, changes and deaths."""
+    """The rows of docs/scale.md, observed for as long as was asked for; how much longer follows from the idle time and the changes."""
     wanted = []
     for line in (ROOT / "docs" / "scale.md").read_text().splitlines():
         row = re.match(r"\| ([\d,]+) \| (datagram|stream) \| (\d+) % \|.* / (\d+) h\) \|", line)
@@ -184,6 +186,42 @@ def tools_sim_sweep_takes_no_part_in_which_a_process_was_ended():
             expect(not part_file.exists(), f"it counts as done: {said}")
 
 
+def tools_sim_sweep_keeps_out_of_the_way_of_a_process_that_a_killed_sweep_left():
+    tool = sweep()
+    with tempfile.TemporaryDirectory() as folder:
+        program, part_file = Path(folder) / "program", Path(folder) / "1+6.txt"
+        program.write_text("#!/bin/sh\necho '6 of 6 seeds, 10 events, 1.0 s: all invariants hold'\n")
+        program.chmod(0o755)
+        left = []
+        tool.subprocess = types.SimpleNamespace(STDOUT=subprocess.STDOUT, run=lambda _, stdout, **__: left.append(os.dup(stdout.fileno())))
+        try:
+            tool.run_part(program, 1, 6, 2, part_file)
+            raise AssertionError("a part of which nothing ran is taken")
+        except SystemExit:
+            pass
+        tool.subprocess, tool.os = subprocess, types.SimpleNamespace(getpid=lambda: os.getpid() + 1)
+        tool.run_part(program, 1, 6, 2, part_file)
+        os.write(left[0], b"seed 2 breaks invariant 3\n")
+        os.close(left[0])
+        expect(part_file.read_text() == "6 of 6 seeds, 10 events, 1.0 s: all invariants hold\n", part_file.read_text())
+
+
+def tools_sim_sweep_does_not_count_a_part_that_an_older_one_left_short():
+    tool = sweep()
+    with tempfile.TemporaryDirectory() as folder:
+        tool.ROOT, tool.sources = Path(folder), lambda: "x"
+        part_file = Path(folder) / "build" / "sweep" / "x" / "1+6.txt"
+        part_file.parent.mkdir(parents=True)
+        part_file.write_text("5 of 6 seeds, 10 events, 1.0 s: FAILED\n")
+        sys.argv = ["sim-sweep", "--seeds", "6"]
+        try:
+            tool.main()
+            raise AssertionError("it is taken")
+        except SystemExit as refusal:
+            expect(str(refusal) == f"tools/sim-sweep: of the 6 seeds from 1 on only 5 ran to their end; {part_file} has what was said, "
+                   "remove it to run them again.", f"{refusal}")
+
+
 def tools_sim_sweep_counts_seeds_that_break_an_invariant_and_goes_on():
     tool = sweep()
     line = "seed 2 breaks invariant 3: twice; commit x: sim --seed 2"
@@ -205,6 +243,8 @@ def main():
                  tools_scale_names_what_it_cannot_use, tools_scale_makes_the_table_of_the_docs,
                  tools_scale_fails_where_a_limit_does_not_hold, tools_sim_bugs_builds_nothing_for_what_it_cannot_use,
                  tools_sim_sweep_takes_no_part_in_which_a_process_was_ended,
+                 tools_sim_sweep_keeps_out_of_the_way_of_a_process_that_a_killed_sweep_left,
+                 tools_sim_sweep_does_not_count_a_part_that_an_older_one_left_short,
                  tools_sim_sweep_counts_seeds_that_break_an_invariant_and_goes_on):
         test()
         print(f"ok {test.__name__}", flush=True)

@@ -94,7 +94,8 @@ static void what_cannot_run_anywhere_is_said_at_once(void **state)
     assert_sentence("no trial can begin, for each needs 10 cuda slots and all nodes together have 6;");
     assert_has(out_text, "submitted wide (");
     assert_int_equal(RUN("show", "mlp"), CLI_DONE);
-    assert_has(out_text, "\nno trial can begin, for each needs 1 slot and all nodes together have 0;");
+    assert_has(out_text, "\nno trial can begin, for each needs 1 slot and all nodes together have 0\n"
+               "machines must join, or the configuration ask for less\n");
     fake_stop();
 }
 

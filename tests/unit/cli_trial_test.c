@@ -164,15 +164,18 @@ static void watch_says_which_slots_lack(void **state)
         strncat(ended, trial, sizeof ended - strlen(ended) - 1);
     }
     static const struct answer answers[] = {{"watch", {queued, ended}, NULL}, {NULL, {NULL}, NULL}};
-    static const char said[] = "no trial can begin, for each needs 9 slots and all nodes together have 2;";
+    static const char said[] = "no trial can begin, for each needs 9 slots and all nodes together have 2",
+                      advice[] = "machines must join, or the configuration ask for less";
     fake_start(answers);
     assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
     assert_has(out_text, said);
     assert_null(strstr(strstr(out_text, said) + 1, said)); /* once */
+    assert_has(out_text, advice);
     draws = true;
     assert_int_equal(RUN("watch", "a1b2c3d4e5f60718"), CLI_DONE);
     assert_has(out_text, said);
-    assert_has(out_text, "... and 22 more\033"); /* 24 lines: three of the head, the table's, 18, this, the cursor */
+    assert_has(out_text, advice); /* on a line of its own: a screen of 80 columns has not room for both */
+    assert_has(out_text, "... and 23 more\033"); /* 24 lines: four of the head, the table's, 17, this, the cursor */
     fake_stop();
 }
 

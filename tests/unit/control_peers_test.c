@@ -263,6 +263,12 @@ static void bad_addresses_are_refused(void **state)
     assert_int_equal(control_address_resolve("7410", out, error), ERR_USAGE);
     assert_int_equal(control_address_resolve("*:7410", out, error), ERR_USAGE); /* glibc would take it for this machine */
     assert_non_null(strstr(error, "\"*:7410\" is not HOST:PORT"));
+    const char *const any[] = {"0.0.0.0:1", "0:1", "[::]:1", "[::ffff:0.0.0.0]:1"};
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+        assert_int_equal(control_address_resolve(any[i], out, error), ERR_USAGE);
+        assert_non_null(strstr(error, "every address of a machine"));
+    }
+    assert_int_equal(control_address_resolve("[::ffff:10.0.0.5]:1", out, error), 0);
     assert_int_equal(control_address_resolve("no such host:7410", out, error), ERR_NOT_FOUND);
     assert_non_null(strstr(error, "The host \"no such host\" was not found: "));
     struct control *second = NULL;

@@ -200,7 +200,7 @@ static void report(struct cli *cli, const struct submission *submission, const s
                        alive = document_number(document, "nodes_alive");
     char size[RENDER_UNIT_BYTES], lacks[PRINT_SUMMARY_BYTES];
     if (print_lacks(document, lacks)) {
-        cli_warn(cli, "%s", lacks);
+        cli_warn(cli, "%s; " PRINT_LACKS_ADVICE, lacks);
     }
     if (cli->json) {
         (void)document_write_reply_json(cli->out, document);

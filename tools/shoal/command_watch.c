@@ -13,7 +13,7 @@
 #include "tools/shoal/watch.h"
 
 #define TRIALS_MAX 100000
-#define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor; one more if slots lack */
+#define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor; two more if slots lack */
 
 /* What the last line about a trial said. */
 struct trial_memory {
@@ -68,7 +68,7 @@ static void head_changes(struct watching *watching, const struct pack_reader *do
     char lacks[PRINT_SUMMARY_BYTES] = "";
     if (print_lacks(experiment, lacks) && strcmp(lacks, watching->lacks) != 0) {
         begin_line(watching);
-        (void)fprintf(out, "%s\n", lacks);
+        (void)fprintf(out, "%s; " PRINT_LACKS_ADVICE "\n", lacks);
     }
     (void)snprintf(watching->lacks, sizeof watching->lacks, "%s", lacks);
 }
@@ -211,7 +211,7 @@ static void draw(struct watching *watching, const struct pack_reader *document)
     struct pack_reader experiment = pack_find(document, "experiment");
     print_experiment_head(screen, cli->colours, document);
     char lacks[PRINT_SUMMARY_BYTES];
-    size_t around = SCREEN_LINES_AROUND + print_lacks(&experiment, lacks);
+    size_t around = SCREEN_LINES_AROUND + (print_lacks(&experiment, lacks) ? 2 : 0);
     print_trials(screen, cli->colours, &experiment, lines > around ? lines - around : 1);
     (void)fclose(screen);
     render_screen(cli->out, text, columns, lines, &watching->lines_before);

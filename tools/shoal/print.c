@@ -337,8 +337,7 @@ bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES])
     document_text(&lacks, "kind", kind, sizeof kind);
     bool is_any = strcmp(kind, "any") == 0;
     (void)snprintf(out, PRINT_SUMMARY_BYTES,
-                   "no trial can begin, for each needs %llu %s%sslot%s and all nodes together have %llu; machines must join, or "
-                   "the configuration ask for less",
+                   "no trial can begin, for each needs %llu %s%sslot%s and all nodes together have %llu",
                    slots, is_any ? "" : kind, is_any ? "" : " ", slots == 1 ? "" : "s",
                    (unsigned long long)document_number(&lacks, "present"));
     return true;
@@ -367,7 +366,7 @@ void print_experiment_head(FILE *out, bool colours, const struct pack_reader *do
     (void)fputc('\n', out);
     if (print_lacks(&experiment, text)) {
         render_text(out, colours, RENDER_YELLOW, text);
-        (void)fputc('\n', out);
+        (void)fputs("\n" PRINT_LACKS_ADVICE "\n", out);
     }
 }
 

@@ -38,8 +38,10 @@ void print_pairs(struct pack_reader map, char *out, size_t size);
 /* The number at metrics[group][name]; false if it is not there. */
 bool print_metric(const struct pack_reader *trial, const char *group, const char *name, double *out);
 
-/* Of a map with `lacks`: why no trial can begin, a sentence without its end; false if nothing is lacking. */
+/* Of a map with `lacks`: why no trial can begin, the part of the sentence before the advice; false if nothing is lacking. */
 bool print_lacks(const struct pack_reader *map, char out[PRINT_SUMMARY_BYTES]);
+
+#define PRINT_LACKS_ADVICE "machines must join, or the configuration ask for less"
 
 /* The trials of a `show` document, in a table; `row_max` rows at most (0: all), those that run first when not all fit.
  */
