@@ -134,6 +134,25 @@ static void a_change_does_not_set_off_a_storm_of_digests(void **state)
     scale_free(world);
 }
 
+/* Most packets get lost: living members are declared dead again and again, from the start on. */
+static void members_taken_for_dead_before_they_are_observed_count_when_they_are_again(void **state)
+{
+    (void)state;
+    struct scale_options options = {.nodes = 64, .slots = 1, .loss_permille = 650, .seed = 1};
+    struct scale_world *world = scale_new(&options);
+    scale_run(world, 40000);
+    assert_true(world->false_deaths > 0);
+    scale_observe(world);
+    scale_run(world, 30000); /* shorter than what lies between two false deaths of one member */
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < options.nodes; i++) {
+        members += world->nodes[i].false_death_ms != 0;
+    }
+    assert_true(members > 0);
+    assert_int_equal(world->false_deaths, members);
+    scale_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +162,7 @@ int main(void)
         cmocka_unit_test(up_to_64_nodes_a_change_goes_straight_to_every_peer),
         cmocka_unit_test(digests_bring_what_the_relays_missed),
         cmocka_unit_test(a_change_does_not_set_off_a_storm_of_digests),
+        cmocka_unit_test(members_taken_for_dead_before_they_are_observed_count_when_they_are_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

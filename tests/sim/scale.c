@@ -104,7 +104,7 @@ static bool run(const struct scale_options *options, double minutes, uint32_t ch
     bool was_alive = scale_run_until_alive(world, 30000);
     uint64_t warm_ms = world->now_ms;
     scale_run(world, SETTLE_MS);
-    world->suspicions = world->false_deaths = world->false_observers = 0;
+    scale_observe(world);
     uint64_t calm_from_ms = world->now_ms;
     struct idle idle = run_idle(world);
     uint64_t relays = 0, relays_most = 0;

@@ -206,6 +206,14 @@ static void believed_dead(struct scale_world *world, uint32_t about)
     node->false_death_ms = world->now_ms;
 }
 
+void scale_observe(struct scale_world *world)
+{
+    world->suspicions = world->false_deaths = world->false_observers = 0;
+    for (uint32_t i = 0; i < world->options.nodes; i++) {
+        world->nodes[i].false_death_ms = 0;
+    }
+}
+
 /* Nodes are named n0, n1, ...; the core says "n7 is dead". */
 static void trace_line(void *context, const char *text)
 {

@@ -40,7 +40,7 @@ struct scale_node {
     uint64_t boots;
     uint64_t wake_ms; /* of the tick that is due; UINT64_MAX: none */
     uint64_t up_since_ms;
-    uint64_t false_death_ms; /* last taken for dead while it lived; 0: never */
+    uint64_t false_death_ms; /* last taken for dead while it lived and was observed; 0: never */
     bool is_up;
     bool has_change; /* the change under way has come here */
     bool knows_death;
@@ -99,6 +99,9 @@ struct scale_world *scale_new(const struct scale_options *options);
 void scale_free(struct scale_world *world);
 
 void scale_run(struct scale_world *world, uint64_t ms);
+
+/* From now on suspicions and false deaths are counted; who is taken for dead already counts when he is the next time. */
+void scale_observe(struct scale_world *world);
 
 /* Until everybody who is up holds everybody who is up alive; false if that takes longer than max_ms. */
 bool scale_run_until_alive(struct scale_world *world, uint64_t max_ms);
