@@ -198,7 +198,7 @@ def a_storm_of_deaths_costs_a_group_no_sample(lab):
     return Soak(lab, 1 / 3, lab.note, undisturbed=0).run()
 
 
-@case(limit_s=120, pairs=True)
+@case(limit_s=240, pairs=True)
 def a_worker_that_is_about_to_join_outlives_its_daemon(lab):
     """It has a number that no member of a group of two could have as its rank; its program begins when the next daemon is there."""
     mesh = lab.mesh(1)
@@ -220,4 +220,4 @@ def a_worker_that_is_about_to_join_outlives_its_daemon(lab):
     wait_until(lambda: generation_of(log, identity, 2, after=whole), PAUSE_S, "two to train again")
     said = node.run("logs", f"{identity}/0")
     expect("does not follow the protocol" not in said, f"the daemon told it what cannot be:\n{said}")
-    expect(wait_over(mesh, identity, 60)["trials"][0]["attempt"] == 1, "its group has not survived")
+    expect(wait_over(mesh, identity, 150)["trials"][0]["attempt"] == 1, "its group has not survived")
