@@ -166,6 +166,13 @@ void local_reply_unknown(struct daemon *daemon, const struct local_request *requ
 {
     char hex[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
+    if (daemon->core->syncing) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "This node knows no experiment with the id %s, but is still catching up with the others; try again in "
+                          "some seconds.",
+                          hex);
+        return;
+    }
     local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                       "There is no experiment with the id %s; `shoal ls` lists them.", hex);
 }

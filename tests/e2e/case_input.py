@@ -145,6 +145,24 @@ def the_first_commands_of_the_manual_need_no_pauses(lab):
 
 
 @case(limit_s=60)
+def a_node_that_catches_up_does_not_call_unknown_what_it_may_not_have_heard_of(lab):
+    """birch comes back and finds nobody: what was submitted meanwhile may be anywhere, for all that it knows."""
+    mesh = lab.mesh(["alder", "birch"])
+    alder, birch = mesh.nodes
+    birch.kill_daemon()
+    identity = lab.submit(alder, config("meanwhile", "true"))
+    alder.kill_daemon()
+    birch.start()
+    for command in ("show", "cancel"):
+        said = refusal(birch, command, identity, code=1)
+        expect(identity in said and "catching up" in said, f"shoal {command}: {said}")
+    alder.start()
+    wait_until(lambda: birch.json("show", identity), 30, "birch to hear of it")
+    wait_until(lambda: not birch.json("status")["syncing"], 30, "birch to be in step")
+    refusal(birch, "show", "f" * 16, code=4)
+
+
+@case(limit_s=60)
 def completion_does_not_wait_for_a_daemon_that_does_not_answer(lab):
     program = lab.dir / "shoal"
     program.write_text("#!/bin/sh\n[ $# = 1 ] && exec sleep 3600\necho ID NAME\necho 0123456789abcdef $2\n")

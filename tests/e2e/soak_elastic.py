@@ -131,6 +131,7 @@ class Soak:
                 time.sleep(max(0.0, self.began + when - time.monotonic()))
                 self.away.remove(item)
                 node.start()
+                wait_until(lambda node=node: node.json("show", self.trainings[-1]), 30, f"{node.name} to hear of what began meanwhile")
 
     def kill(self, death):
         index = death.victim
