@@ -159,6 +159,7 @@ class Soak:
     def begin_training(self):
         seed = self.lab.seed + 1000 * len(self.trainings)
         self.trainings.append(self.lab.submit(self.mesh.living()[0], config(self.log, self.epochs, seed, 4)))
+        wait_until(lambda: show(self.mesh, self.trainings[-1])["trials"][0]["state"] == "running", 60, "training to begin")
 
     def storm(self):
         for death in plan(self.lab.seed, self.seconds):
@@ -202,7 +203,6 @@ class Soak:
         self.accuracies = self.undisturbed(self.epochs)
         self.say(self.spread())
         self.begin_training()
-        wait_until(lambda: show(self.mesh, self.trainings[0])["trials"][0]["state"] == "running", 60, "training to begin")
         self.began = time.monotonic()
         self.storm()
         self.say(f"the storm is over; {trial_states(show(self.mesh, self.trainings[-1]))}")
