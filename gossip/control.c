@@ -79,7 +79,7 @@ struct control {
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
-    uint32_t peer_count;
+    uint32_t peer_count, peers_expected;
     struct peer peers[PEER_SLOTS];
     struct control_statistics statistics;
 };
@@ -417,9 +417,9 @@ static struct peer *peer_slot(struct control *control, node_id node)
 
 static void *peer_open(struct control *control, const char *address, const uint8_t curve_public[32])
 {
-    int keepalive_s = control->peer_count < CONTROL_KEEPALIVE_NEAR ? CONTROL_KEEPALIVE_NEAR_S : CONTROL_KEEPALIVE_FAR_S;
+    uint32_t peers = control->peer_count > control->peers_expected ? control->peer_count : control->peers_expected;
     return control_socket_dealer(control->context, control->curve_public, control->curve_secret, address, curve_public,
-                                 keepalive_s);
+                                 control_keepalive_s(peers));
 }
 
 static void peer_renew(struct control *control, struct peer *peer)
@@ -488,6 +488,11 @@ int control_reply(struct control *control, uint64_t client, const uint8_t *bytes
 }
 
 /* ---- peers and keys ---------------------------------------------------------------------------------------------- */
+
+void control_expect(struct control *control, uint32_t peers)
+{
+    control->peers_expected = peers;
+}
 
 int control_peer(struct control *control, node_id node, const uint8_t sign_public[32], const char *address)
 {

@@ -89,6 +89,9 @@ int control_reply(struct control *control, uint64_t client, const uint8_t *bytes
 
 /* ---- peers and keys ---------------------------------------------------------------------------------------------- */
 
+/* So many peers there will be: what connections that are made from now on cost while they are idle follows from that. */
+void control_expect(struct control *control, uint32_t peers);
+
 /* Keeps a connection to this peer, at this address from now on. ERR_USAGE (the address is not numeric, the key no
  * point), ERR_FULL, ERR_IO (no socket left). */
 int control_peer(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);

@@ -56,7 +56,7 @@ static void joining_open(struct joining *joining, void *context, const struct to
             void *socket = control_address_check(address) != 0
                                ? NULL
                                : control_socket_dealer(context, invite_key, token->secret, address, server,
-                                                       CONTROL_KEEPALIVE_NEAR_S);
+                                                       CONTROL_KEEPALIVE_S);
             if (socket != NULL) {
                 joining->doors[joining->count++] = (struct door){.socket = socket, .address = address, .member = m};
             }

@@ -29,6 +29,12 @@ bool control_socket_set_router(void *socket, const struct keys *keys)
     return socket_set_router(socket, &options, ZAP_DOMAIN_CONTROL);
 }
 
+int control_keepalive_s(uint32_t peers)
+{
+    uint32_t s = (peers * CONTROL_KEEPALIVE_S + CONTROL_KEEPALIVE_PEERS - 1) / CONTROL_KEEPALIVE_PEERS;
+    return s > CONTROL_KEEPALIVE_S ? (int)s : CONTROL_KEEPALIVE_S;
+}
+
 void *control_socket_dealer(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
                             const char *address, const uint8_t server_public[32], int keepalive_s)
 {

@@ -9,11 +9,13 @@
 
 /* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
  * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
- * So beyond CONTROL_KEEPALIVE_NEAR peers they are rare, and so are those of the side that only receives, to whom a dead
- * connection means no more than a descriptor. */
-#define CONTROL_KEEPALIVE_NEAR 64
-#define CONTROL_KEEPALIVE_NEAR_S 20
-#define CONTROL_KEEPALIVE_FAR_S 600
+ * So beyond CONTROL_KEEPALIVE_PEERS peers they become rarer as these become more, 3.2 of them a second in any mesh; and those of the
+ * side that only receives are rare, to whom a dead connection means no more than a descriptor. */
+#define CONTROL_KEEPALIVE_PEERS 64
+#define CONTROL_KEEPALIVE_S 20
+
+/* Seconds between two of one connection, of so many. */
+int control_keepalive_s(uint32_t peers);
 
 /* Makes a ROUTER the door of a node. False: libzmq refused an option. */
 bool control_socket_set_router(void *socket, const struct keys *keys);

@@ -92,7 +92,7 @@ static bool holds_suspect(const struct node_core *core, const struct view_member
     return false;
 }
 
-static bool kind_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
+bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 {
     return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
 }
@@ -159,7 +159,7 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
         bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
         choice->is_doubtful = is_doubtful(core, peer);
         for (uint32_t slot = 0; slot < member->slot_count; slot++) {
-            if (!kind_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
+            if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
                 member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
                 (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
                  is_backed_off(core, member->id, slot, core->now_ms + CORE_SLOT_BACKOFF_MS))) {
@@ -497,7 +497,7 @@ static bool has_free_slot(const struct node_core *core, const struct view_experi
         bool has_one = false;
         for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
             has_one = member->slots[slot].state == LEASE_FREE &&
-                      kind_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
+                      core_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
         }
         if (has_one && core_node_trusted(core, member->id)) {
             return true;

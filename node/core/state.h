@@ -618,6 +618,10 @@ void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 void core_coordinator_forget(struct node_core *core, experiment_id experiment);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
+/* ---- placing.c ---- */
+
+bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
+
 /* ---- replicas.c ---- */
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event);

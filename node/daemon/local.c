@@ -332,17 +332,17 @@ int daemon_local_open(struct daemon *daemon, char error[256])
 
 void daemon_local_close(struct daemon *daemon)
 {
+    if (daemon->listen_fd >= 0) { /* first, so that whose connection ends finds nobody there */
+        char path[KEEP_PATH_BYTES + 16];
+        (void)snprintf(path, sizeof path, "%s/shoald.sock", daemon->dir);
+        (void)unlink(path);
+        (void)close(daemon->listen_fd);
+    }
     while (daemon->clients != NULL) {
         struct daemon_client *client = daemon->clients;
         daemon->clients = client->next;
         flush(client);
         close_client(daemon, client);
-    }
-    if (daemon->listen_fd >= 0) {
-        char path[KEEP_PATH_BYTES + 16];
-        (void)close(daemon->listen_fd);
-        (void)snprintf(path, sizeof path, "%s/shoald.sock", daemon->dir);
-        (void)unlink(path);
     }
     local_change_close(daemon);
 }

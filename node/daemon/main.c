@@ -94,6 +94,14 @@ static int read_advertised(const char *text, char out[CONTROL_HOST_BYTES], char 
         return result;
     }
     if (result == 0 && control_address_split(resolved, out, &port)) {
+        bool is_loopback = strncmp(out, "127.", 4) == 0 || strcmp(out, "::1") == 0;
+        if (is_loopback && control_address_check(address) != 0 && strcmp(text, "localhost") != 0) { /* Debian's /etc/hosts has such a line */
+            (void)snprintf(error, 256,
+                           "--advertise %.63s: on this machine that name means %.63s, where no other machine reaches this one; give "
+                           "the IP address that others use",
+                           text, out);
+            return ERR_USAGE;
+        }
         return 0;
     }
     (void)snprintf(error, 256,

@@ -434,7 +434,7 @@ static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kin
         const struct view_member *member = core->view.members[i];
         bool counts = member->admitted && !view_member_is_out(member) && !member->left;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
-            count += kind == CONFIG_SLOT_ANY || (kind == CONFIG_SLOT_CUDA) == (member->slot_kinds[slot] == FACT_SLOT_CUDA);
+            count += core_slot_fits(kind, member->slot_kinds[slot]);
         }
     }
     return count;

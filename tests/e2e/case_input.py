@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -175,6 +176,16 @@ def completion_does_not_wait_for_a_daemon_that_does_not_answer(lab):
         expect((said.returncode, said.stdout.strip(), said.stderr) == (0, replies, ""), f"{words}: {said}")
 
 
+def loopback_of(name):
+    """The loopback address that this name means here, or None."""
+    try:
+        addresses = [found[4][0] for found in socket.getaddrinfo(name, 1, type=socket.SOCK_STREAM)]
+    except OSError:
+        return None
+    first = next((address for address in addresses if ":" not in address), addresses[0])
+    return first if first.startswith("127.") or first == "::1" else None
+
+
 @case(limit_s=30)
 def a_daemon_refuses_what_init_would_refuse(lab):
     mesh = lab.mesh(1, start=False)
@@ -191,6 +202,10 @@ def a_daemon_refuses_what_init_would_refuse(lab):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20)
         error = said.stderr.decode(errors="replace")
         expect(said.returncode == 2 and part in error and len(error.splitlines()) == 1, f"{option} {value!r}: {said}")
+    for name in (socket.gethostname(), "ip6-loopback"):  # Debian's /etc/hosts calls the machine itself 127.0.1.1
+        if loopback_of(name) is not None:
+            said = subprocess.run([*shoald, "--advertise", name], capture_output=True, text=True, timeout=20)
+            expect(said.returncode == 2 and f"--advertise {name}" in said.stderr and loopback_of(name) in said.stderr, f"{name}: {said}")
     for option, value in (("--advertise", "not a host!!"), ("--peer", "not a host!!:7410")):
         said = subprocess.run([*shoald, option, value], capture_output=True, timeout=20, text=True)
         expect(said.returncode == 1 and 'The host "not a host!!" was not found: ' in said.stderr, f"{option} {value!r}: {said}")

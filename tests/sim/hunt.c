@@ -143,7 +143,7 @@ static bool print_hunt(const struct hunt_options *options, uint32_t bug, const s
     return found == options->ranges;
 }
 
-/* What it takes to notice them is rare: of 76 rules these took the most seeds in some run, and most of the time. */
+/* What it takes to notice them is rare: of the first 76 rules these took the most seeds in some run, and most of the time. */
 static bool is_rare_bug(uint32_t bug)
 {
     static const char *const rare[] = {

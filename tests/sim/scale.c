@@ -187,7 +187,8 @@ int main(int argc, char **argv)
         {.name = "--changes", .value = "C", .help = "one after the other; else 20", .number = &changes, .max = SAMPLES_MAX},
         {.name = "--deaths", .value = "D", .help = "one after the other, each host comes back; else 5", .number = &deaths, .max = SAMPLES_MAX},
         {.name = "--seed", .value = "S", .help = "else 1", .number = &options.seed},
-        {.name = "--limits", .help = "exit 1, too, if a change takes 0.5 s (of more than 64 nodes 2 s), or an idle node sends 2 kB/s",
+        {.name = "--limits", .help = "exit 1, too, if a change takes 0.5 s (of more than 64 nodes 2 s), or an idle node sends 2 kB/s, "
+                                            "TCP's keepalives not counted",
          .given = &has_limits},
     };
     const struct command_line line = {purpose, rows, sizeof rows / sizeof rows[0]};

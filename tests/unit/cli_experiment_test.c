@@ -180,10 +180,11 @@ static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
     assert_sentence("2 experiments fit 0245: ffff000000000000, 024544d100000000; give one of these ids");
     assert_int_equal(RUN("show", "beef"), CLI_REFUSED);
     assert_sentence("2 experiments fit beef: aaaa000000000000, beefbeefbeefbeef;");
+    assert_int_equal(RUN("delete", "--yes", "024544d1000000007"), CLI_NO_SUCH_THING); /* longer than an id */
     assert_int_equal(RUN("cancel", "cafe"), CLI_DONE); /* one, both ways */
     assert_int_equal(RUN("cancel", "024544d100000000"), CLI_DONE); /* a whole id is one */
     fake_stop();
-    assert_string_equal(fake.ops, "ls ls ls cancel cancel ");
+    assert_string_equal(fake.ops, "ls ls ls ls cancel cancel ");
 }
 
 static void delete_asks_on_a_terminal(void **state)

@@ -243,6 +243,7 @@ static void an_eviction_is_confirmed_on_a_terminal(void **state)
     assert_has(err_text_written, "Evict it for ever? [y/N] ");
     assert_has(err_text_written, "It vouched for: gamma. They stay.\n");
     typed = "";
+    assert_int_equal(RUN("evict", "--yes", BETA "0"), CLI_NO_SUCH_THING); /* longer than an id */
     assert_int_equal(RUN("evict", "beta", "--with-vouched"), CLI_REFUSED);
     assert_has(err_text_written, "They go too");
     assert_lacks(fake.ops, "evict");

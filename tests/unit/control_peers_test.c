@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "gossip/control_socket.h"
 #include "gossip/message.h"
 #include "tests/unit/control_fixture.h"
 
@@ -241,6 +242,17 @@ static void many_peers_come_and_go(void **state)
     side_close(&a);
 }
 
+static void keepalives_of_a_thousand_peers_cost_what_those_of_64_do(void **state)
+{
+    (void)state;
+    assert_int_equal(control_keepalive_s(0), CONTROL_KEEPALIVE_S);
+    assert_int_equal(control_keepalive_s(64), CONTROL_KEEPALIVE_S);
+    for (uint32_t peers = 1; peers <= CONTROL_PEERS_MAX; peers++) {
+        assert_in_range(peers, 1, 64 * (uint32_t)control_keepalive_s(peers) / CONTROL_KEEPALIVE_S);
+    }
+    assert_in_range(control_keepalive_s(CONTROL_PEERS_MAX), CONTROL_KEEPALIVE_S, 600);
+}
+
 static void bad_addresses_are_refused(void **state)
 {
     (void)state;
@@ -429,6 +441,7 @@ int main(void)
         cmocka_unit_test(what_an_evicted_key_left_waiting_shuts_nothing_else),
         cmocka_unit_test(a_peer_that_moved_is_followed),
         cmocka_unit_test(many_peers_come_and_go),
+        cmocka_unit_test(keepalives_of_a_thousand_peers_cost_what_those_of_64_do),
         cmocka_unit_test(bad_addresses_are_refused),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(a_link_is_open_refused_or_silent),

@@ -77,6 +77,14 @@ static void shorter_runs_have_to_meet_each_or_none(void **state)
     assert_true(suffice(499, NEWEST));
 }
 
+static void the_rarest_are_asked_for_in_longer_ones_only(void **state)
+{
+    (void)state;
+    counts[PREMISE_11_ON_SIDE] = 0;
+    assert_true(suffice(3999, NEWEST));
+    assert_false(suffice(4000, NEWEST));
+}
+
 static void what_older_plans_do_not_hold_is_not_asked_of_them(void **state)
 {
     (void)state;
@@ -92,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_occurs_too_rarely_in_a_long_run_fails_it_and_is_named, each_occurs_often),
         cmocka_unit_test_setup(shorter_runs_have_to_meet_each_or_none, each_occurs_often),
+        cmocka_unit_test_setup(the_rarest_are_asked_for_in_longer_ones_only, each_occurs_often),
         cmocka_unit_test_setup(what_older_plans_do_not_hold_is_not_asked_of_them, each_occurs_often),
     };
     return cmocka_run_group_tests(tests, NULL, end_text);

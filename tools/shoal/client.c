@@ -365,7 +365,7 @@ static int find(struct client *client, const struct search *search, const char *
         if (strcmp(name, text) == 0) { /* a node that was evicted leaves its name to the next */
             bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "void") == 0;
             search_result_add(is_out ? &named_out : &named, id);
-        } else if (hex && length >= ID_PREFIX_MIN && strncmp(id, lower, length) == 0) {
+        } else if (hex && length >= ID_PREFIX_MIN && length < search->id_digits && strncmp(id, lower, length) == 0) {
             search_result_add(&begun, id);
         }
     }
