@@ -12,6 +12,7 @@ ALIVE_S = 90      # until all nodes see each other again: links, syncing
 OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
 FREE_S = 90       # until all slots are free: a lease, and the grace of what it ends
 VERIFIED_S = 120  # until lost copies of checkpoints are made again
+READ_S = 60       # until a checkpoint can be read
 DROPPED_S = 90    # until all know that retention has dropped a checkpoint
 
 
@@ -224,13 +225,21 @@ class Judge:
 
     def read_checkpoint(self, experiment, trial, step):
         node = self.stream.choice(self.mesh.nodes)
-        out = node.tree / f"checkpoint-{time.monotonic_ns()}"
-        try:
-            node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
-        except Refused as refused:
-            told = f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {refused}"
-            if (trial, step) in self.listed(node, experiment.identity):
-                raise Broken(told) from None
+        out, told = None, ""  # why it cannot be read
+
+        def is_read_or_not_listed():
+            nonlocal out, told
+            out = node.tree / f"checkpoint-{time.monotonic_ns()}"
+            try:
+                node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
+                told = ""
+            except (Refused, subprocess.TimeoutExpired) as error:
+                told = f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {error}"
+            return told if told and (trial, step) in self.listed(node, experiment.identity) else ""
+
+        # Those who have it may not be connected at this moment, or be slow.
+        wait(is_read_or_not_listed, READ_S, f"{node.name} to read a checkpoint that it lists")
+        if told:
             wait(lambda: self.not_dropped(experiment.identity, trial, step, told), DROPPED_S,
                  "a checkpoint that one node does not list to be dropped by all")
             self.dropped += 1

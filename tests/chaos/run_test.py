@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,7 +64,7 @@ class Node:
 
 
 def a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_instead():
-    sys.modules[Judge.__module__].DROPPED_S = 0.1
+    sys.modules[Judge.__module__].READ_S = sys.modules[Judge.__module__].DROPPED_S = 0.1
     newer, both = {9: True}, {7: True, 9: True}
     for refusing, first, second, excused in (
             (0, both, both, False), (0, {7: False, 9: True}, newer, False), (0, newer, both, False), (0, newer, {7: False, 9: True}, False),
@@ -82,9 +83,37 @@ def a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_i
                f"refused at node {refusing} of two that list {first} and {second}: {'excused' if was else 'broken'}")
 
 
+class SlowNode(Node):
+    """Reads what it lists at the second try."""
+
+    def __init__(self, tree):
+        super().__init__({7: True})
+        self.tree, self.tries = Path(tree), 0
+
+    def run(self, *arguments):
+        self.tries += 1
+        if self.tries == 1:
+            return super().run(*arguments)
+        arguments[-1].mkdir()
+        (arguments[-1] / "checkpoint").write_bytes(b"7")
+        return ""
+
+
+def a_checkpoint_that_is_listed_is_read_again_when_it_cannot_be_read_at_once():
+    sys.modules[Judge.__module__].READ_S = BOUND_S
+    with tempfile.TemporaryDirectory() as tree:
+        judge = Judge.__new__(Judge)  # without a mesh
+        judge.checkpoints = judge.dropped = 0
+        judge.stream = SimpleNamespace(choice=lambda nodes: nodes[0])
+        judge.mesh = SimpleNamespace(nodes=[SlowNode(tree)])
+        judge.read_checkpoint(SimpleNamespace(identity="e1", checkpoint=lambda trial, step: b"7"), 0, 7)
+        expect((judge.checkpoints, judge.dropped, judge.mesh.nodes[0].tries) == (1, 0, 2), "it was not read at the second try")
+
+
 def main():
     for test in (what_cannot_be_used_is_a_usage_error, a_run_that_looks_at_nothing_is_broken,
-                 a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_instead):
+                 a_checkpoint_that_cannot_be_read_is_excused_only_when_all_list_a_later_one_instead,
+                 a_checkpoint_that_is_listed_is_read_again_when_it_cannot_be_read_at_once):
         test()
         print(f"ok {test.__name__}", flush=True)
 

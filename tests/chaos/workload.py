@@ -189,7 +189,7 @@ class Workload:
 
     def disk_went_back(self, index):
         """Node `index` has an old disk: what only it had acknowledged may be gone, the rest not."""
-        for experiment in self.experiments.values():
+        for experiment in list(self.experiments.values()):  # their users go on
             if experiment.stored_on < 2 and experiment.node == index:
                 experiment.excused = "only a disk that went back in time had it"
             if experiment.cancelled_on == 1 and experiment.cancel_node == index:

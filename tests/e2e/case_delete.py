@@ -25,6 +25,7 @@ def a_deleted_experiment_does_not_come_back(lab):
     wait_until(lambda: all(identity in listed(node) for node in mesh.nodes), 10, "every node to know it")
     wait_until(lambda: len(leased(alder)) == len(alder.json("slots")["slots"]), 30, "a worker in every slot")
     birch.kill_daemon(signal.SIGKILL)
+    wait_until(lambda: cedar.json("status")["nodes_alive"] == 2, 20, "birch to be missed")
     said = cedar.run("delete", identity, "--yes")
     expect(said == f"{identity} deleted, stored on 2 nodes\n", f"delete says: {said}")
     wait_until(lambda: identity not in listed(alder), 10, "alder to forget it")

@@ -7,7 +7,7 @@ import socket
 import struct
 
 from lab import case, expect, show, wait_until
-from look import workers_of
+from look import program_of, workers_of
 
 
 def packed(value):
@@ -81,7 +81,7 @@ def an_attempt_that_is_over_is_not_listened_to(lab):
                                   "searcher": {"name": "single", "metric": "loss"}, "resources": {"slots_per_trial": 1}})
 
     def sleeper(other_than=None):
-        found = [(pid, environment) for pid, environment in workers_of(identity) if os.readlink(f"/proc/{pid}/exe").endswith("sleep")]
+        found = [(pid, environment) for pid, environment in workers_of(identity) if program_of(pid) == "sleep"]
         return next((item for item in found if item[1]["SHOAL_TOKEN"] != other_than), None)
 
     pid, environment = wait_until(sleeper, 30, "the first attempt")

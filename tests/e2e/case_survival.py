@@ -10,12 +10,12 @@ import statistics
 import time
 
 from lab import case, expect, over, read_steps, show, step_log, trial_states, wait_over, wait_until
-from look import workers_of
+from look import program_of, workers_of
 
 EPOCHS = 9
 STEPS = EPOCHS * 55    # of one trial: 55,000 images in batches of 1,000
 CHECKPOINT_EVERY = 25  # steps, some 0.2 s
-REPLICATE_MS = 400     # how long a checkpoint is on its way to its second disk: until then it does not count
+REPLICATE_MS = 1000    # how long a checkpoint is on its way to its second disk: until then it does not count
 TRIALS = 3
 
 
@@ -64,7 +64,7 @@ def undisturbed(lab, mesh, slots):
     kind = (len(mesh.nodes), slots)
     if kind not in references():
         log = lab.dir / "undisturbed"
-        identity = lab.submit(mesh.nodes[0], config(log, slots))
+        identity = lab.submit(mesh.nodes[0], config(log, slots) | {"name": "undisturbed"})
         began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
         final = wait_over(mesh, identity, 60)
         seconds = time.monotonic() - began
@@ -114,16 +114,17 @@ class Run:
 
     def host(self):
         """A node with a worker, or any living node if no trial runs at the moment."""
-        names = {slot["node_name"] for trial in self.see()["trials"] if trial["state"] == "running" for slot in trial["slots"]}
+        names = {slot["node_name"] for trial in wait_until(self.see, 20, "the experiment to be known")["trials"]
+                 if trial["state"] == "running" for slot in trial["slots"]}
         living = [node for node in self.mesh.living() if node.name in names] or self.mesh.living()
         return self.lab.random.choice(living)
 
     def lose(self, node, how):
         """Notes which trials `node` has nothing to do with, then ends it by `how`."""
-        before = self.see()
+        before = wait_until(self.see, 20, "the experiment to be known")
         trained = {(s.trial, s.attempt) for s in read_steps(self.log, self.identity)}
-        how()
         now_ms = time.time_ns() // 1_000_000
+        how()
         for trial in before["trials"]:
             if any(slot["node_name"] == node.name for slot in trial["slots"]):
                 self.spared.pop(trial["index"], None)
@@ -150,7 +151,7 @@ class Run:
             return over(experiment) or (len(coded & living) > 1 and
                                         all(len(living & set(c["holders"])) > 1 for c in checkpoints))
 
-        wait_until(are_made, 30, "new copies of what the death took one of")
+        wait_until(are_made, 60, "new copies of what the death took one of")
 
     def judge(self, timeout=60, viewer=None):
         final = wait_over(self.mesh, self.identity, timeout, viewer=viewer)
@@ -328,9 +329,9 @@ def kill_an_idle_coordinator(lab):
     median = statistics.median(gap for gap, _ in gaps)
     before = max(gap for gap, at in gaps if at < killed_ms)
     after = max(gap for gap, at in gaps if at >= killed_ms)
-    # The steps are so long that what a busy machine lets them hesitate is little beside three of them; a stall that the
-    # death causes would last for its detection, seconds.
-    expect(after <= 3 * median,
+    # What a busy machine lets them hesitate is little beside three of them and a second; a stall that the death causes would last
+    # for its detection, at least two.
+    expect(after <= 3 * median + 1000,
            f"after the coordinator's death a step took {after} ms; the median is {median} ms, before it at most {before} ms")
     return (f"steps of {median:.0f} ms, longest {after} ms in {(steps[-1].ms - killed_ms) / 1000:.1f} s after the kill, "
             f"{before} ms before")
@@ -347,9 +348,12 @@ def wait_lease(node, owner, identity, timeout):
     return time.monotonic() - began
 
 
+SOON_S = 10  # two to three on a machine that has nothing else to do
+
+
 @case(limit_s=60, alone=True)
 def join_while_a_trial_waits(lab):
-    """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them in 5 s."""
+    """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them soon."""
     mesh = lab.mesh(1)
     first = mesh.nodes[0]
     log = lab.dir / "steps"
@@ -361,7 +365,7 @@ def join_while_a_trial_waits(lab):
     mesh.add(second)
     seconds = wait_lease(first, "birch", wide, 20)
     expect(show(mesh, wide)["lacks"] is None, "slots are said to lack that are there")
-    expect(seconds <= 5, f"the new node's slot was leased after {seconds:.1f} s")
+    expect(seconds <= SOON_S, f"the new node's slot was leased after {seconds:.1f} s")
     wait_step(log, wide, 1)
     narrow = lab.submit(first, single(log, epochs=400) | {"name": "second"})
     time.sleep(1)
@@ -369,7 +373,7 @@ def join_while_a_trial_waits(lab):
     third = type(first)(mesh.base, "cedar", build=lab.build)
     mesh.add(third)
     again = wait_lease(first, "cedar", narrow, 20)
-    expect(again <= 5, f"the third node's slot was leased after {again:.1f} s")
+    expect(again <= SOON_S, f"the third node's slot was leased after {again:.1f} s")
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
@@ -378,7 +382,8 @@ def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
     log = lab.dir / "steps"
-    identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=24))
+    epochs = 48
+    identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=epochs))
     wait_step(log, identity, 20)
     workers = {pid for pid, _ in workers_of(identity)}
     for with_signal in (signal.SIGTERM, signal.SIGKILL):
@@ -393,11 +398,11 @@ def restart_daemons_under_a_trial(lab):
                 mesh.wait_alive(2)
                 node.listen = node.json("status")["address"]
     reached = read_steps(log, identity)[-1].step
-    expect(reached < 24 * 22, "the trial was over before the last restart")
+    expect(reached < epochs * 22, "the trial was over before the last restart")
     final = wait_over(mesh, identity, 60)
     expect(final["trials"][0]["attempt"] == 1, f"its attempt 1 was ended: {trial_states(final)}")
-    expect_each_once(log, identity, 2, 24 * 22, attempt=1)
-    return f"four restarts before step {reached} of {24 * 22}"
+    expect_each_once(log, identity, 2, epochs * 22, attempt=1)
+    return f"four restarts before step {reached} of {epochs * 22}"
 
 
 @case(limit_s=90, pairs=True)
@@ -436,7 +441,7 @@ def pause_resume_cancel(lab):
     mesh = lab.mesh(2)
     node = mesh.nodes[0]
     log = lab.dir / "steps"
-    length = {"hidden": 64, "epochs": 7}
+    length = {"hidden": 64, "epochs": 21}
     alone = lab.submit(node, single(log, **length))
     wait_over(mesh, alone, 60)
     undisturbed_hashes = final_hashes(log, 0)
@@ -444,17 +449,17 @@ def pause_resume_cancel(lab):
            f"the ranks' parameters differ: {undisturbed_hashes}")
 
     identity = lab.submit(node, single(log, **length))
-    wait_step(log, identity, 60)
+    wait_step(log, identity, 20)
     node.run("pause", identity)
     wait_until(lambda: show(mesh, identity)["state"] == "paused" and len(free_slots(mesh)) == 4, 30, "the pause")
     expect(workers_of(identity) == [], "workers run on in a paused experiment")
     held = len(read_steps(log, identity))
-    expect(held < 7 * 55, "the run was over before the pause")
+    expect(held < 21 * 55, "the run was over before the pause")
     time.sleep(1)
     expect(len(read_steps(log, identity)) == held and show(mesh, identity)["state"] == "paused", "a paused run goes on")
     node.run("resume", identity)
     wait_over(mesh, identity, 60)
-    expect_each_once(log, identity, 2, 7 * 55)
+    expect_each_once(log, identity, 2, 21 * 55)
     expect(final_hashes(log, 2) == undisturbed_hashes, "the resumed run ends with other parameters than the undisturbed one")
 
     identity = lab.submit(node, single(log, epochs=400))
@@ -462,7 +467,7 @@ def pause_resume_cancel(lab):
     node.run("cancel", identity)
     wait_over(mesh, identity, 20, state="cancelled")
     wait_until(lambda: len(free_slots(mesh)) == 4 and workers_of(identity) == [], 20, "the slots to be free")
-    return f"paused at step {held} of {7 * 55}"
+    return f"paused at step {held} of {21 * 55}"
 
 
 @case(limit_s=90)
@@ -504,7 +509,7 @@ def kill_one_worker(lab):
     identity = lab.submit(mesh.nodes[0], single(log, hidden=64, epochs=12))
     wait_step(log, identity, 100)
     victims = [pid for pid, environment in workers_of(identity) if environment["SHOAL_RANK"] == "1"
-               and os.readlink(f"/proc/{pid}/exe").endswith("/shoal-train")]
+               and program_of(pid) == "shoal-train"]
     expect(len(victims) == 1, f"processes of rank 1: {victims}")
     os.kill(victims[0], signal.SIGKILL)
     killed_ms = time.time_ns() // 1_000_000

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from idle_cost import LIMITS, idle_costs, over_limits, run_search, table
-from lab import Skip, case, expect, wait_over, wait_until
+from lab import Skip, case, expect, show, wait_over, wait_until
 from look import is_sanitized
 
 
@@ -78,7 +78,7 @@ def nothing_readable_travels_between_nodes(lab):
         "resources": {"slots_per_trial": 3}}, files={"code.py": f"print('{marker}')\n" * 50, "data.csv": f"{marker},1\n" * 5000})
     trial = wait_over(mesh, identity, 60)["trials"][0]
     expect(trial["attempt"] == 1 and trial["metrics"]["training"] == {marker: steps}, f"what was reported: {trial}")
-    expect(trial["checkpoint"]["durable"], f"no checkpoint travelled: {trial}")
+    wait_until(lambda: show(mesh, identity)["trials"][0]["checkpoint"]["durable"], 20, "its checkpoint to have travelled")
     for node in mesh.nodes:  # logs and metrics, too, are asked for on nodes that do not have them
         node.run("metrics", f"{identity}/0")
         node.run("logs", f"{identity}/0")

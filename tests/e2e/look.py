@@ -25,6 +25,14 @@ def workers_of(experiment):
     return found
 
 
+def program_of(pid):
+    """The name of its file; empty if it has ended."""
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name
+    except OSError:
+        return ""
+
+
 def is_sanitized(pid):
     """Built with a sanitizer: what it uses of memory and processor says nothing about the program."""
     maps = Path(f"/proc/{pid}/maps").read_text()

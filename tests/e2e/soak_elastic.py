@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent / "chaos")]
 
 from lab import Lab, expect, over, show, step_log, trial_states, wait_over, wait_until  # noqa: E402
-from look import workers_of  # noqa: E402
+from look import program_of, workers_of  # noqa: E402
 from watch import Watch  # noqa: E402
 
 NAMES = ["alder", "birch", "cedar", "dogwood"]
@@ -147,7 +147,10 @@ class Soak:
         programs = [pid for pid, environment in workers_of(self.trainings[-1])
                     if environment.get("SHOAL_SOCKET", "").startswith(f"{node.dir}/") and program_of(pid) == "shoal-train"]
         for pid in programs:
-            os.kill(pid, signal.SIGKILL)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has just ended by itself
         self.deaths["worker" if programs else "nobody"] += 1
         self.say(f"the worker on {node.name} is killed" if programs else f"{node.name} has no worker to kill")
 
@@ -169,7 +172,9 @@ class Soak:
             state = show(self.mesh, self.trainings[-1])
             if over(state):
                 self.say(f"training is over, the next one begins: {trial_states(state)}")
+                began = time.monotonic()
                 self.begin_training()
+                self.began += time.monotonic() - began  # the storm waits for it
             self.kill(death)
         self.come_back(float("inf"))
 
@@ -217,13 +222,6 @@ class Soak:
 
     def spread(self):
         return "undisturbed runs: test accuracy " + (", ".join(f"{a:.4f}" for a in self.accuracies) or "not measured")
-
-
-def program_of(pid):
-    try:
-        return Path(os.readlink(f"/proc/{pid}/exe")).name
-    except OSError:
-        return ""
 
 
 def main():
