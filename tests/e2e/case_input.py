@@ -154,13 +154,14 @@ def a_node_that_catches_up_does_not_call_unknown_what_it_may_not_have_heard_of(l
     identity = lab.submit(alder, config("meanwhile", "true"))
     alder.kill_daemon()
     birch.start()
-    for command in ("show", "cancel"):
-        said = refusal(birch, command, identity, code=1)
-        expect(identity in said and "catching up" in said, f"shoal {command}: {said}")
+    for command, word in (("show", identity), ("cancel", identity), ("show", "meanwhile")):
+        said = refusal(birch, command, word, code=1)
+        expect(word in said and "catching up" in said, f"shoal {command}: {said}")
     alder.start()
     wait_until(lambda: birch.json("show", identity), 30, "birch to hear of it")
     wait_until(lambda: not birch.json("status")["syncing"], 30, "birch to be in step")
-    refusal(birch, "show", "f" * 16, code=4)
+    for unknown in ("f" * 16, "never"):
+        refusal(birch, "show", unknown, code=4)
 
 
 @case(limit_s=60)

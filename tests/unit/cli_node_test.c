@@ -222,6 +222,18 @@ static void who_was_evicted_leaves_its_name_to_the_next(void **state)
     fake_stop();
 }
 
+static void a_name_that_a_node_which_catches_up_does_not_know_may_be_known_soon(void **state)
+{
+    (void)state;
+    static const struct answer catches_up[] = {{"nodes", {"\"ok\":true,\"end\":true,\"nodes\":[]"}, NULL},
+                                               {"status", {"\"ok\":true,\"end\":true,\"syncing\":true"}, NULL},
+                                               {NULL, {NULL}, NULL}};
+    fake_start(catches_up);
+    assert_int_equal(RUN("drain", "beta"), CLI_REFUSED);
+    assert_sentence("this node knows no node with the name or id beta, but is still catching up with the others; try again");
+    fake_stop();
+}
+
 static void an_eviction_is_confirmed_on_a_terminal(void **state)
 {
     (void)state;
@@ -280,6 +292,7 @@ int main(void)
         cmocka_unit_test_teardown(a_leave_that_nobody_heard_says_so, stop_what_runs),
         cmocka_unit_test_teardown(invites_are_listed_and_revoked, stop_what_runs),
         cmocka_unit_test_teardown(who_was_evicted_leaves_its_name_to_the_next, stop_what_runs),
+        cmocka_unit_test_teardown(a_name_that_a_node_which_catches_up_does_not_know_may_be_known_soon, stop_what_runs),
         cmocka_unit_test_teardown(an_eviction_is_confirmed_on_a_terminal, stop_what_runs),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

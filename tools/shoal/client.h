@@ -58,7 +58,7 @@ int client_ask(struct client *client, int timeout_ms, struct reply *out);
 
 /* The experiment that the user means: a whole id, else a unique name or a unique beginning of an id of at least 4 digits, and
  * not what is the one of this and the other of that. `out` is the whole id. CLI_NO_SUCH_THING; CLI_REFUSED when it could be
- * several. */
+ * several, or the node is catching up and does not know it yet. */
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES]);
 
 /* The same for the nodes of the mesh. Of several of one name those that were evicted do not count. */
