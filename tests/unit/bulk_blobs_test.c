@@ -305,7 +305,9 @@ static void many_requests_at_once(void **state)
     befriend(a, b);
     hash256 manifests[20];
     for (uint64_t i = 0; i < 20; i++) {
-        manifests[i] = blob_put(a, 300 + i, MIB + 4096 * (size_t)i);
+        manifests[i] = blob_put(a, 300 + i, MIB + 4096 * (size_t)i); /* takes seconds under ThreadSanitizer, and nobody turns */
+    }
+    for (uint64_t i = 0; i < 20; i++) {
         assert_int_equal(bulk_fetch(b->bulk, 1 + i, manifests[i], &a->keys.id, 1), 0);
         assert_int_equal(bulk_push(a->bulk, 1 + i, manifests[i], b->keys.id), 0);
     }
