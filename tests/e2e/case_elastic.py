@@ -72,7 +72,7 @@ def a_slot_taken_back_from_an_elastic_group(lab):
     and when the slot is returned they are three again."""
     mesh = lab.mesh(3, slots="cpu:1")
     log = lab.dir / "steps"
-    identity = lab.submit(mesh.nodes[0], elastic(log, 3, 2, 3, epochs=120))
+    identity = lab.submit(mesh.nodes[0], elastic(log, 3, 2, 3, epochs=90))
     whole = wait_until(lambda: generation_of(log, identity, 3), 60, "three to train")  # two may begin before the third node may grant
     owner, viewer = mesh.nodes[2], mesh.nodes[0]
     began = time.monotonic()
@@ -204,7 +204,7 @@ def a_worker_that_is_about_to_join_outlives_its_daemon(lab):
     mesh = lab.mesh(1)
     node = mesh.nodes[0]
     log, late, gate = lab.dir / "steps", lab.dir / "late", lab.dir / "gate"
-    config = elastic(log, 2, 1, 2, epochs=120)
+    config = elastic(log, 2, 1, 2, epochs=90)
     config["entrypoint"] = f"while [ -e {late} ] && [ ! -e {gate} ]; do sleep 0.1; done; {config['entrypoint']}"
     identity = lab.submit(node, config)
     whole = wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")

@@ -348,10 +348,10 @@ def wait_lease(node, owner, identity, timeout):
     return time.monotonic() - began
 
 
-SOON_S = 10  # two to three on a machine that has nothing else to do
+SOON_S = 15  # two to three on a machine that has nothing else to do
 
 
-@case(limit_s=60, alone=True)
+@case(limit_s=60, pairs=True)
 def join_while_a_trial_waits(lab):
     """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them soon."""
     mesh = lab.mesh(1)
@@ -382,7 +382,7 @@ def restart_daemons_under_a_trial(lab):
     """SIGTERM and SIGKILL of shoald alone, of each of two nodes in turn: workers go on and are adopted, no step is lost."""
     mesh = lab.mesh(2, slots="cpu:1")
     log = lab.dir / "steps"
-    epochs = 48
+    epochs = 36
     identity = lab.submit(mesh.nodes[0], single(log, hidden=256, batch_size=2500, epochs=epochs))
     wait_step(log, identity, 20)
     workers = {pid for pid, _ in workers_of(identity)}
