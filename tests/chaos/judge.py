@@ -12,7 +12,7 @@ ALIVE_S = 90      # until all nodes see each other again: links, syncing
 OVER_S = 300      # until all experiments are over: leases of 30 s, restarts, the queue
 FREE_S = 90       # until all slots are free: a lease, and the grace of what it ends
 VERIFIED_S = 120  # until lost copies of checkpoints are made again
-READ_S = 60       # until a checkpoint can be read
+READ_S = 150      # until a checkpoint can be read
 DROPPED_S = 90    # until all know that retention has dropped a checkpoint
 
 
@@ -231,7 +231,7 @@ class Judge:
             nonlocal out, told
             out = node.tree / f"checkpoint-{time.monotonic_ns()}"
             try:
-                node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out)
+                node.run("checkpoint", "get", f"{experiment.identity}/{trial}@{step}", out, timeout=60)
                 told = ""
             except (Refused, subprocess.TimeoutExpired) as error:
                 told = f"the checkpoint of {experiment.identity}/{trial} at step {step} cannot be read at {node.name}: {error}"

@@ -59,7 +59,7 @@ class Node:
     def json(self, *_):
         return {"checkpoints": self.checkpoints}
 
-    def run(self, *_):
+    def run(self, *_, **__):
         raise Refused(1, "it cannot be read")
 
 
@@ -90,7 +90,7 @@ class SlowNode(Node):
         super().__init__({7: True})
         self.tree, self.tries = Path(tree), 0
 
-    def run(self, *arguments):
+    def run(self, *arguments, **_):
         self.tries += 1
         if self.tries == 1:
             return super().run(*arguments)

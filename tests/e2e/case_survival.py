@@ -15,7 +15,7 @@ from look import program_of, workers_of
 EPOCHS = 9
 STEPS = EPOCHS * 55    # of one trial: 55,000 images in batches of 1,000
 CHECKPOINT_EVERY = 25  # steps, some 0.2 s
-REPLICATE_MS = 1000    # how long a checkpoint is on its way to its second disk: until then it does not count
+REPLICATE_MS = 600     # how long a checkpoint is on its way to its second disk: until then it does not count
 TRIALS = 3
 
 
@@ -435,7 +435,7 @@ def final_hashes(log, lines):
     return {row.split()[2]: row.split()[3] for row in rows}
 
 
-@case(limit_s=90)
+@case(limit_s=180)
 def pause_resume_cancel(lab):
     """A paused and resumed run ends with the bits of one that was left alone; a cancelled one leaves nothing behind."""
     mesh = lab.mesh(2)
