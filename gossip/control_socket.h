@@ -9,7 +9,7 @@
 
 /* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
  * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
- * So beyond CONTROL_KEEPALIVE_PEERS peers they become rarer as these become more, 3.2 of them a second in any mesh; and those of the
+ * So beyond CONTROL_KEEPALIVE_PEERS peers they become rarer as these become more, 3.2 of them a second in any larger mesh; and those of the
  * side that only receives are rare, to whom a dead connection means no more than a descriptor. */
 #define CONTROL_KEEPALIVE_PEERS 64
 #define CONTROL_KEEPALIVE_S 20

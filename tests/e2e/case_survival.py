@@ -348,9 +348,6 @@ def wait_lease(node, owner, identity, timeout):
     return time.monotonic() - began
 
 
-SOON_S = 15  # two to three on a machine that has nothing else to do
-
-
 @case(limit_s=60, pairs=True)
 def join_while_a_trial_waits(lab):
     """A trial that wants more slots than there are, and one for which all slots are busy: a new node serves them soon."""
@@ -363,17 +360,15 @@ def join_while_a_trial_waits(lab):
     expect(show(mesh, wide)["lacks"] == {"slots": 3, "kind": "any", "present": 2}, "it is not said why the trial waits")
     second = type(first)(mesh.base, "birch", build=lab.build)
     mesh.add(second)
-    seconds = wait_lease(first, "birch", wide, 20)
+    seconds = wait_lease(first, "birch", wide, 15)  # two to three where nothing else runs
     expect(show(mesh, wide)["lacks"] is None, "slots are said to lack that are there")
-    expect(seconds <= SOON_S, f"the new node's slot was leased after {seconds:.1f} s")
     wait_step(log, wide, 1)
     narrow = lab.submit(first, single(log, epochs=400) | {"name": "second"})
     time.sleep(1)
     expect(show(mesh, narrow)["trials"][0]["state"] == "queued", "two trials of 3 and 2 slots run on 4 slots")
     third = type(first)(mesh.base, "cedar", build=lab.build)
     mesh.add(third)
-    again = wait_lease(first, "cedar", narrow, 20)
-    expect(again <= SOON_S, f"the third node's slot was leased after {again:.1f} s")
+    again = wait_lease(first, "cedar", narrow, 15)
     return f"leased {seconds:.1f} s and {again:.1f} s after the new daemon answered"
 
 
