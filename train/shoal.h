@@ -242,7 +242,8 @@ int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const ch
 /* Says how far training is; cheap enough for every step (sent at most every 200 ms). */
 int shoal_progress(struct shoal *shoal, uint64_t step);
 
-/* Saves a checkpoint: copies the bytes and returns; the daemon stores and replicates them while training goes on. There
+/* Saves a checkpoint: copies the bytes and returns; the daemon stores and replicates them while training goes on. Which are the
+ * best (save_trial_best) goes by searcher.metric as it was last reported, so report what was measured at this step before. There
  * are two buffers. When the daemon still reads both, this waits for one, at most 50 s (ERR_TIMEOUT: not saved). When
  * the daemon is away and both wait for it, the newer checkpoint replaces the newer of the two. Also ERR_MEMORY, ERR_CLOSED,
  * ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error says why), ERR_CORRUPT (the registered parts hold no

@@ -388,6 +388,12 @@ static int save(struct trainer *t)
 
 /* ---- the loop ---- */
 
+/* To be validated. A checkpoint of the same step is saved afterwards: it goes by the metric that was last reported. */
+static bool is_due(const struct trainer *t)
+{
+    return (t->state.step > 0 && t->state.step % t->steps_per_epoch == 0) || t->state.step == t->step_count;
+}
+
 /* What goes with a step that is applied on this rank, whatever becomes of its group: it must not depend on the others. */
 static int tell(struct trainer *t, bool is_leaving)
 {
@@ -399,7 +405,7 @@ static int tell(struct trainer *t, bool is_leaving)
     if (t->state.step % t->options->report_every == 0 || last) {
         error = report_training(t);
     }
-    if (error == 0 && (t->state.step % t->options->checkpoint_every == 0 || last || is_leaving)) {
+    if (error == 0 && ((t->state.step % t->options->checkpoint_every == 0 && !is_due(t)) || is_leaving)) {
         error = save(t);
     }
     if (error == 0 && t->rank == 0) {
@@ -461,10 +467,12 @@ static int train(struct trainer *t)
             return t->size == 0 ? 0 : save(t);
         }
         bool is_over = t->state.step == t->step_count;
-        bool is_due = (t->state.step > 0 && t->state.step % t->steps_per_epoch == 0) || is_over;
-        if (error == 0 && is_due && t->done.validated_step != t->state.step + 1) {
+        if (error == 0 && is_due(t) && t->done.validated_step != t->state.step + 1) {
             error = validate(t);
             t->done.validated_step = error == 0 ? t->state.step + 1 : t->done.validated_step;
+        }
+        if (error == 0 && is_due(t) && (is_over || t->state.step % t->options->checkpoint_every == 0)) {
+            error = save(t);
         }
         if (error == 0 && is_over && !t->done.is_tested) {
             error = test(t);

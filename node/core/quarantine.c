@@ -400,7 +400,7 @@ static void begin_quarantine(struct node_core *core, uint32_t trials)
     for (uint32_t i = 0; i < core->young_failure_count; i++) {
         any_unstarted |= core->young_failures[i].is_unstarted;
     }
-    format_text(q->why, sizeof q->why, "%u trials %sfailed here within 60 s of their start, and on no other node", trials,
+    format_text(q->why, sizeof q->why, "%u trials %sfailed on it within 60 s of their start, and on no other node", trials,
                 any_unstarted ? "could not be started or " : "");
     core->quarantine_until_ms = core->now_ms + q->minutes * 60000ull;
     core->young_failure_count = 0;

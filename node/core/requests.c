@@ -280,8 +280,12 @@ static void drain(struct node_core *core, const struct node_event *event)
     uint64_t client = event->u.request.client;
     node_id node = node_id_is_none(event->u.request.node) ? core->options.self : event->u.request.node;
     const struct view_member *member = view_find_member(&core->view, node);
-    if (member == NULL || !member->admitted) {
+    if (member == NULL) {
         core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such node in this mesh; `shoal nodes` lists them.");
+        return;
+    }
+    if (!member->admitted) {
+        core_reply(core, client, ERR_REFUSED, 0, "That node is out of the mesh, so nothing more is begun there.");
         return;
     }
     if (member->left) {

@@ -2,7 +2,8 @@
 
 #include "base/probe.h"
 
-/* A checkpoint with a metric, and where it stands among all: by value, trial, then as the trial's list has it. */
+/* A checkpoint with a metric, and where it stands among all: by value, trial, then position in the trial's list, which has the
+ * newest first. */
 struct candidate {
     struct view_manifest *row; /* the first of its rows; NULL: none */
     double metric;
@@ -15,7 +16,7 @@ static bool is_before(const struct view_experiment *experiment, const struct can
     if (a->metric != b->metric) {
         return experiment->config->smaller_is_better ? a->metric < b->metric : a->metric > b->metric;
     }
-    return a->trial != b->trial ? a->trial < b->trial : a->position < b->position;
+    return a->trial != b->trial ? a->trial < b->trial : a->position > b->position;
 }
 
 /* As view_manifest_unite, for rows that may be changed. */

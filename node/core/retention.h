@@ -8,7 +8,8 @@
  *   of an attempt        the one that it begins with, until it has its verdict
  *
  * Best is by the searcher's metric that a checkpoint was saved with; one without a metric is never among them. Ties: the
- * lower trial, then the newer. What nobody holds any more is no checkpoint. */
+ * lower trial, then the older: what is saved between two validations has the metric of the first, and is trained on since. What
+ * nobody holds any more is no checkpoint. */
 
 #include "node/core/view.h"
 

@@ -81,7 +81,8 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
         daemon_tell_bulk_gone(daemon, effect->u.peer.node);
         return;
     }
-    control_expect(daemon->control, daemon->core->peer_count);
+    uint32_t others = daemon->core->view.member_count; /* at the start those of the disk, whose turn comes batch by batch */
+    control_expect(daemon->control, others > daemon->core->peer_count ? others : daemon->core->peer_count);
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
     if (code != 0) {
         daemon_line(daemon, "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));

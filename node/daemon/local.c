@@ -162,19 +162,30 @@ bool local_argument_any_experiment(struct daemon *daemon, const struct local_req
     return true;
 }
 
-void local_reply_unknown(struct daemon *daemon, const struct local_request *request, experiment_id id)
+void local_reply_unknown(struct daemon *daemon, const struct local_request *request, const char *what, const char *id,
+                         const char *list)
+{
+    if (daemon->core->syncing) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "This node knows no %s with the id %s, but is still catching up with the others; try again in "
+                          "some seconds.",
+                          what, id);
+        return;
+    }
+    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no %s with the id %s; `shoal %s` lists them.",
+                      what, id, list);
+}
+
+void local_reply_unknown_experiment(struct daemon *daemon, const struct local_request *request, experiment_id id)
 {
     char hex[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
-    if (daemon->core->syncing) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "This node knows no experiment with the id %s, but is still catching up with the others; try again in "
-                          "some seconds.",
-                          hex);
+    if (view_find_tombstone(&daemon->core->view, id) != NULL) { /* whatever else may be heard */
+        local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                          "The experiment with the id %s was deleted; `shoal ls` lists those that are left.", hex);
         return;
     }
-    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                      "There is no experiment with the id %s; `shoal ls` lists them.", hex);
+    local_reply_unknown(daemon, request, "experiment", hex, "ls");
 }
 
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
@@ -185,7 +196,7 @@ bool local_argument_experiment(struct daemon *daemon, struct local_request *requ
     }
     struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
     if (experiment == NULL || !experiment->known) {
-        local_reply_unknown(daemon, request, id);
+        local_reply_unknown_experiment(daemon, request, id);
         return false;
     }
     *out = experiment;

@@ -76,8 +76,11 @@ void local_reply_empty(struct daemon *daemon, struct daemon_client *client, uint
 void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint64_t id, int exit_code, const char *format,
                        ...) __attribute__((format(printf, 5, 6)));
 
-/* What the request is about is not here: an error of code 4 that says which; of code 1 while this node is catching up. */
-void local_reply_unknown(struct daemon *daemon, const struct local_request *request, experiment_id id);
+/* What the request is about is not here: an error of code 4 that says which, and that `shoal LIST` lists `what`s; of code 1 while
+ * this node is catching up. An experiment whose deletion is on record has code 4 even then. */
+void local_reply_unknown(struct daemon *daemon, const struct local_request *request, const char *what, const char *id,
+                         const char *list);
+void local_reply_unknown_experiment(struct daemon *daemon, const struct local_request *request, experiment_id id);
 
 /* Arguments: false (and an error reply of code 2) if missing or of another form. */
 bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out);

@@ -161,7 +161,7 @@ static void request_control(struct daemon *daemon, struct local_request *request
     }
     const struct view_experiment *known = view_find_experiment(&daemon->core->view, id);
     if ((known == NULL || !known->known) && view_find_tombstone(&daemon->core->view, id) == NULL) {
-        local_reply_unknown(daemon, request, id); /* as the core, but it says which */
+        local_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
         return;
     }
     struct daemon_waiting *waiting = local_change_wait(daemon, request);
@@ -226,6 +226,11 @@ static void request_drain(struct daemon *daemon, struct local_request *request, 
                           bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
         local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request names no node; give its id of 32 hexadecimal digits.");
+        return;
+    }
+    const struct view_member *member = view_find_member(&daemon->core->view, node);
+    if (!value.failed && (member == NULL || (!member->admitted && daemon->core->syncing))) { /* as the core, but it says which */
+        local_reply_unknown(daemon, request, "node", hex, "nodes");
         return;
     }
     struct daemon_waiting *waiting = local_change_wait(daemon, request);
@@ -319,11 +324,13 @@ static void request_revoke(struct daemon *daemon, struct local_request *request,
     if (search.length >= INVITE_PREFIX_MIN) {
         records_each(&daemon->core->records, match_invite, &search);
     }
-    if (search.count != 1) {
-        local_reply_error(daemon, request->client, request->id, search.count == 0 ? EXIT_NOT_FOUND : EXIT_REFUSED,
-                          search.count == 0 ? "There is no invite with the id %s; `shoal invite --list` shows them."
-                                            : "Several invites have ids that begin with %s; give more digits.",
-                          search.hex);
+    if (search.count == 0) {
+        local_reply_unknown(daemon, request, "invite", search.hex, "invite --list");
+        return;
+    }
+    if (search.count > 1) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "Several invites have ids that begin with %s; give more digits.", search.hex);
         return;
     }
     struct daemon_waiting *waiting = local_change_wait(daemon, request);

@@ -110,7 +110,8 @@ static bool part_checkpoints(const struct node_core *core, const struct view_exp
     return render_checkpoints(core, experiment, (uint32_t)argument, from, writer);
 }
 
-/* A document with a list, in as many replies as it takes. `end` is that of the last one. */
+/* A document with a list, in as many replies as it takes, and whether more of it may be heard soon. `end` is that of the last
+ * one. */
 static void reply_parts(struct daemon *daemon, struct daemon_client *client, uint64_t id, part_fn *part,
                         const struct view_experiment *experiment, uint64_t argument, bool end)
 {
@@ -126,7 +127,9 @@ static void reply_parts(struct daemon *daemon, struct daemon_client *client, uin
         struct pack_writer writer;
         pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - 128);
         more = part(daemon->core, experiment, argument, &from, &writer);
-        if (!writer.failed && local_reply_begin(&body, id, end && !more, more ? 2 : 1)) {
+        if (!writer.failed && local_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
+            pack_text(&body.writer, "syncing");
+            pack_bool(&body.writer, daemon->core->syncing);
             if (more) {
                 pack_text(&body.writer, "more");
                 pack_bool(&body.writer, true);

@@ -33,6 +33,24 @@ def a_machine_that_cannot_start_a_worker_charges_no_program(lab):
     expect(trial["restarts"] == 0, f"the program is charged with it: {trial}")
 
 
+@case(limit_s=90)
+def the_best_checkpoint_that_is_kept_is_the_one_that_was_measured_best(lab):
+    """It is saved at every end of an epoch, where it is validated, too: with what that found, not with what the epoch before had."""
+    mesh = lab.mesh(1)
+    node = mesh.nodes[0]
+    identity = lab.submit(node, config(
+        "best", "shoal-train mlp", checkpoint={"save_trial_best": 1, "save_trial_latest": 0},
+        searcher={"name": "single", "metric": "accuracy", "smaller_is_better": False},
+        hyperparameters={"hidden": 16, "batch_size": 500, "epochs": 10, "learning_rate": 0.5, "checkpoint_every": 55}))
+    wait_over(mesh, identity, 60)
+    points = [point for point in node.json_lines("metrics", identity) if point["group"] == "validation"]
+    best = max(points, key=lambda point: (point["metrics"]["accuracy"], -point["step"]))["step"]
+    expect(len(points) >= 10, f"of ten epochs were validated: {points}")
+    kept = wait_until(lambda: (rows := node.json("checkpoint", "ls", identity)["checkpoints"]) is not None and len(rows) < 2 and rows, 40,
+                      "one checkpoint to be left")
+    expect([row["step"] for row in kept] == [best], f"step {best} is the best, step {kept[0]['step']} is kept: {points}")
+
+
 @case(limit_s=60)
 def what_a_worker_saved_last_is_where_the_next_attempt_begins(lab):
     """It crashes right after it has handed over a checkpoint so large that storing it lasts longer than seeing the crash."""

@@ -150,18 +150,26 @@ def a_node_that_catches_up_does_not_call_unknown_what_it_may_not_have_heard_of(l
     """birch comes back and finds nobody: what was submitted meanwhile may be anywhere, for all that it knows."""
     mesh = lab.mesh(["alder", "birch"])
     alder, birch = mesh.nodes
+    gone = lab.submit(alder, config("gone", "true"))
+    alder.run("delete", "--yes", gone)
+    wait_until(lambda: "was deleted" in refusal(birch, "show", gone, code=4), 20, "birch to hear that it was deleted")
     birch.kill_daemon()
     identity = lab.submit(alder, config("meanwhile", "true"))
+    invite = alder.json("invite")["invite"]
     alder.kill_daemon()
     birch.start()
-    for command, word in (("show", identity), ("cancel", identity), ("show", "meanwhile")):
-        said = refusal(birch, command, word, code=1)
-        expect(word in said and "catching up" in said, f"shoal {command}: {said}")
+    somebody = "f" * 32
+    for command, *words in (("show", identity), ("cancel", identity), ("show", "meanwhile"), ("drain", somebody), ("undrain", somebody),
+                            ("evict", "--yes", somebody), ("invite", "--revoke", invite)):
+        said = refusal(birch, command, *words, code=1)
+        expect(words[-1] in said and "catching up" in said, f"shoal {command}: {said}")
+    expect("was deleted" in refusal(birch, "show", gone, code=4), "what was deleted may come back, it says")
     alder.start()
     wait_until(lambda: birch.json("show", identity), 30, "birch to hear of it")
     wait_until(lambda: not birch.json("status")["syncing"], 30, "birch to be in step")
-    for unknown in ("f" * 16, "never"):
-        refusal(birch, "show", unknown, code=4)
+    for command, *words in (("show", "f" * 16), ("show", "never"), ("drain", somebody), ("evict", "--yes", somebody),
+                            ("invite", "--revoke", "ffff")):
+        refusal(birch, command, *words, code=4)
 
 
 @case(limit_s=60)

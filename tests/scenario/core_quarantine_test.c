@@ -301,7 +301,7 @@ static void a_node_on_which_others_trials_fail_is_avoided(void **state)
     world->nodes[1].fails_programs = true;
     world->disk_ms = 100; /* a try takes some time: programs fail at once */
     submit(world, 40, 5);
-    assert_line(world, 60000, " trials failed here within 60 s of their start, and on no other node");
+    assert_line(world, 60000, " trials failed on it within 60 s of their start, and on no other node");
     assert_line(world, 1000, "c: b is quarantined for 1 min: ");
     world_run(world, 1000);
     uint32_t spawned = world->nodes[1].spawn_count;
@@ -391,7 +391,7 @@ static void assert_b_is_avoided(struct world *world)
 {
     world->disk_ms = 100;
     submit(world, 40, 5);
-    assert_line(world, 60000, "c: b is quarantined for 1 min: 3 trials could not be started or failed here");
+    assert_line(world, 60000, "c: b is quarantined for 1 min: 3 trials could not be started or failed on it");
     world_run(world, 1000);
     uint32_t tries = world_count(world, "b> prepare");
     assert_in_range(tries, 3, 8);

@@ -161,7 +161,7 @@ static void experiments_are_found_by_name_and_prefix(void **state)
     assert_sentence("there is no experiment ffffffffffffffff");
     assert_int_equal(RUN("resume", "mlp"), CLI_REFUSED); /* a code that DESIGN does not know */
     fake_stop();
-    assert_string_equal(fake.ops, "ls cancel ls ls status ls ls status pause ls resume ");
+    assert_string_equal(fake.ops, "ls cancel ls ls ls ls pause ls resume ");
 }
 
 static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
@@ -184,7 +184,7 @@ static void a_name_that_is_the_beginning_of_another_id_is_neither(void **state)
     assert_int_equal(RUN("cancel", "cafe"), CLI_DONE); /* one, both ways */
     assert_int_equal(RUN("cancel", "024544d100000000"), CLI_DONE); /* a whole id is one */
     fake_stop();
-    assert_string_equal(fake.ops, "ls ls ls status ls cancel cancel ");
+    assert_string_equal(fake.ops, "ls ls ls ls cancel cancel ");
 }
 
 static void delete_asks_on_a_terminal(void **state)
@@ -222,7 +222,7 @@ static void delete_takes_several(void **state)
                                   "a1b2c3d4e5f60718 had been deleted already, stored on 2 nodes\n");
     assert_int_equal(RUN("delete", "A1B2C", "nobody"), CLI_NO_SUCH_THING); /* found all, or none is deleted */
     fake_stop();
-    assert_string_equal(fake.ops, "ls ls delete delete ls ls status ");
+    assert_string_equal(fake.ops, "ls ls delete delete ls ls ");
 }
 
 static void delete_finds_a_whole_id_that_nothing_has_before_anything_is_gone(void **state)

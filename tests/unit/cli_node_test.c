@@ -225,12 +225,23 @@ static void who_was_evicted_leaves_its_name_to_the_next(void **state)
 static void a_name_that_a_node_which_catches_up_does_not_know_may_be_known_soon(void **state)
 {
     (void)state;
-    static const struct answer catches_up[] = {{"nodes", {"\"ok\":true,\"end\":true,\"nodes\":[]"}, NULL},
-                                               {"status", {"\"ok\":true,\"end\":true,\"syncing\":true"}, NULL},
+    static const struct answer catches_up[] = {{"nodes", {"\"ok\":true,\"end\":true,\"syncing\":true,\"nodes\":[]"}, NULL},
                                                {NULL, {NULL}, NULL}};
+    static const struct answer in_step[] = {{"nodes", {"\"ok\":true,\"end\":true,\"syncing\":false,\"nodes\":[]"}, NULL},
+                                            {NULL, {NULL}, NULL}};
     fake_start(catches_up);
     assert_int_equal(RUN("drain", "beta"), CLI_REFUSED);
     assert_sentence("this node knows no node with the name or id beta, but is still catching up with the others; try again");
+    assert_int_equal(RUN("drain", "bbb"), CLI_REFUSED);
+    assert_sentence("with the name or id bbb (the beginning of an id needs 4 digits), but is still catching up");
+    assert_int_equal(RUN("evict", "--yes", BETA), CLI_REFUSED);
+    assert_sentence("this node knows no node with the id " BETA ", but is still catching up with the others; try again");
+    assert_string_equal(fake.ops, "nodes nodes nodes "); /* the list itself says so: it may be complete when asked later */
+    fake_stop();
+    fake_start(in_step);
+    assert_int_equal(RUN("drain", "beta"), CLI_NO_SUCH_THING);
+    assert_sentence("there is no node with the name or id beta; shoal nodes lists them");
+    assert_int_equal(RUN("evict", "--yes", BETA), CLI_NO_SUCH_THING);
     fake_stop();
 }
 

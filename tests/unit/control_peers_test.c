@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -253,6 +254,34 @@ static void keepalives_of_a_thousand_peers_cost_what_those_of_64_do(void **state
     assert_in_range(control_keepalive_s(CONTROL_PEERS_MAX), CONTROL_KEEPALIVE_S, 600);
 }
 
+/* Whether a socket of this process sends keepalives every so many seconds. */
+static bool some_socket_keeps_alive_every(int keepalive_s)
+{
+    for (int fd = 0; fd < 1024; fd++) {
+        int seconds = 0;
+        socklen_t bytes = sizeof seconds;
+        if (getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, &bytes) == 0 && seconds == keepalive_s) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void a_connection_keeps_alive_at_the_pace_of_the_mesh_that_is_expected(void **state)
+{
+    (void)state;
+    struct side a, b;
+    side_open(&a);
+    side_open(&b);
+    control_expect(a.control, 999);
+    befriend(&a, &b);
+    assert_true(deliver(&a, &b, "hello", PATIENCE_MS));
+    assert_true(some_socket_keeps_alive_every(control_keepalive_s(999)));
+    assert_false(some_socket_keeps_alive_every(control_keepalive_s(998))); /* no other has it by chance */
+    side_close(&a);
+    side_close(&b);
+}
+
 static void bad_addresses_are_refused(void **state)
 {
     (void)state;
@@ -442,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_moved_is_followed),
         cmocka_unit_test(many_peers_come_and_go),
         cmocka_unit_test(keepalives_of_a_thousand_peers_cost_what_those_of_64_do),
+        cmocka_unit_test(a_connection_keeps_alive_at_the_pace_of_the_mesh_that_is_expected),
         cmocka_unit_test(bad_addresses_are_refused),
         cmocka_unit_test(a_link_recovers_from_another_program_on_the_port),
         cmocka_unit_test(a_link_is_open_refused_or_silent),

@@ -207,12 +207,12 @@ static void nodes_are_listed_with_their_states(void **state)
     assert_has(json_of(&writer), "\"state\":\"dead\",\"slots\":1,\"version\":\"9.9.9\","
                                  "\"protocol\":{\"min\":1,\"max\":1,\"common\":1},\"drained\":true,\"emptied\":true,");
 
-    struct fact_quarantine apart = {.is_active = true, .level = 2, .minutes = 2, .why = "3 trials failed here"};
+    struct fact_quarantine apart = {.is_active = true, .level = 2, .minutes = 2, .why = "3 trials failed on it"};
     load(f, &f->b, FACT_QUARANTINE, fact_key_empty(), &apart);
     from = 0;
     open_map(&writer, RENDER_NODES_PAIRS);
     assert_false(render_nodes(f->core, &from, &writer));
-    assert_has(json_of(&writer), "\"quarantined\":{\"minutes\":2,\"reason\":\"3 trials failed here\"}");
+    assert_has(json_of(&writer), "\"quarantined\":{\"minutes\":2,\"reason\":\"3 trials failed on it\"}");
 
     struct fact_node gone = make_node(&f->b, 1);
     gone.left = true;

@@ -136,10 +136,9 @@ static void best_follows_the_searcher(void **state)
     struct fold fold;
     begin(&fold, 0, 1, 0, true);
     save(&fold, 0, 10, 0.5, 2, true);
-    save(&fold, 0, 20, 0.5, 2, true); /* of equals the newer */
-    save(&fold, 0, 30, 0.7, 2, true);
-    save(&fold, 0, 40, -1, 2, true); /* without a metric it is never the best, */
-    assert_kept(&fold, 0, "40 20");  /* ... but the trial goes on from it */
+    save(&fold, 0, 20, 0.7, 2, true);
+    save(&fold, 0, 30, -1, 2, true); /* without a metric it is never the best, */
+    assert_kept(&fold, 0, "30 10");  /* ... but the trial goes on from it */
     finish(&fold);
 }
 
@@ -229,6 +228,29 @@ static void assert_may_go(struct fold *fold, uint32_t trial, const char *expecte
     assert_string_equal(text, expected);
 }
 
+/* The metric is as last reported when they were saved: 10 is what was measured, 20 and 30 were trained on since. */
+static void of_checkpoints_with_one_metric_the_one_that_was_measured_is_the_best(void **state)
+{
+    (void)state;
+    struct fold fold;
+    begin(&fold, 1, 1, 0, false);
+    save(&fold, 0, 10, 0.9, 2, true);
+    save(&fold, 0, 20, 0.9, 2, true);
+    save(&fold, 0, 30, 0.9, 2, true);
+    save(&fold, 0, 40, 0.8, 2, true);
+    save(&fold, 0, 50, 0.8, 2, true);
+    assert_kept(&fold, 0, "50 10");
+    for (uint64_t step = 10; step <= 50; step += 10) {
+        mark_as_safe(&fold, 0, step);
+    }
+    assert_may_go(&fold, 0, "40 30 20");
+    fold.experiment->config->save_trial_best = 4;
+    assert_kept(&fold, 0, "50 40 30 20 10");
+    fold.experiment->config->save_trial_best = 2;
+    assert_kept(&fold, 0, "50 20 10");
+    finish(&fold);
+}
+
 static void only_what_is_safe_lets_others_go(void **state)
 {
     (void)state;
@@ -261,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_trial_that_is_over_keeps_what_the_numbers_say),
         cmocka_unit_test(a_live_trial_keeps_the_newest_durable_one_too),
         cmocka_unit_test(what_an_attempt_begins_with_is_kept_until_its_end),
+        cmocka_unit_test(of_checkpoints_with_one_metric_the_one_that_was_measured_is_the_best),
         cmocka_unit_test(only_what_is_safe_lets_others_go),
         cmocka_unit_test(the_best_of_the_experiment_may_be_of_any_trial),
     };

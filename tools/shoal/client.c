@@ -336,23 +336,18 @@ static int choose(struct client *client, const struct search *search, const stru
 }
 
 /* What the daemon's list lacks: a node that is catching up may have it in a moment. */
-static int fail_unknown(struct client *client, const struct search *search, const char *text, bool is_short)
+static int fail_unknown(struct client *client, const struct search *search, const struct pack_reader *document, const char *text,
+                        bool is_short)
 {
-    struct reply reply;
-    client->patient = true; /* a connection that ends now says nothing of what was asked for */
-    client_begin(client, "status", 0);
-    int code = client_ask(client, CLIENT_ANSWER_MS, &reply);
-    if (code != CLI_DONE && !client->lost) {
-        return code;
-    }
-    if (code == CLI_DONE && document_true(&reply.document, "syncing")) {
+    const char *hint = is_short ? " (the beginning of an id needs 4 digits)" : "";
+    if (document_true(document, "syncing")) {
         return cli_fail(client->cli, CLI_REFUSED,
-                        "this node knows no %s with the name or id %.80s, but is still catching up with the others; try again in "
+                        "this node knows no %s with the name or id %.80s%s, but is still catching up with the others; try again in "
                         "some seconds",
-                        search->one, text);
+                        search->one, text, hint);
     }
     return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no %s with the name or id %.80s%s; shoal %s lists them",
-                    search->one, text, is_short ? " (the beginning of an id needs 4 digits)" : "", search->op);
+                    search->one, text, hint, search->op);
 }
 
 /* `out` has room for id_digits and a NUL. */
@@ -403,7 +398,7 @@ static int find(struct client *client, const struct search *search, const char *
     if (begun.count > 0) {
         return choose(client, search, &begun, text, "have ids that begin with", out);
     }
-    return fail_unknown(client, search, text, hex && length < ID_PREFIX_MIN);
+    return fail_unknown(client, search, &reply.document, text, hex && length < ID_PREFIX_MIN);
 }
 
 int client_find_experiment(struct client *client, const char *text, char out[CLIENT_EXPERIMENT_TEXT_BYTES])

@@ -38,6 +38,12 @@ static int find_node(struct client *client, const char *text, struct reply *repl
             return CLI_DONE;
         }
     }
+    if (document_true(&reply->document, "syncing")) {
+        return cli_fail(client->cli, CLI_REFUSED,
+                        "this node knows no node with the id %s, but is still catching up with the others; try again in some "
+                        "seconds",
+                        out->id);
+    }
     return cli_fail(client->cli, CLI_NO_SUCH_THING, "there is no node with the id %s; shoal nodes lists them", out->id);
 }
 
