@@ -24,7 +24,7 @@ static const char *const partition_words[] = {"continue", "pause_minority", NULL
 const struct config_option config_options[CONFIG_OPTIONS] = {
     NAME("name", name, "the file's name without its ending", "What the experiment is called in lists."),
     LINES("description", description, "none", "What it is for."),
-    OTHER("labels", "list", FIELDS_LABELS_WORDS, "none", "Words to find it by."),
+    OTHER("labels", "list", FIELDS_LABELS_WORDS, "none", "Words that belong to it."),
     OTHER("entrypoint", "text or list", FIELDS_ENTRYPOINT_WORDS, "required",
           "The command that runs a trial, in a copy of the context directory; words of a list are quoted for the shell."),
     OTHER("environment.environment_variables", "list", FIELDS_VARIABLE_LIST_WORDS, "none", "Variables for the program."),
@@ -48,7 +48,7 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
     NUMBER("checkpoint.replicas", checkpoint_replicas, 1, CONFIG_REPLICAS_MAX, "2", "Copies of each checkpoint, on different nodes; 8 at most."),
     NUMBER("checkpoint.save_experiment_best", save_experiment_best, 0, CONFIG_SAVE_MAX, "0",
            "The best checkpoints of all trials together that are kept, by searcher.metric."),
-    NUMBER("checkpoint.save_trial_best", save_trial_best, 0, CONFIG_SAVE_MAX, "1", "The best of each trial that are kept."),
+    NUMBER("checkpoint.save_trial_best", save_trial_best, 0, CONFIG_SAVE_MAX, "1", "The best of each trial that are kept, by the metric as last reported before they were saved."),
     NUMBER("checkpoint.save_trial_latest", save_trial_latest, 0, CONFIG_SAVE_MAX, "1",
            "The newest of each trial that are kept; of a trial that is not over the newest always is."),
     NUMBER("max_restarts", max_restarts, 0, CONFIG_RESTARTS_MAX, "5",

@@ -171,6 +171,10 @@ void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
         is_found = core_replicas_next(daemon->core, &row, &found);
     }
     struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
+    if (!is_found && any_step) {
+        local_reply_error(daemon, request->client, request->id, 4, "Trial %u has no checkpoint (yet).", trial->index);
+        return;
+    }
     if (wanted == NULL) {
         local_reply_error(daemon, request->client, request->id, 4,
                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,

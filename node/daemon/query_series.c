@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "node/daemon/points.h"
 #include "node/daemon/query.h"
+#include "node/daemon/render.h"
 #include "node/daemon/request.h"
 
 #define LOG_FOLLOW_MS 500
@@ -18,6 +19,7 @@ struct source {
 };
 
 #define CANDIDATES_MAX 8
+#define MISSED_MAX 8 /* that are named */
 
 /* Reads one series after the other, each from the node that ran it if it lives, else from whoever has a copy. */
 struct daemon_series {
@@ -33,7 +35,9 @@ struct daemon_series {
     uint32_t candidate_count, candidate_at;
     uint64_t request; /* under way; 0: none */
     uint64_t next_ms;
-    bool got_any; /* of this source */
+    bool got_any, was_missed; /* of this source: something came; a candidate did not answer */
+    node_id missed[MISSED_MAX];
+    uint32_t missed_count; /* who ran a source of which nobody who answers has anything */
     bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
     struct points_starts starts;
 };
@@ -73,7 +77,8 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
     series->candidate_count = 0;
     series->candidate_at = 0;
     series->got_any = false;
-    if (core_node_alive(daemon->core, source->owner)) {
+    series->was_missed = !core_node_alive(daemon->core, source->owner);
+    if (!series->was_missed) {
         series->candidates[series->candidate_count++] = source->owner;
     }
     node_id holders[CANDIDATES_MAX - 1];
@@ -83,6 +88,35 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
             series->candidates[series->candidate_count++] = holders[i];
         }
     }
+}
+
+/* Nobody else has anything of the source that we are at. It may be that nothing was ever said there, but who knows? */
+static void series_miss(struct daemon_series *series)
+{
+    const node_id owner = series->sources[series->source_at].owner;
+    bool is_new = series->missed_count < MISSED_MAX;
+    for (uint32_t i = 0; i < series->missed_count; i++) {
+        is_new &= !node_id_equal(series->missed[i], owner);
+    }
+    if (is_new) {
+        series->missed[series->missed_count++] = owner;
+    }
+}
+
+static void series_end(struct daemon *daemon, struct daemon_client *client, const struct daemon_series *series)
+{
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, series->id, true, series->missed_count > 0)) {
+        return;
+    }
+    if (series->missed_count > 0) {
+        pack_text(&reply.writer, "unreachable");
+        pack_array(&reply.writer, series->missed_count);
+        for (uint32_t i = 0; i < series->missed_count; i++) {
+            pack_text(&reply.writer, render_node_name(daemon->core, series->missed[i]));
+        }
+    }
+    local_reply_send(daemon, client, &reply, -1);
 }
 
 static void series_free(struct daemon *daemon, struct daemon_series *series)
@@ -133,6 +167,7 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
     if (series->source_at == series->source_count && series->follow && series->source_count > 0 &&
         !trial_is_over(daemon, series)) {
         series->source_at = 0;
+        series->missed_count = 0;
         series->next_ms = now_ms + LOG_FOLLOW_MS;
         series_candidates(daemon, series);
         return;
@@ -140,16 +175,14 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
     if (series->source_at == series->source_count && series->is_looking) {
         series->is_looking = false;
         series->source_at = 0;
+        series->missed_count = 0;
         for (uint32_t i = 0; i < series->source_count; i++) {
             series->sources[i].from_seq = 0;
         }
         return;
     }
     if (series->source_at == series->source_count) {
-        struct local_reply reply;
-        if (local_reply_begin(&reply, series->id, true, 0)) {
-            local_reply_send(daemon, client, &reply, -1);
-        }
+        series_end(daemon, client, series);
         series_free(daemon, series);
         return;
     }
@@ -157,6 +190,9 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
         series_candidates(daemon, series);
     }
     if (series->candidate_at >= series->candidate_count) {
+        if (series->was_missed) {
+            series_miss(series);
+        }
         series->source_at++;
         series->candidate_count = 0;
         return;
@@ -237,6 +273,7 @@ void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
         series->source_at++;
         series->candidate_count = 0;
     } else {
+        series->was_missed |= event->code != 0;
         series->candidate_at++;
     }
 }

@@ -413,10 +413,10 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, writer);
     pack_text(writer, "checkpoint");
     put_trial_checkpoint(core, trial, writer);
-    /* The failure after the last restart that is allowed leads to no further one. */
-    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0;
-    render_put_u64(writer, "restarts",
-                 failures < experiment->config->max_restarts ? failures : experiment->config->max_restarts);
+    /* The failure of which a trial fails, for it was one too many or on too many nodes, leads to no further attempt. */
+    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
+    uint32_t restarts = failures - (failures > 0 && state == VIEW_TRIAL_FAILED);
+    render_put_u64(writer, "restarts", restarts < most ? restarts : most);
     pack_text(writer, "tail");
     put_tail(core, trial, writer);
     pack_text(writer, "reason");

@@ -530,6 +530,9 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
     size_t tail_bytes = 0;
     if (keep_log_tail(run->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
         tail[tail_bytes] = '\0';
+        for (size_t i = 0; i < tail_bytes; i++) { /* what comes behind a NUL may be the reason */
+            tail[i] = tail[i] == '\0' ? '?' : tail[i];
+        }
     }
     bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
     int32_t code = status->signal != 0 ? -status->signal : status->code;

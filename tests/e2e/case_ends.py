@@ -8,7 +8,7 @@ import time
 
 from case_owners import slots_of
 from lab import case, expect, processes_naming, show, wait_over, wait_until
-from look import events_of, workers_of
+from look import events_of, refusal, workers_of
 
 
 def config(name, entrypoint, **more):
@@ -49,6 +49,15 @@ def the_best_checkpoint_that_is_kept_is_the_one_that_was_measured_best(lab):
     kept = wait_until(lambda: (rows := node.json("checkpoint", "ls", identity)["checkpoints"]) is not None and len(rows) < 2 and rows, 40,
                       "one checkpoint to be left")
     expect([row["step"] for row in kept] == [best], f"step {best} is the best, step {kept[0]['step']} is kept: {points}")
+
+
+@case(limit_s=60)
+def the_last_lines_of_a_log_are_shown_behind_a_nul_too(lab):
+    mesh = lab.mesh(1)
+    identity = lab.submit(mesh.nodes[0], config("binary", "printf 'a\\000b\\n'; echo the real reason; exit 1", max_restarts=0))
+    trial = wait_over(mesh, identity, 30, state="failed")["trials"][0]
+    expect(trial["tail"] == "a?b\nthe real reason\n" or trial["tail"] == "a?b\nthe real reason", f"the tail is {trial['tail']!r}")
+    expect(refusal(mesh.nodes[0], "checkpoint", "get", f"{identity}/0", lab.dir / "out", code=4).endswith("has no checkpoint (yet)."), "of a step")
 
 
 @case(limit_s=60)

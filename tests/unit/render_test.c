@@ -370,6 +370,28 @@ static void an_experiment_is_shown_before_anything_runs(void **state)
                      "{\"index\":1,");
 }
 
+static void the_failure_of_which_a_trial_fails_is_no_restart(void **state)
+{
+    struct fixture *f = *state;
+    load_experiment(f, 0, 1, 5);
+    load_experiment(f, 1, 1, 0);
+    struct fact_worker worker = {.state = FACT_WORKER_ENDED, .reason = FACT_FAILED, .exit_code = 3, .generation = 1};
+    const struct person *hosts[] = {&f->a, &f->b, &f->c}; /* on three nodes: that is enough, though five restarts are allowed */
+    for (uint32_t i = 0; i < 3; i++) {
+        attempt_id id = make_attempt_id(0, 0, i + 1, 1, f->b.id);
+        load_attempt(f, &id, &hosts[i], 1, 0);
+        load_worker(f, &id, hosts[i], 0, worker);
+        load_verdict(f, &id, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
+        assert_has(show(f, 0), i < 2 ? "\"state\":\"queued\"" : "\"state\":\"failed\"");
+        assert_has(show(f, 0), i == 0 ? "\"restarts\":1," : "\"restarts\":2,");
+    }
+    attempt_id only = make_attempt_id(1, 0, 1, 1, f->b.id);
+    load_attempt(f, &only, &hosts[1], 1, 0);
+    load_worker(f, &only, hosts[1], 0, worker);
+    load_verdict(f, &only, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
+    assert_has(show(f, 1), "\"restarts\":0,");
+}
+
 static void a_failed_attempt_leaves_its_last_lines(void **state)
 {
     struct fixture *f = *state;
@@ -653,6 +675,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slots_show_whose_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(what_all_nodes_together_cannot_hold_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(an_experiment_is_shown_before_anything_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_failure_of_which_a_trial_fails_is_no_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_attempt_leaves_its_last_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_could_not_begin_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_that_begins_at_the_last_step_has_the_metrics_of_who_reached_it, setup,

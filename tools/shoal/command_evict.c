@@ -69,11 +69,13 @@ static bool is_confirmed(struct cli *cli, const struct pack_reader *document, co
     struct pack_reader list = pack_find(document, "nodes"), item;
     uint32_t count = pack_read_array(&list), shown = 0;
     for (uint32_t i = 0; i < count && document_each(&list, &item); i++) {
-        char voucher[NODE_TEXT_BYTES], id[NODE_TEXT_BYTES], name[128];
+        char voucher[NODE_TEXT_BYTES], id[NODE_TEXT_BYTES], name[128], state[32];
         document_text(&item, "voucher", voucher, sizeof voucher);
         document_text(&item, "id", id, sizeof id);
         document_text(&item, "name", name, sizeof name);
-        if (strcmp(voucher, node->id) == 0 && strcmp(id, node->id) != 0) {
+        document_text(&item, "state", state, sizeof state);
+        bool is_out = strcmp(state, "evicted") == 0 || strcmp(state, "left") == 0;
+        if (strcmp(voucher, node->id) == 0 && strcmp(id, node->id) != 0 && !is_out) {
             (void)fprintf(cli->err, "%s%s", shown++ == 0 ? "It vouched for: " : ", ", name);
         }
     }

@@ -139,7 +139,9 @@ static void render_nodes(struct cli *cli, const struct pack_reader *document)
         format_foreign(&item, foreign, sizeof foreign);
         table_cell(&table, render_state_colour(is_apart || foreign[0] != '\0' ? "suspect" : text), "%s%s%s", text,
                    is_apart ? ", quarantined" : "", foreign);
-        const char *drained = document_true(&item, "emptied")   ? "yes"
+        bool is_out = strcmp(text, "evicted") == 0 || strcmp(text, "void") == 0 || strcmp(text, "left") == 0;
+        const char *drained = is_out                            ? "-"
+                              : document_true(&item, "emptied") ? "yes"
                               : document_true(&item, "drained") ? "draining"
                                                                 : "-";
         table_cell(&table, drained[0] != '-' ? RENDER_YELLOW : RENDER_PLAIN, "%s", drained);

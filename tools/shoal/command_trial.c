@@ -79,6 +79,23 @@ static int begin(struct cli *cli, const char *op, const struct target *target, u
     return CLI_DONE;
 }
 
+/* What the end of a stream says of those whose part is not in it. */
+static void warn_unreachable(struct cli *cli, const struct pack_reader *document)
+{
+    char names[512] = "", name[128];
+    size_t used = 0;
+    struct pack_reader list = pack_find(document, "unreachable"), item;
+    uint32_t count = pack_read_array(&list);
+    for (uint32_t i = 0; i < count && document_each(&list, &item) && used + sizeof name + 2 < sizeof names; i++) {
+        document_value(item, name, sizeof name);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+    if (used > 0) {
+        cli_warn(cli, "what only %s may have is not shown, since %s cannot be reached; try again when %s back", names,
+                 count > 1 ? "they" : "it", count > 1 ? "they are" : "it is");
+    }
+}
+
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 static void write_point(struct cli *cli, struct pack_reader point)
@@ -119,6 +136,9 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
                 write_point(cli, item);
             }
         }
+    }
+    if (code == CLI_DONE) {
+        warn_unreachable(cli, &reply.document);
     }
     client_close(&client);
     return code;
@@ -208,6 +228,9 @@ static int write_logs(struct client *client, bool raw, bool follow)
         }
     }
     free(lines);
+    if (code == CLI_DONE) {
+        warn_unreachable(cli, &reply.document);
+    }
     return code;
 }
 
