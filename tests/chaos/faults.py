@@ -19,11 +19,12 @@ def written_bytes(pid):
 
 def copy_tree(source, target):
     """Everything in it, sockets included, and without holes: on a full tmpfs, unlike on a disk, whoever reads a hole through a
-    map, as LMDB does, dies of SIGBUS. What a worker's shoal-keep takes away meanwhile is not in it."""
+    map, as LMDB does, dies of SIGBUS. What a worker's shoal-keep takes away or replaces meanwhile is not in it."""
     target.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(["cp", "-a", "--sparse=never", f"{source}/.", str(target)], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "LC_ALL": "C"})
-    failed = [line for line in done.stderr.splitlines() if not ("/runs/" in line and line.endswith("No such file or directory"))]
+    excused = ("No such file or directory", "as it was replaced while being copied")
+    failed = [line for line in done.stderr.splitlines() if not ("/runs/" in line and line.endswith(excused))]
     if failed or done.returncode not in (0, 1):
         raise OSError(f"{source} cannot be copied: {failed or done.returncode}")
 

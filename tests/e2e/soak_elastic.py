@@ -131,7 +131,9 @@ class Soak:
                 time.sleep(max(0.0, self.began + when - time.monotonic()))
                 self.away.remove(item)
                 node.start()
+                asked = time.monotonic()
                 wait_until(lambda node=node: node.json("show", self.trainings[-1]), 30, f"{node.name} to hear of what began meanwhile")
+                self.began += time.monotonic() - asked  # the storm waits for it
 
     def kill(self, death):
         index = death.victim
