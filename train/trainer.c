@@ -168,7 +168,7 @@ static int load(void *context, uint64_t *step)
     }
     t->counters.loss_sum = t->state.loss_sum;
     t->counters.loss_count = t->state.loss_count;
-    *step = t->state.step;
+    *step = t->saved_step = t->state.step;
     return 0;
 }
 

@@ -16,6 +16,7 @@ struct source {
     uint32_t number; /* of the worker: its first rank, or that under which it joined */
     node_id owner;
     uint64_t from_seq;
+    bool is_silent; /* of metrics: it never was rank 0, which reports for all */
 };
 
 #define CANDIDATES_MAX 8
@@ -35,12 +36,22 @@ struct daemon_series {
     uint32_t candidate_count, candidate_at;
     uint64_t request; /* under way; 0: none */
     uint64_t next_ms;
-    bool got_any, was_missed; /* of this source: something came; a candidate did not answer */
+    bool got_any;              /* of this source, from this candidate */
+    bool was_missed, was_cut;  /* of this source: a candidate did not answer; or no longer, when it had given some */
     node_id missed[MISSED_MAX];
     uint32_t missed_count; /* who ran a source of which nobody who answers has anything */
     bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
     struct points_starts starts;
 };
+
+static bool was_rank_0(const struct view_attempt *attempt, uint32_t number, node_id owner)
+{
+    bool was = number == 0;
+    for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {
+        was |= group->member_count > 0 && group->places[0].number == number && node_id_equal(group->places[0].node, owner);
+    }
+    return was;
+}
 
 static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
 {
@@ -50,7 +61,10 @@ static bool series_add(struct daemon_series *series, const struct view_attempt *
     }
     series->sources = bigger;
     bigger[series->source_count++] =
-        (struct source){.attempt = attempt->id, .number = number, .owner = owner};
+        (struct source){.attempt = attempt->id,
+                        .number = number,
+                        .owner = owner,
+                        .is_silent = series->kind == 'm' && !was_rank_0(attempt, number, owner)};
     return true;
 }
 
@@ -76,7 +90,7 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
     const struct source *source = &series->sources[series->source_at];
     series->candidate_count = 0;
     series->candidate_at = 0;
-    series->got_any = false;
+    series->got_any = series->was_cut = false;
     series->was_missed = !core_node_alive(daemon->core, source->owner);
     if (!series->was_missed) {
         series->candidates[series->candidate_count++] = source->owner;
@@ -90,11 +104,15 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
     }
 }
 
-/* Nobody else has anything of the source that we are at. It may be that nothing was ever said there, but who knows? */
-static void series_miss(struct daemon_series *series)
+/* Nobody who answers has all of the source that we are at. It may be that nothing was ever said there, but who knows? A node that
+ * left, or is out, is not waited for; what it said before, whoever follows has read. */
+static void series_miss(const struct daemon *daemon, struct daemon_series *series)
 {
-    const node_id owner = series->sources[series->source_at].owner;
-    bool is_new = series->missed_count < MISSED_MAX;
+    const struct source *source = &series->sources[series->source_at];
+    const node_id owner = source->owner;
+    const struct view_member *member = view_find_member(&daemon->core->view, owner);
+    bool is_awaited = member != NULL && member->admitted && !member->left && !source->is_silent;
+    bool is_new = is_awaited && (source->from_seq == 0 || series->was_cut) && series->missed_count < MISSED_MAX;
     for (uint32_t i = 0; i < series->missed_count; i++) {
         is_new &= !node_id_equal(series->missed[i], owner);
     }
@@ -191,7 +209,7 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
     }
     if (series->candidate_at >= series->candidate_count) {
         if (series->was_missed) {
-            series_miss(series);
+            series_miss(daemon, series);
         }
         series->source_at++;
         series->candidate_count = 0;
@@ -269,11 +287,13 @@ void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
         return; /* the same candidate goes on */
     }
     bool from_owner = node_id_equal(series->candidates[series->candidate_at], source->owner);
-    if (series->got_any || (event->code == 0 && from_owner)) {
+    if (event->code == 0 && (series->got_any || from_owner)) {
         series->source_at++;
         series->candidate_count = 0;
-    } else {
+    } else { /* the next one goes on where this one has ended */
         series->was_missed |= event->code != 0;
+        series->was_cut |= event->code != 0 && series->got_any;
+        series->got_any = false;
         series->candidate_at++;
     }
 }

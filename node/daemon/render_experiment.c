@@ -415,7 +415,8 @@ static void put_trial(const struct node_core *core, const struct view_experiment
     put_trial_checkpoint(core, trial, writer);
     /* The failure of which a trial fails, for it was one too many or on too many nodes, leads to no further attempt. */
     uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
-    uint32_t restarts = failures - (failures > 0 && state == VIEW_TRIAL_FAILED);
+    bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
+    uint32_t restarts = failures - (failures > 0 && is_of_failures);
     render_put_u64(writer, "restarts", restarts < most ? restarts : most);
     pack_text(writer, "tail");
     put_tail(core, trial, writer);

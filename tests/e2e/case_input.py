@@ -152,7 +152,8 @@ def a_node_that_catches_up_does_not_call_unknown_what_it_may_not_have_heard_of(l
     alder, birch = mesh.nodes
     gone = lab.submit(alder, config("gone", "true"))
     alder.run("delete", "--yes", gone)
-    wait_until(lambda: "was deleted" in refusal(birch, "show", gone, code=4), 20, "birch to hear that it was deleted")
+    wait_until(lambda: not birch.run("show", gone, check=False) and "was deleted" in refusal(birch, "show", gone, code=4), 20,
+               "birch to hear that it was deleted")
     birch.kill_daemon()
     identity = lab.submit(alder, config("meanwhile", "true"))
     invite = alder.json("invite")["invite"]

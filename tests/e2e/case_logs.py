@@ -2,7 +2,7 @@
 
 import subprocess
 
-from lab import case, expect, over, wait_over, wait_until
+from lab import case, expect, over, show, wait_over, wait_until
 
 
 @case(limit_s=60)
@@ -21,6 +21,11 @@ def the_end_of_a_long_log_is_kept(lab):
     return f"{sum(len(line) + 1 for line in said) / 1e6:.1f} MB"
 
 
+def has_stored(node, words):
+    """In the file of its chunks. What a program is to say is in the copy of its configuration, too, so it has to work it out."""
+    return any(words in path.read_bytes() for path in node.dir.glob("chunks*/data.mdb"))
+
+
 @case(limit_s=90)
 def who_cannot_be_reached_is_named_where_nobody_else_has_what_was_said(lab):
     """birch ran it, and one of the two others has a copy: asked alone, that one has everything and the other one says what it lacks."""
@@ -28,17 +33,58 @@ def who_cannot_be_reached_is_named_where_nobody_else_has_what_was_said(lab):
     alder, birch, cedar = mesh.nodes
     alder.slots, birch.slots, cedar.slots = "none", "cpu:1", "none"
     mesh.start()
-    identity = lab.submit(alder, {"name": "talker", "entrypoint": "echo the last words", "searcher": {"name": "single", "metric": "a"}})
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": "echo the last $((40 + 2)) words", "searcher": {"name": "single", "metric": "a"}})
     wait_over(mesh, identity, 40)
     wait_until(lambda: all(over(node.json("show", identity)["experiment"]) for node in mesh.nodes), 20, "all to know its end")
+    wait_until(lambda: any(has_stored(node, b"the last 42 words") for node in (alder, cedar)), 20, "a copy of the log")
     birch.kill_daemon()
     silent = []
     for asked, other in ((alder, cedar), (cedar, alder)):
         other.kill_daemon()
         said = subprocess.run([asked.bin / "shoal", "logs", f"{identity}/0", "--dir", asked.dir], capture_output=True, text=True, timeout=60)
         expect(said.returncode == 0, f"{asked.name}: {said}")
-        has_all, lacks = "the last words" in said.stdout, "what only birch may have is not shown" in said.stderr
+        has_all, lacks = "the last 42 words" in said.stdout, "what only birch may have is not shown" in said.stderr
         expect(has_all != lacks, f"{asked.name}: {said}")
         silent += [] if has_all else [asked.name]
         other.start()
     expect(len(silent) == 1, f"two of three nodes are to have a copy; these have none: {silent}")
+
+
+@case(limit_s=90)
+def a_log_is_read_to_its_end_though_the_node_that_gives_it_dies(lab):
+    """Half-way: the rest comes from the node that has a copy, or it is said whom it lacks."""
+    lines = 1_000_000
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": f"seq 1 {lines}; echo the last $((40 + 2)) words",
+                                  "searcher": {"name": "single", "metric": "a"}})
+    wait_over(mesh, identity, 40)
+    wait_until(lambda: has_stored(alder, b"the last 42 words"), 30, "the copy")
+    reader = subprocess.Popen([alder.bin / "shoal", "logs", f"{identity}/0", "--dir", alder.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said = reader.stdout.read(1 << 20)  # what the pipe and the daemon's queue hold stays behind: it waits for us
+    birch.kill_daemon()
+    said += reader.stdout.read()
+    expect(reader.wait(timeout=30) == 0, f"exit status {reader.returncode}")
+    shown, ending = said.count(b"\n"), (said[-40:], reader.stderr.read())
+    expect(shown == lines + 1 and said.endswith(b"the last 42 words\n"), f"{shown} lines, the last {ending}")
+
+
+@case(limit_s=60)
+def who_follows_a_log_to_its_end_lacks_nothing(lab):
+    """birch dies when all that it said was shown; alder, which has a copy, has nothing to add."""
+    mesh = lab.mesh(["alder", "birch"], start=False)
+    alder, birch = mesh.nodes
+    alder.slots, birch.slots = "none", "cpu:1"
+    mesh.start()
+    identity = lab.submit(alder, {"name": "talker", "entrypoint": "echo the last $((40 + 2)) words; sleep 100", "searcher": {"name": "single", "metric": "a"}})
+    wait_until(lambda: show(mesh, identity)["trials"][0]["state"] == "running", 30, "it to run")
+    follower = subprocess.Popen([alder.bin / "shoal", "logs", f"{identity}/0", "--follow", "--dir", alder.dir], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+    expect("the last 42 words" in follower.stdout.readline(), "nothing is shown")
+    wait_until(lambda: has_stored(alder, b"the last 42 words"), 20, "the copy")
+    birch.kill_machine()
+    alder.run("cancel", identity)
+    out, error = follower.communicate(timeout=40)
+    expect((follower.returncode, out, error) == (0, "", ""), f"{follower.returncode}: {out!r}, {error!r}")

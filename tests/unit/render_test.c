@@ -390,6 +390,20 @@ static void the_failure_of_which_a_trial_fails_is_no_restart(void **state)
     load_worker(f, &only, hosts[1], 0, worker);
     load_verdict(f, &only, &f->b, FACT_FAILED, 0, 0.1, "a worker failed");
     assert_has(show(f, 1), "\"restarts\":0,");
+    load_experiment(f, 2, 1, 5); /* one failure, and then it takes three hosts down: of that it fails */
+    for (uint32_t i = 0; i < 4; i++) {
+        attempt_id id = make_attempt_id(2, 0, i + 1, 1, f->b.id);
+        struct fact_death death = {.node = hosts[i % 3]->id};
+        load_attempt(f, &id, &hosts[i % 3], 1, 0);
+        if (i == 0) {
+            load_worker(f, &id, hosts[i], 0, worker);
+        } else {
+            load(f, &f->b, FACT_DEATH, fact_key_verdict(&id), &death);
+        }
+        load_verdict(f, &id, &f->b, i == 0 ? FACT_FAILED : FACT_LOST, 0, 0.1, "");
+    }
+    assert_has(show(f, 2), "\"state\":\"failed\"");
+    assert_has(show(f, 2), "\"restarts\":1,");
 }
 
 static void a_failed_attempt_leaves_its_last_lines(void **state)
