@@ -39,19 +39,29 @@ static uint64_t assert_equal_bits(const struct elastic_run *run, const bool *end
     return compared;
 }
 
-static void assert_ended(struct elastic_run *run, bool *ended)
+/* All who live made all steps and have the same bits. Nothing is saved here: false if whoever had the state was killed while the
+ * others were getting it, so that nobody has it whole, and all who are left say so. */
+static bool assert_ended(struct elastic_run *run, bool *ended)
 {
+    static const char lost[] = "there is no checkpoint, and the worker that handed the state on was lost in the midst of it";
     uint64_t hash = 0;
+    uint32_t left = 0;
     for (uint32_t number = 0; number < FAKE_RANKS_MAX; number++) {
-        if (run->pids[number] != 0) {
-            elastic_wait_end(run, number);
-            assert_string_equal(run->words[number].error, "");
-            assert_true(hash == 0 || run->words[number].hash == hash);
-            hash = run->words[number].hash;
-            ended[number] = true;
+        if (run->pids[number] == 0) {
+            continue;
         }
+        elastic_wait_end(run, number);
+        if (strcmp(run->words[number].error, lost) == 0) {
+            left++;
+            continue;
+        }
+        assert_string_equal(run->words[number].error, "");
+        assert_true(hash == 0 || run->words[number].hash == hash);
+        hash = run->words[number].hash;
+        ended[number] = true;
     }
-    assert_true(hash != 0);
+    assert_true(hash != 0 || left > 0); /* a worker that has nothing yet may begin anew when they are gone */
+    return left == 0;
 }
 
 static void test_after_one_of_three_is_lost_and_one_joins_all_have_the_same_bits(void **state)
@@ -70,7 +80,7 @@ static void test_after_one_of_three_is_lost_and_one_joins_all_have_the_same_bits
         elastic_wait(&run.words[other].applied, 60);
         elastic_fork(&run, 3, 4);
         elastic_wait(&run.words[3].applied, 100);
-        assert_ended(&run, ended);
+        assert_true(assert_ended(&run, ended));
         assert_true(assert_equal_bits(&run, ended) > 300);
         assert_int_equal(run.words[3].size, 3);
         elastic_end(&run);
@@ -83,6 +93,7 @@ static void test_through_many_changes_all_have_the_same_bits(void **state)
     (void)state;
     static const struct elastic_plan exact = {.steps = 600, .values = VALUES, .at_step = pace};
     static const struct elastic_plan rough = {.steps = 600, .values = VALUES, .is_rough = true, .at_step = pace};
+    uint32_t whole = 0;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct elastic_run run;
         struct random random;
@@ -106,13 +117,14 @@ static void test_through_many_changes_all_have_the_same_bits(void **state)
             }
             elastic_sleep_ms((int)random_below(&random, 12));
         }
-        assert_ended(&run, ended);
+        whole += assert_ended(&run, ended);
         (void)assert_equal_bits(&run, ended);
         for (uint32_t number = 0; number < FAKE_RANKS_MAX && seed % 2 == 0; number++) {
             assert_true(!ended[number] || run.words[number].hash == elastic_expected(&exact, exact.steps));
         }
         elastic_end(&run);
     }
+    assert_true(whole >= 3); /* it is rare that the last one is killed just then */
 }
 
 /* ---- bits that differ ---- */
