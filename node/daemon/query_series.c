@@ -36,10 +36,11 @@ struct daemon_series {
     uint32_t candidate_count, candidate_at;
     uint64_t request; /* under way; 0: none */
     uint64_t next_ms;
-    bool got_any;              /* of this source, from this candidate */
-    bool was_missed, was_cut;  /* of this source: a candidate did not answer; or no longer, when it had given some */
+    bool got_any;    /* of this source, from this candidate */
+    bool was_missed; /* a candidate for this source did not answer, */
+    bool was_cut;    /* ... or no longer, when it had given some of it */
     node_id missed[MISSED_MAX];
-    uint32_t missed_count; /* who ran a source of which nobody who answers has anything */
+    uint32_t missed_count; /* who ran a source that nobody who answers may have all of */
     bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
     struct points_starts starts;
 };
@@ -104,8 +105,8 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
     }
 }
 
-/* Nobody who answers has all of the source that we are at. It may be that nothing was ever said there, but who knows? A node that
- * left, or is out, is not waited for; what it said before, whoever follows has read. */
+/* Nobody who answers may have all of the source that we are at. It may be that nothing was ever said there, but who knows? Of a node
+ * that left, or is out, nothing more can come. Who follows has read already what came before. */
 static void series_miss(const struct daemon *daemon, struct daemon_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
