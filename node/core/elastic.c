@@ -128,6 +128,14 @@ static bool has_one_size(const struct view_experiment *experiment)
     return experiment->config->min_slots == experiment->config->max_slots;
 }
 
+static bool is_larger_side(uint32_t count, uint32_t all, bool has_first)
+{
+    bool is_half = count * 2 == all;
+    return count * 2 > all || (is_half && has_first) ||
+           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
+           BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
+}
+
 /* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
  * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
  * heard of it counts more than there are, and waits.)
@@ -137,11 +145,7 @@ static bool has_one_size(const struct view_experiment *experiment)
  * who are away have come into, or let pass. */
 static bool may_go_on(const struct muster *m)
 {
-    uint32_t all = m->here + m->dead + m->unsure;
-    bool is_half = m->here * 2 == all;
-    return (!m->is_behind && !m->is_unheard && (m->here * 2 > all || (is_half && m->has_first))) ||
-           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
-           BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
+    return !m->is_behind && !m->is_unheard && is_larger_side(m->here, m->here + m->dead + m->unsure, m->has_first);
 }
 
 static bool joiner_is_lost(const struct node_core *core, const struct core_coordination *coordination,
@@ -309,35 +313,60 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *id, stru
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------- */
 
-/* Of the members of the group that was. */
+/* Of the members of the group that was: who goes on, in the order of the new ranks. */
 struct cast {
-    bool without_unwanted; /* whose slots are wanted back are left out */
-    uint32_t count;
+    uint32_t count, ranks[FACT_MEMBERS_MAX];
+    uint32_t wanted; /* of these, whose slots are not wanted back: they come first */
+    bool has_first;  /* the lowest rank of all that have not ended is among them */
     bool has_state;  /* of somebody */
     bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
                         the group is, or there is none */
 };
 
-static bool takes_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
-                       uint32_t rank, bool without_unwanted)
+static bool can_take_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                          uint32_t rank)
 {
-    const struct view_worker *worker = view_attempt_worker(attempt, rank);
     return fate_of(core, watch, attempt, rank) == FATE_HERE &&
-           (has_left(attempt, worker) || BUG(stale_word_taken, "a group is made of what its members say after the last one")) &&
-           !(without_unwanted && view_attempt_is_wanted_back(&core->view, attempt, rank));
+           (has_left(attempt, view_attempt_worker(attempt, rank)) ||
+            BUG(stale_word_taken, "a group is made of what its members say after the last one"));
 }
 
-static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
-                        bool without_unwanted)
+static void admit(struct cast *cast, const struct view_attempt *attempt, uint32_t rank, uint32_t first)
 {
-    struct cast out = {.without_unwanted = without_unwanted, .has_source = attempt->group_step == 0};
     bool is_at_start = attempt->group_step == attempt->start_step;
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    cast->ranks[cast->count++] = rank;
+    cast->has_first |= rank == first;
+    cast->has_state |= worker->has_state;
+    cast->has_source |= worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count);
+}
+
+/* What is said here of who does not go on may be old: it may have gone on with others, whom another coordinator named. So it
+ * takes those who do to be a side of the cut that keeps the attempt. */
+static bool is_side(const struct cast *cast, const struct muster *m)
+{
+    return is_larger_side(cast->count, m->here + m->dead + m->unsure, cast->has_first);
+}
+
+/* Without those whose slots are wanted back, or with as many of them as it takes to be a side: they come last, so that the next
+ * generation can do without them. Or with all. */
+static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                        const struct muster *m, bool with_all)
+{
+    struct cast out = {.has_source = attempt->group_step == 0};
+    uint32_t first = 0;
+    while (first < attempt->member_count && fate_of(core, watch, attempt, first) <= FATE_GONE) {
+        first++;
+    }
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        if (takes_part(core, watch, attempt, rank, without_unwanted)) {
-            out.count++;
-            out.has_state |= view_attempt_worker(attempt, rank)->has_state;
-            out.has_source |= view_attempt_worker(attempt, rank)->has_state ||
-                              (is_at_start && attempt->members[rank].number < attempt->first_count);
+        if (can_take_part(core, watch, attempt, rank) && !view_attempt_is_wanted_back(&core->view, attempt, rank)) {
+            admit(&out, attempt, rank, first);
+        }
+    }
+    out.wanted = out.count;
+    for (uint32_t rank = 0; rank < attempt->member_count && (with_all || !is_side(&out, m)); rank++) {
+        if (can_take_part(core, watch, attempt, rank) && view_attempt_is_wanted_back(&core->view, attempt, rank)) {
+            admit(&out, attempt, rank, first);
         }
     }
     return out;
@@ -360,22 +389,19 @@ static uint32_t next_generation(const struct core_coordination *coordination, co
 
 static void begin_generation(struct node_core *core, struct core_coordination *coordination,
                              const struct view_experiment *experiment, const struct view_attempt *attempt,
-                             const struct core_watch *watch, const struct cast *cast)
+                             const struct cast *cast)
 {
     struct fact_generation fact = {.generation = next_generation(coordination, attempt),
                                    .term = coordination->election.highest.term,
                                    .start_step = attempt->group_step};
     bool has_state = false;
-    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
-        const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        if (!takes_part(core, watch, attempt, rank, cast->without_unwanted)) {
-            continue;
-        }
+    for (uint32_t i = 0; i < cast->count; i++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, cast->ranks[i]);
         if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
             has_state = true;
             fact.start_step = worker->applied_step;
         }
-        fact.members[fact.member_count++] = attempt->members[rank];
+        fact.members[fact.member_count++] = attempt->members[cast->ranks[i]];
     }
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
@@ -547,15 +573,21 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     }
     /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
     uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
-    struct cast others = cast(core, watch, attempt, true), all = cast(core, watch, attempt, false);
-    const struct cast *who = others.has_source && others.count > 0 && others.count + ready >= least ? &others : &all;
+    struct cast others = cast(core, watch, attempt, m, false), all = cast(core, watch, attempt, m, true);
+    const struct cast *who = others.has_source && others.wanted > 0 && others.wanted + ready >= least ? &others : &all;
     bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
     if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
         attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+    } else if (!is_side(who, m)) { /* without who is late: it may have gone on elsewhere */
+        MARK(late_are_too_many);
+        attempts_put_verdict(core, attempt, FACT_LOST, "too many of its group did not leave it");
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
-        begin_generation(core, coordination, experiment, attempt, watch, who);
+        if (who == &others && who->wanted < who->count) {
+            MARK(unwanted_go_on_once_more);
+        }
+        begin_generation(core, coordination, experiment, attempt, who);
     } else if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
         MARK(group_gives_up);
         attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");

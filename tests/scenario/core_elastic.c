@@ -69,6 +69,18 @@ struct world_worker *worker_on(struct world *world, uint32_t node)
     return &world->nodes[node].workers[0];
 }
 
+uint32_t node_of_rank(const struct world *world, uint32_t rank)
+{
+    const struct view_attempt *attempt = attempt_of(world, 0, 0);
+    for (uint32_t i = 0; attempt != NULL && rank < attempt->member_count && i < world->node_count; i++) {
+        if (node_id_equal(world->nodes[i].person.id, attempt->members[rank].node)) {
+            return i;
+        }
+    }
+    fail_msg("nobody has rank %u", rank);
+    return 0;
+}
+
 uint32_t follower(const struct world *world, uint32_t skip)
 {
     int coordinator = world_coordinator(world);

@@ -32,6 +32,9 @@ uint32_t in_generation(const struct world *world, uint32_t generation);
 /* That of the node's first slot. */
 struct world_worker *worker_on(struct world *world, uint32_t node);
 
+/* The node of this rank of the first trial. */
+uint32_t node_of_rank(const struct world *world, uint32_t rank);
+
 /* A node that does not coordinate; the `skip`-th of them. */
 uint32_t follower(const struct world *world, uint32_t skip);
 

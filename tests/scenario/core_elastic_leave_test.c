@@ -530,7 +530,27 @@ static void who_never_leaves_a_broken_group_is_left_behind(void **state)
     world_free(world);
 }
 
-/* The joiner is on its way for longer than a broken group waits for nobody. */
+/* What it says may be old, and it in a group that another coordinator named: one of two goes on without rank 0 only when that
+ * has ended. */
+static void half_a_group_does_not_go_on_without_a_lowest_rank_that_never_leaves(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    world_run(world, 10000);
+    uint32_t hung = node_of_rank(world, 0), victim = node_of_rank(world, 1);
+    world->nodes[hung].computes = true;
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, CORE_REGROUP_MS - 2000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world->nodes[hung].computes = false;
+    world_run(world, 15000);
+    assert_int_equal(world_count(world, "persist verdict lost"), 1);
+    assert_int_equal(in_generation(world, 2), 0);
+    world_run(world, 30000);
+    assert_trains(world); /* the next attempt */
+    world_free(world);
+}
+
 /* When it led before, its group had been broken for long: that is over, and who computes now has its time to hear that the
  * group is broken anew. (In the simulator each side of a cut had a group of one attempt.) */
 static void who_leads_again_waits_for_those_who_compute(void **state)
@@ -558,6 +578,7 @@ static void who_leads_again_waits_for_those_who_compute(void **state)
     world_free(world);
 }
 
+/* The joiner is on its way for longer than a broken group waits for nobody. */
 static void a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way(void **state)
 {
     (void)state;
@@ -642,6 +663,7 @@ int main(void)
         cmocka_unit_test(a_failure_that_is_heard_late_ends_no_group_that_does_well),
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
+        cmocka_unit_test(half_a_group_does_not_go_on_without_a_lowest_rank_that_never_leaves),
         cmocka_unit_test(who_leads_again_waits_for_those_who_compute),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
         cmocka_unit_test(who_is_adopted_does_not_keep_metrics_of_a_step_that_its_group_goes_back_behind),

@@ -87,6 +87,58 @@ static void a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_
     world_free(world);
 }
 
+/* One of two is a side of its own only as the lowest rank: so both go on once more, the one that shall go last. (In the simulator
+ * what a coordinator that hears late had counted without naming it had gone on elsewhere.) */
+static void the_lowest_rank_of_two_gives_its_slot_back_once_it_is_the_last(void **state)
+{
+    (void)state;
+    struct world *world = group_of(2, 1);
+    uint32_t node = node_of_rank(world, 0);
+    withhold(world, node, 0);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 3, 1);
+    assert_int_equal(world_count(world, "generation 2 of 2 "), 1);
+    assert_int_equal(world_count(world, "generation 3 of 1 "), 1);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void the_highest_rank_of_two_gives_its_slot_back_at_once(void **state)
+{
+    (void)state;
+    struct world *world = group_of(2, 1);
+    uint32_t node = node_of_rank(world, 1);
+    withhold(world, node, 0);
+    assert_gone(world, 5000, node);
+    assert_group(world, 5000, 2, 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void a_group_gives_back_more_than_half_of_its_slots_generation_by_generation(void **state)
+{
+    (void)state;
+    struct world *world = group_of(5, 1);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        withhold(world, node_of_rank(world, rank), 0);
+    }
+    uint32_t last = node_of_rank(world, 4);
+    for (uint32_t i = 0; i < 5; i++) {
+        if (i != last) {
+            assert_gone(world, 10000, i);
+        }
+    }
+    assert_int_equal(in_generation(world, 0), 1);
+    assert_int_equal(running(world, last), 1);
+    assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
 /* Rank 0 and its node see the program's stop, and the others would hear of it in their next collective: the program of a
  * slot that is wanted back is ended without a word when its group has not let it go in time. */
 static void a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time(void **state)
@@ -221,6 +273,9 @@ int main(void)
         cmocka_unit_test(the_coordinators_own_slot_is_given_back_like_any_other),
         cmocka_unit_test(a_member_of_a_node_that_is_drained_at_once_is_replaced_elsewhere),
         cmocka_unit_test(a_group_that_cannot_do_without_a_slot_taken_back_saves_and_stops_as_a_whole),
+        cmocka_unit_test(the_lowest_rank_of_two_gives_its_slot_back_once_it_is_the_last),
+        cmocka_unit_test(the_highest_rank_of_two_gives_its_slot_back_at_once),
+        cmocka_unit_test(a_group_gives_back_more_than_half_of_its_slots_generation_by_generation),
         cmocka_unit_test(a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time),
         cmocka_unit_test(a_node_that_leaves_costs_its_group_a_step),
         cmocka_unit_test(a_pause_between_generations_stops_all_and_a_resume_begins_again),

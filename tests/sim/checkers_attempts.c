@@ -160,7 +160,7 @@ static void check_sides(struct sim *sim, int node, uint32_t experiment, uint32_t
     }
 }
 
-bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt)
+bool checkers_name_is_ambiguous(const struct sim *sim, const attempt_id *attempt)
 {
     int maker = sim_find_node(sim, attempt->coordinator), experiment = checkers_experiment(sim, attempt->experiment);
     if (maker < 0 || experiment < 0 || attempt->trial >= PLAN_TRIALS_MAX) {
@@ -169,7 +169,7 @@ bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt
     const struct trial *trial = &sim->checkers->trials[experiment][attempt->trial];
     for (uint32_t i = 0; i < trial->attempt_count; i++) {
         if (attempt_id_equal(&trial->attempts[i], attempt)) {
-            return trial->choices[i].made_ms <= sim->checkers->forgot_ms[maker];
+            return sim->nodes[maker].is_twin || trial->choices[i].made_ms <= sim->checkers->forgot_ms[maker];
         }
     }
     return false;

@@ -76,7 +76,7 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
         }
         is_after_end |= other->is_done;
         /* DESIGN 5: a clone counts as one lost and one new. So the one calls the other's workers ended. */
-        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group) || checkers_name_is_forgotten(sim, &group->attempt);
+        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group) || checkers_name_is_ambiguous(sim, &group->attempt);
         if (other->is_formed && !other->is_done && !is_ambiguous && groups_is_whole(sim, other)) {
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
                      group->generation, group->attempt.trial);
@@ -121,7 +121,7 @@ void checkers_on_generation(struct sim *sim, int node, const struct record *reco
             continue;
         }
         checkers_met(sim, PREMISE_9_RENUMBERED);
-        if (other->members != members && !checkers_name_is_forgotten(sim, &attempt)) {
+        if (other->members != members && !checkers_name_is_ambiguous(sim, &attempt)) {
             sim_fail(sim, 9, "n%d calls another group of trial %u generation %u, with term %llu, than was called so with %llu",
                      node, attempt.trial, fact.generation, (unsigned long long)fact.term, (unsigned long long)other->term);
         }
@@ -136,7 +136,7 @@ void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)
         const struct elastic_group *other = &sim->groups.all[i];
         if (other->is_used && other->is_formed && other->generation > group->generation && other->step > other->start_step &&
             attempt_id_equal(&other->attempt, &group->attempt) && !has_twin(sim, other) && !has_twin(sim, group) &&
-            !checkers_name_is_forgotten(sim, &group->attempt)) {
+            !checkers_name_is_ambiguous(sim, &group->attempt)) {
             sim_fail(sim, 12, "generation %u of trial %u makes step %llu after generation %u has made %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->step, other->generation,
                      (unsigned long long)other->step);

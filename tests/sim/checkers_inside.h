@@ -119,6 +119,7 @@ struct policy {
     uint64_t quarantine_ms[PLAN_NODES_MAX]; /* when it began, or its daemon did */
     uint64_t taking_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the other accepts work, as the node sees it; 0: it does not */
     uint64_t known_ms[PLAN_NODES_MAX][PLAN_NODES_MAX]; /* since when the node knows that the other is in quarantine */
+    uint64_t withheld_ms[PLAN_NODES_MAX][PLAN_NODES_MAX][PLAN_SLOTS_MAX]; /* when the node last knew that the slot is withheld */
     uint32_t level[PLAN_NODES_MAX]; /* how often in a row it was */
 };
 
@@ -292,8 +293,8 @@ void checkers_on_refused(struct sim *sim, int node, const struct node_effect *ef
 void checkers_watch_side(struct sim *sim, int node);
 void checkers_see_side(struct sim *sim, int node);
 
-/* Who made it has been given another disk since, and may give its name again (DESIGN 13.7). */
-bool checkers_name_is_forgotten(const struct sim *sim, const attempt_id *attempt);
+/* Who made it has been given another disk since, and may give its name again (DESIGN 13.7); or its key was in use twice. */
+bool checkers_name_is_ambiguous(const struct sim *sim, const attempt_id *attempt);
 
 /* Once a virtual second. */
 void checkers_watch(struct sim *sim);

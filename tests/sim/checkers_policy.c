@@ -76,7 +76,7 @@ static bool are_twice_on_one_side(struct sim *sim, const struct living *a, const
         return false;
     }
     if (attempt_id_equal(one, two)) {
-        if (a->process->number == b->process->number && !checkers_name_is_forgotten(sim, one) &&
+        if (a->process->number == b->process->number && !checkers_name_is_ambiguous(sim, one) &&
             !a->process->is_elastic) { /* else two sides may count their joiners alike */
             sim_fail(sim, 9, "worker %u of trial %u attempt %u lives on n%d and on n%d", a->process->number, one->trial,
                      one->number, a->node, b->node);
@@ -239,6 +239,21 @@ void checkers_learn_quarantine(struct sim *sim, int node, const struct record *r
     }
 }
 
+static bool is_withheld(const struct view_slot *slot)
+{
+    return slot->state == LEASE_WITHHELD || slot->withheld;
+}
+
+static void watch_withheld(struct sim *sim, int node, const struct view_member *member)
+{
+    int other = sim_find_node(sim, member->id);
+    for (uint32_t slot = 0; other >= 0 && member->slots != NULL && slot < member->slot_count && slot < PLAN_SLOTS_MAX; slot++) {
+        if (is_withheld(&member->slots[slot])) {
+            sim->checkers->policy.withheld_ms[node][other][slot] = sim->now_ms;
+        }
+    }
+}
+
 static void watch_quarantine(struct sim *sim, int node)
 {
     struct policy *policy = &sim->checkers->policy;
@@ -256,6 +271,7 @@ static void watch_quarantine(struct sim *sim, int node)
         *since_ms = !core_node_accepts(core, sim->nodes[other].id) ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;
     }
     for (uint32_t i = 0; i < core->view.member_count; i++) {
+        watch_withheld(sim, node, core->view.members[i]);
         int other = core->view.members[i]->quarantine.is_active ? sim_find_node(sim, core->view.members[i]->id) : -1;
         if (other >= 0 && policy->known_ms[node][other] == 0) {
             policy->known_ms[node][other] = sim->now_ms;
@@ -269,10 +285,13 @@ static void watch_quarantine(struct sim *sim, int node)
 }
 
 /* A slot that could be asked for, now or once it is free, and so it was when the gang was begun: one that refused then may have
- * been another coordinator's. */
-static bool is_usable(const struct node_core *core, const struct view_member *member, uint32_t slot)
+ * been another coordinator's, and one that was withheld then its owner's. */
+static bool is_usable(const struct sim *sim, int node, const struct view_member *member, uint32_t slot)
 {
-    const struct view_slot *held = &member->slots[slot];
+    const struct node_core *core = sim->nodes[node].core;
+    int host = sim_find_node(sim, member->id);
+    uint64_t withheld_ms = host >= 0 && slot < PLAN_SLOTS_MAX ? sim->checkers->policy.withheld_ms[node][host][slot] : 0;
+    bool was_withheld = withheld_ms != 0 && sim->now_ms - withheld_ms <= QUARANTINE_KNOWN_MS;
     const struct core_peer *peer = core_find_peer(core, member->id);
     bool is_refusing = peer != NULL ? peer->unwilling_ms != 0 : !core->lease.granting; /* all of its slots */
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
@@ -280,7 +299,7 @@ static bool is_usable(const struct node_core *core, const struct view_member *me
         is_refusing |= backoff->slot == slot && node_id_equal(backoff->node, member->id) &&
                        backoff->until_ms + QUARANTINE_KNOWN_MS > core->now_ms;
     }
-    return held->state != LEASE_WITHHELD && !held->withheld && !is_refusing;
+    return !is_withheld(&member->slots[slot]) && !was_withheld && !is_refusing;
 }
 
 /* Another node is preferred for this trial, if only for a while. */
@@ -322,7 +341,7 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
                         member->slots != NULL && core_node_accepts(core, member->id) &&
                         !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
-            others += !is_left_out(trial, member->id) && is_usable(core, member, slot);
+            others += !is_left_out(trial, member->id) && is_usable(sim, node, member, slot);
         }
     }
     if (any) {
@@ -430,6 +449,7 @@ void checkers_policy_began(struct sim *sim, int node)
     policy->quarantine_ms[node] = sim->now_ms;
     memset(policy->known_ms[node], 0, sizeof policy->known_ms[node]);
     memset(policy->taking_ms[node], 0, sizeof policy->taking_ms[node]);
+    memset(policy->withheld_ms[node], 0, sizeof policy->withheld_ms[node]);
     memset(policy->waits_ms[node], 0, sizeof policy->waits_ms[node]);
     memset(policy->given_up_ms[node], 0, sizeof policy->given_up_ms[node]);
     memset(sim->checkers->progress.missed[node], 0, sizeof sim->checkers->progress.missed[node]);
