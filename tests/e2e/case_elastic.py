@@ -88,6 +88,25 @@ def a_slot_taken_back_from_an_elastic_group(lab):
     lab.note(f"pauses between generations: {gap_ms(steps)} ms, median step {step_ms(steps):.1f} ms")
 
 
+@case(limit_s=150, pairs=True)
+def the_lowest_rank_of_two_gives_its_slot_back(lab):
+    """Two nodes, two workers; the slot of rank 0 is withheld: it goes on once more as rank 1, and the other alone in the same
+    attempt, with every sample used once."""
+    mesh = lab.mesh(2, slots="cpu:1")
+    log = lab.dir / "steps"
+    identity = lab.submit(mesh.nodes[0], elastic(log, 2, 1, 2, epochs=30))
+    whole = wait_until(lambda: generation_of(log, identity, 2), 60, "two to train")  # one may begin before the other may grant
+    first = show(mesh, identity)["trials"][0]["slots"][0]["node_name"]  # in the order of ranks
+    owner, other = sorted(mesh.nodes, key=lambda node: node.name != first)
+    owner.json("withhold", "0")
+    wait_until(lambda: slots_of(other, owner.name) == {0: "withheld"}, PAUSE_S, "the slot to be withheld")
+    wait_until(lambda: generation_of(log, identity, 1, after=whole), PAUSE_S, "one to go on")
+    final = wait_over(mesh, identity, 120)
+    expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
+    prove_ledger(lab, mesh, log)
+    lab.note(f"generations {({s.generation: s.size for s in steps_of_all(log, identity, 2)})}")
+
+
 def gap_ms(steps):
     """From the last step of a generation to the first of the next."""
     gaps = {}
