@@ -403,11 +403,14 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
         }
         fact.members[fact.member_count++] = attempt->members[cast->ranks[i]];
     }
+    uint32_t unwanted = cast->count - cast->wanted; /* these go next, and make room */
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
+        bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots &&
+                        fact.member_count + fact.joiner_count < FACT_MEMBERS_MAX;
         if (joiner_is_ready(core, attempt, rank) && !is_full) {
             fact.members[fact.member_count++] = attempt->members[rank];
-        } else if (!has_ended(view_attempt_worker(attempt, rank)) && !is_full) {
+        } else if (!has_ended(view_attempt_worker(attempt, rank)) && has_room) {
             fact.joiners[fact.joiner_count++] = attempt->members[rank];
         }
     }
@@ -568,24 +571,31 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
         }
         return;
     }
-    if (!has_all_left) {
-        MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
-    }
     /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
     uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
     struct cast others = cast(core, watch, attempt, m, false), all = cast(core, watch, attempt, m, true);
     const struct cast *who = others.has_source && others.wanted > 0 && others.wanted + ready >= least ? &others : &all;
     bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
+    /* Who is late may have gone on elsewhere, with others of this generation, or of the one before if it never came into this. It
+     * has as long as a program has that is asked to stop: then its owner has ended it, too, if it wants the slot back. */
+    bool has_strays = attempt->generation > 1 && m->coming > 0, is_short = has_strays || !is_side(who, m);
+    if (is_short && since_ms < leave_ms(watch) + attempts_stop_ms(experiment)) {
+        return;
+    }
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
     if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
         attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
-    } else if (!is_side(who, m)) { /* without who is late: it may have gone on elsewhere */
+    } else if (is_short) {
         MARK(late_are_too_many);
-        attempts_put_verdict(core, attempt, FACT_LOST, "too many of its group did not leave it");
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
         if (who == &others && who->wanted < who->count) {
             MARK(unwanted_go_on_once_more);
+        }
+        if (!has_all_left) {
+            MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
         }
         begin_generation(core, coordination, experiment, attempt, who);
     } else if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {

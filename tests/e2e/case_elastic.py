@@ -100,7 +100,7 @@ def the_lowest_rank_of_two_gives_its_slot_back(lab):
     owner, other = sorted(mesh.nodes, key=lambda node: node.name != first)
     owner.json("withhold", "0")
     wait_until(lambda: slots_of(other, owner.name) == {0: "withheld"}, PAUSE_S, "the slot to be withheld")
-    wait_until(lambda: generation_of(log, identity, 1, after=whole), PAUSE_S, "one to go on")
+    wait_until(lambda: generation_of(log, identity, 1, after=whole + 1), PAUSE_S, "one to go on")
     final = wait_over(mesh, identity, 120)
     expect(final["trials"][0]["attempt"] == 1, f"attempt {final['trials'][0]['attempt']} completed, not the first")
     prove_ledger(lab, mesh, log)

@@ -531,7 +531,7 @@ static void who_never_leaves_a_broken_group_is_left_behind(void **state)
 }
 
 /* What it says may be old, and it in a group that another coordinator named: one of two goes on without rank 0 only when that
- * has ended. */
+ * has ended, and in the end not at all. */
 static void half_a_group_does_not_go_on_without_a_lowest_rank_that_never_leaves(void **state)
 {
     (void)state;
@@ -540,14 +540,78 @@ static void half_a_group_does_not_go_on_without_a_lowest_rank_that_never_leaves(
     uint32_t hung = node_of_rank(world, 0), victim = node_of_rank(world, 1);
     world->nodes[hung].computes = true;
     world_end_worker(world, victim, 0, -9);
-    world_run(world, CORE_REGROUP_MS - 2000);
+    world_run(world, CORE_REGROUP_MS + 60000);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     world->nodes[hung].computes = false;
-    world_run(world, 15000);
+    world_run(world, 30000);
     assert_int_equal(world_count(world, "persist verdict lost"), 1);
     assert_int_equal(in_generation(world, 2), 0);
     world_run(world, 30000);
     assert_trains(world); /* the next attempt */
+    world_free(world);
+}
+
+static void half_a_group_waits_for_a_lowest_rank_whose_step_takes_long(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    world_run(world, 10000);
+    uint32_t slow = node_of_rank(world, 0), victim = node_of_rank(world, 1);
+    world->nodes[slow].computes = true;
+    world_end_worker(world, victim, 0, -9);
+    world_run(world, CORE_REGROUP_MS + 60000);
+    world->nodes[slow].computes = false;
+    world_leave_group(world, slow, 0);
+    assert_group(world, 10000, 2, 3); /* somebody new waits for them */
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    world_free(world);
+}
+
+/* Rank 0 waits, to be named last in the next generation, since its slot is wanted back. It is cut off before it hears of that,
+ * the slot is returned, and it goes on alone, as the half of the lowest rank. After the heal what it says comes late, and that it
+ * lives does not. (Found by reading.) */
+static void nobody_goes_on_without_who_never_came_into_the_group(void **state)
+{
+    (void)state;
+    struct world *world = group_of(2, 1);
+    uint32_t first = node_of_rank(world, 0), other = 1 - first;
+    if (world_coordinator(world) == (int)first) {
+        world_crash(world, first);
+        for (int i = 0; i < 40 && world_coordinator(world) != (int)other; i++) {
+            world_run(world, 500);
+        }
+        world_restart(world, first, true);
+        world_run(world, 15000);
+    }
+    assert_int_equal(world_coordinator(world), other);
+    world->nodes[other].computes = true;
+    withhold(world, first, 0);
+    for (int i = 0; i < 400 && worker_on(world, first)->group_size > 0; i++) {
+        world_run(world, 50);
+    }
+    assert_int_equal(worker_on(world, first)->group_size, 0);
+    world_run(world, 200);
+    world->nodes[first].side = 1;
+    return_slots(world, first);
+    world->nodes[other].computes = false;
+    world_leave_group(world, other, 0);
+    world_run(world, 45000);
+    assert_int_equal(worker_on(world, first)->group_size, 1);
+    assert_int_equal(worker_on(world, other)->group_size, 0);
+    heal(world);
+    world->late_from = 1u << first;
+    world->late_ms = 90000;
+    world->records_ms = 4000;
+    uint64_t began = worker_on(world, first)->step;
+    for (int i = 0; i < 85; i++) {
+        world_run(world, 1000);
+        assert_int_equal(worker_on(world, other)->group_size, 0);
+    }
+    assert_true(worker_on(world, first)->step > began);
+    world->late_ms = 0;
+    world_run(world, 90000);
+    assert_trains(world);
+    assert_int_equal(in_generation(world, 0), 2);
     world_free(world);
 }
 
@@ -664,6 +728,8 @@ int main(void)
         cmocka_unit_test(a_group_whose_steps_take_minutes_goes_on_after_a_loss),
         cmocka_unit_test(who_never_leaves_a_broken_group_is_left_behind),
         cmocka_unit_test(half_a_group_does_not_go_on_without_a_lowest_rank_that_never_leaves),
+        cmocka_unit_test(half_a_group_waits_for_a_lowest_rank_whose_step_takes_long),
+        cmocka_unit_test(nobody_goes_on_without_who_never_came_into_the_group),
         cmocka_unit_test(who_leads_again_waits_for_those_who_compute),
         cmocka_unit_test(a_group_below_min_slots_waits_for_a_joiner_that_is_on_its_way),
         cmocka_unit_test(who_is_adopted_does_not_keep_metrics_of_a_step_that_its_group_goes_back_behind),

@@ -133,7 +133,68 @@ static void a_group_gives_back_more_than_half_of_its_slots_generation_by_generat
     }
     assert_int_equal(in_generation(world, 0), 1);
     assert_int_equal(running(world, last), 1);
+    assert_int_equal(world_count(world, "generation 2 of 3 "), 1);
     assert_int_equal(world_count(world, "> stop "), 0);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+static void one_of_three_goes_on_when_another_dies_and_the_lowest_rank_gives_its_slot_back(void **state)
+{
+    (void)state;
+    struct world *world = group_of(3, 1);
+    world_run(world, 10000);
+    uint32_t wanted = node_of_rank(world, 0), dead = node_of_rank(world, 2);
+    world_die(world, dead);
+    withhold(world, wanted, 0);
+    world_run(world, 60000);
+    assert_int_equal(running(world, wanted), 0);
+    assert_int_equal(in_generation(world, 0), 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* Its owner takes it, in the time that a program has to stop; then the other is all that is left. */
+static void the_lowest_rank_of_two_that_does_not_leave_is_ended_by_its_owner_first(void **state)
+{
+    (void)state;
+    struct world *world = group_of(2, 1);
+    world_run(world, 10000);
+    uint32_t node = node_of_rank(world, 0);
+    world->nodes[node].computes = true;
+    withhold(world, node, 0);
+    world_run(world, 50000);
+    assert_int_equal(running(world, node), 1);
+    assert_gone(world, 20000, node); /* preemption_timeout */
+    assert_group(world, 5000, 2, 1);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_trains(world);
+    world_free(world);
+}
+
+/* A third is ready when two of at most two leave their group, and takes the place of the one that goes. */
+static void who_goes_on_once_more_sends_no_joiner_away(void **state)
+{
+    (void)state;
+    struct world *world = begins(elastic_world(3, 1), 2, 1, 2);
+    world_run(world, 10000);
+    uint32_t node = node_of_rank(world, 0);
+    for (int i = 0; i < 3; i++) {
+        world->nodes[i].computes = true;
+    }
+    withhold(world, node, 0);
+    world_run(world, 8000);
+    for (uint32_t i = 0; i < 3; i++) {
+        world->nodes[i].computes = false;
+        if (worker_on(world, i)->runs && worker_on(world, i)->group_size > 0) {
+            world_leave_group(world, i, 0);
+        }
+    }
+    assert_gone(world, 10000, node);
+    assert_group(world, 5000, 3, 2);
+    assert_int_equal(world_spawns(world), 3);
     assert_int_equal(world_count(world, "persist verdict"), 0);
     assert_trains(world);
     world_free(world);
@@ -276,6 +337,9 @@ int main(void)
         cmocka_unit_test(the_lowest_rank_of_two_gives_its_slot_back_once_it_is_the_last),
         cmocka_unit_test(the_highest_rank_of_two_gives_its_slot_back_at_once),
         cmocka_unit_test(a_group_gives_back_more_than_half_of_its_slots_generation_by_generation),
+        cmocka_unit_test(one_of_three_goes_on_when_another_dies_and_the_lowest_rank_gives_its_slot_back),
+        cmocka_unit_test(the_lowest_rank_of_two_that_does_not_leave_is_ended_by_its_owner_first),
+        cmocka_unit_test(who_goes_on_once_more_sends_no_joiner_away),
         cmocka_unit_test(a_slot_is_taken_from_a_group_that_does_not_let_it_go_in_time),
         cmocka_unit_test(a_node_that_leaves_costs_its_group_a_step),
         cmocka_unit_test(a_pause_between_generations_stops_all_and_a_resume_begins_again),

@@ -98,6 +98,8 @@ struct world {
     uint64_t send_ms; /* how long a message takes */
     uint64_t push_ms; /* how long a copy takes */
     uint64_t records_ms; /* how long records are on their way, as in a large mesh, where they come by way of others */
+    uint32_t late_from; /* bits: records of these nodes take late_ms more */
+    uint64_t late_ms;
     uint64_t prepare_ms; /* how long it takes until the code is there, rank 0's excepted */
     enum world_program program;
     bool is_elastic; /* the program: it waits for a group, counts on from its step while all of it are in it, and leaves it when

@@ -149,7 +149,8 @@ void world_send_message(struct world *world, uint32_t number, const struct node_
         known.bytes = bytes;
         event.u.message.message = &known;
     }
-    uint64_t way_ms = message->kind == MESSAGE_RECORDS ? world->records_ms : 0;
+    uint64_t late_ms = (world->late_from >> number & 1) != 0 ? world->late_ms : 0;
+    uint64_t way_ms = message->kind == MESSAGE_RECORDS ? world->records_ms + late_ms : 0;
     world_post(world, world->now_ms + world->send_ms + way_ms, to, world->nodes[to].boots, &event);
 }
 

@@ -191,16 +191,20 @@ static bool may_be_elsewhere(const struct view_attempt *attempt)
     return false;
 }
 
-/* Its program has failed more often than max_restarts allows: so it ends, failed, or lost if somebody died beside that. */
-static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
-                            const struct view_attempt *attempt)
+/* Its program has failed more often than max_restarts allows, and somebody has died beside that: so it ends, and is lost. */
+static bool is_lost_beside_failures(const struct node_core *core, const struct view_experiment *experiment,
+                                    const struct view_trial *trial, const struct view_attempt *attempt)
 {
-    bool has_failed = false;
+    bool has_failed = false, has_died = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        has_failed |= worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED;
+        enum swim_state state = swim_state_of(&core->swim, attempt->members[rank].node);
+        bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
+        has_failed |= has_ended && worker->reason == FACT_FAILED;
+        has_died |= !has_ended && (state == SWIM_DEAD || state == SWIM_LEFT ||
+                                   view_member_is_out(view_find_member(&core->view, attempt->members[rank].node)));
     }
-    return has_failed && view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+    return has_failed && has_died && view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }
 
 /* DESIGN 1.3: the death of one worker of an elastic group costs the step that it was in. DESIGN 9: the side with more than
@@ -220,7 +224,7 @@ void checkers_on_group_lost(struct sim *sim, int node, const attempt_id *id, con
     const struct view_trial *trial = view_find_trial(seen, id->trial);
     bool is_unwanted = view_trial_highest(trial) != attempt || view_trial_completed(trial) != NULL ||
                        view_experiment_cancelled(seen) || view_experiment_paused(seen) || plan->fails_at_once ||
-                       fails_too_often(seen, trial, attempt);
+                       is_lost_beside_failures(core, seen, trial, attempt);
     bool is_overruled = election_claim_compare(attempt->group_claim, row->election.highest) > 0;
     bool is_blurred = (!sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS])) ||
                       sim->checkers->other_disk_ms != 0 || sim->plan.has[FAULT_CLONE];
