@@ -105,7 +105,7 @@ static void check_all_there(struct sim *sim, int node)
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
         const struct sim_node *away = &sim->nodes[other];
         bool is_known = !is_gone(sim, away->id) || (away->is_gone && sim->now_ms < CORE_COLLECT_AWAY_MS);
-        is_known &= !away->is_evicted && !away->leaves && node_id_is_none(away->was);
+        is_known &= !away->is_evicted && !away->leaves && !away->is_twin && node_id_is_none(away->was);
         if (away->core == NULL && is_known && away->down_since_ms != 0 && sim->now_ms >= away->down_since_ms + AWAY_MS) {
             sim_fail(sim, 11, "n%d cleans its disk, which is not full, though n%d has been away for %llu s", node, other,
                      (unsigned long long)(sim->now_ms - away->down_since_ms) / 1000);

@@ -322,7 +322,8 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
     for (uint32_t rank = 0; attempt != NULL && trial != NULL && rank < attempt->member_count; rank++) {
         int host = sim_find_node(sim, attempt->members[rank].node);
         const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
-        uint64_t known_ms = host >= 0 ? sim->checkers->policy.known_ms[node][host] : 0;
+        bool are_themselves = host >= 0 && checkers_is_itself(sim, host) && checkers_is_itself(sim, node);
+        uint64_t known_ms = are_themselves ? sim->checkers->policy.known_ms[node][host] : 0;
         in_quarantine = known_ms != 0 && member->quarantine.is_active && sim->now_ms - known_ms > QUARANTINE_KNOWN_MS
                             ? host
                             : in_quarantine;
@@ -338,9 +339,9 @@ void checkers_on_begun_where(struct sim *sim, int node, const attempt_id *id)
         const struct core_peer *peer = core_find_peer(core, member->id);
         bool was_up = peer == NULL || core->now_ms - peer->up_since_ms > QUARANTINE_KNOWN_MS; /* when the gang was begun */
         bool was_taking = was_up && taking_ms != 0 && sim->now_ms - taking_ms > QUARANTINE_KNOWN_MS;
-        bool is_other = since_ms < sim->now_ms && sim->now_ms - since_ms >= CALM_MS && member->has_node && was_taking &&
-                        member->slots != NULL && core_node_accepts(core, member->id) &&
-                        !core_quarantine_is_false(core, member->id);
+        bool is_other = host >= 0 && checkers_is_itself(sim, host) && since_ms < sim->now_ms &&
+                        sim->now_ms - since_ms >= CALM_MS && member->has_node && was_taking && member->slots != NULL &&
+                        core_node_accepts(core, member->id) && !core_quarantine_is_false(core, member->id);
         for (uint32_t slot = 0; is_other && trial != NULL && slot < member->slot_count; slot++) {
             others += !is_left_out(trial, member->id) && is_usable(sim, node, member, slot);
         }
