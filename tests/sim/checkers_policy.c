@@ -31,7 +31,7 @@ uint64_t checkers_together_ms(const struct sim *sim, int a, int b)
 {
     const struct network_link *there = &sim->network.links[a][b], *back = &sim->network.links[b][a];
     uint64_t links_ms =
-        later(later(there->cut_until_ms, back->cut_until_ms), later(there->clogged_until_ms, back->clogged_until_ms));
+        later(later(there->cut_until_ms, back->cut_until_ms), later(there->queued_until_ms, back->queued_until_ms));
     links_ms = later(links_ms, sim->healed_ms);
     bool is_blurred = !sim->healed && (sim->plan.blurs_time || sim->plan.has[FAULT_LOSS]);
     bool is_one = sim_runs(sim, a) && sim_runs(sim, b) && !is_blurred && versions_agree(sim, a, b, 0);

@@ -218,7 +218,9 @@ static void apart(struct sim *sim, int node, uint64_t duration_ms, bool is_clog)
         cut(sim, other, node, sim->now_ms + duration_ms);
         return;
     }
-    sim->network.links[node][other].clogged_until_ms = sim->now_ms + duration_ms;
+    struct network_link *link = &sim->network.links[node][other];
+    link->clogged_until_ms = sim->now_ms + duration_ms;
+    link->queued_until_ms = link->clogged_until_ms > link->queued_until_ms ? link->clogged_until_ms : link->queued_until_ms;
     faults_upset(sim, node, sim->now_ms + duration_ms);
     faults_upset(sim, other, sim->now_ms + duration_ms);
 }
@@ -523,7 +525,7 @@ void faults_heal(struct sim *sim)
     for (int i = 0; i < PLAN_NODES_MAX; i++) {
         for (int j = 0; j < PLAN_NODES_MAX; j++) {
             sim->network.links[i][j].cut_until_ms = 0;
-            sim->network.links[i][j].clogged_until_ms = 0;
+            sim->network.links[i][j].clogged_until_ms = sim->network.links[i][j].queued_until_ms = 0;
             sim->network.links[i][j].busy_until_ms = 0;
             sim->network.links[i][j].last_at_ms = 0; /* what is on its way comes first all the same */
         }

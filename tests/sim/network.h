@@ -22,6 +22,7 @@ struct network_link {
     uint32_t base_ms;
     uint32_t loss_permille, delay_ms; /* in the storm, if the seed has them */
     uint64_t clogged_until_ms;
+    uint64_t queued_until_ms; /* where order is kept: what came into a longer clog before this one keeps back what comes later */
     uint64_t busy_until_ms; /* narrow links: what was sent before is still on its way into it */
     uint64_t last_at_ms; /* keeps order, unless the seed reorders */
     uint32_t held;
