@@ -587,7 +587,6 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
         MARK(group_without_state);
         attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
     } else if (is_short) {
-        MARK(late_are_too_many);
         attempts_put_verdict(core, attempt, FACT_LOST,
                              has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
     } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
