@@ -556,7 +556,7 @@ static uint64_t leave_ms(const struct core_watch *watch)
 /* All who are here have left, or should have: who goes on? */
 static void decide(struct node_core *core, struct core_coordination *coordination,
                    const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
-                   const struct muster *m, uint32_t ready)
+                   const struct attempt_sight *sight, const struct muster *m, uint32_t ready)
 {
     uint64_t since_ms = core->now_ms - watch->broken_ms;
     bool has_all_left = m->left == m->here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
@@ -585,7 +585,9 @@ static void decide(struct node_core *core, struct core_coordination *coordinatio
     watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
     if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
         MARK(group_without_state);
-        attempts_put_verdict(core, attempt, FACT_LOST, "all who had its state are gone");
+        bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause that is over */
+        attempts_put_verdict(core, attempt, were_asked ? FACT_STOPPED : FACT_LOST,
+                             were_asked ? "all who had its state have stopped" : "all who had its state are gone");
     } else if (is_short) {
         attempts_put_verdict(core, attempt, FACT_LOST,
                              has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
@@ -681,7 +683,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
         return true;
     }
-    decide(core, coordination, experiment, attempt, watch, &m, ready);
+    decide(core, coordination, experiment, attempt, watch, sight, &m, ready);
     return true;
 }
 
