@@ -147,6 +147,32 @@ static void who_failed_long_ago_makes_nothing_of_a_stop_a_failure(void **state)
     world_free(world);
 }
 
+/* Who has the state stops while it waits for its next group, and the pause is over before who shall join it hears of it. Seed
+ * 625234565. */
+static void a_pause_that_is_taken_back_loses_no_attempt(void **state)
+{
+    (void)state;
+    struct world *world = elastic_world(3, 1);
+    withhold(world, 0, 0);
+    withhold(world, 2, 0);
+    world_run(world, 1000);
+    begins(world, 1, 1, 2);
+    world_run(world, 2500);
+    assert_int_equal(world_coordinator(world), 0);
+    world->loses_keys = true;
+    return_slots(world, 2);
+    assert_line(world, 60000, "a: trial 0 attempt 1: generation 2 of 2 (there were 1), from step ");
+    world_run(world, 300); /* both have heard that */
+    world_sleep(world, 2, 1500);
+    world_request(world, 1, NODE_REQUEST_PAUSE);
+    assert_line(world, 1000, "b> stop trial 0 attempt 1 rank 0");
+    world_request(world, 1, NODE_REQUEST_RESUME);
+    assert_line(world, 30000, "trial 0 attempt 1: stopped, all who had its state have stopped");
+    assert_int_equal(world_count(world, "persist verdict lost"), 0);
+    assert_line(world, 20000, "> spawn trial 0 attempt 2 rank 0");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_failure_of_one_rank_costs_a_restart),
         cmocka_unit_test(a_group_that_fails_as_a_whole_is_judged_at_once),
         cmocka_unit_test(who_failed_long_ago_makes_nothing_of_a_stop_a_failure),
+        cmocka_unit_test(a_pause_that_is_taken_back_loses_no_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

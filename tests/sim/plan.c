@@ -375,6 +375,12 @@ void plan_leave_out(struct plan *plan, int node)
     allow_time(plan, plan->end_ms);
 }
 
+void plan_be_patient(struct plan *plan)
+{
+    plan->needs_patience = true;
+    allow_time(plan, plan->end_ms);
+}
+
 static void draw_core(struct plan *plan, struct random *random)
 {
     uint32_t all = (1u << plan->node_count) - 1;

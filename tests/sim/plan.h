@@ -134,6 +134,9 @@ void plan_draw(struct plan *plan, struct random *random, const struct sim_run *r
 /* Of the core this node is none any more, and its machine refuses connections: the rest must finish what fits it. */
 void plan_leave_out(struct plan *plan, int node);
 
+/* What ran on a node that is lost is waited for, though its machine refuses connections. */
+void plan_be_patient(struct plan *plan);
+
 /* The core has slots for a trial of this experiment. */
 bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment);
 

@@ -311,6 +311,10 @@ void twins_heal(struct sim *sim)
         sim_crash(sim, copy, false);
         sim->nodes[copy].host_up = true; /* else what ran there is waited for, which no plan allows time for */
         sim->nodes[copy].is_gone = sim->nodes[copy].refuses = true;
+        bool has_given_way = !node_id_is_none(sim->nodes[copy].was);
+        if (sim->nodes[copy].life != 0 && !has_given_way && sim_find_node(sim, sim->nodes[copy].id) == copy) {
+            plan_be_patient(&sim->plan); /* it is looked for where it was copied: who answers there has another key now */
+        }
     }
 }
 

@@ -69,25 +69,17 @@ static const struct plan_experiment *experiment_of(struct sim *sim, const attemp
     return NULL;
 }
 
-static struct worker_group *group_of(struct sim *sim, const attempt_id *attempt)
+/* Two coordinators with one key, or one that has been on an older disk since, may give one name to two attempts: the keys
+ * of their groups differ. */
+static struct worker_group *group_take(struct sim *sim, const struct worker_process *process)
 {
+    struct worker_group *group = NULL;
     for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
-        struct worker_group *group = &sim->workers.groups[i];
-        if (group->is_used && attempt_id_equal(&group->attempt, attempt)) {
+        group = &sim->workers.groups[i];
+        if (group->is_used && group->live > 0 && attempt_id_equal(&group->attempt, &process->attempt) &&
+            memcmp(group->key, process->group_key, sizeof group->key) == 0) {
             return group;
         }
-    }
-    return NULL;
-}
-
-static struct worker_group *group_take(struct sim *sim, const attempt_id *attempt, uint32_t size)
-{
-    struct worker_group *group = group_of(sim, attempt);
-    if (group != NULL && group->live > 0) {
-        return group;
-    }
-    if (group != NULL) {
-        group->is_used = false; /* of a namesake: its coordinator has been on an older disk since */
     }
     for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
         group = &sim->workers.groups[i];
@@ -95,9 +87,10 @@ static struct worker_group *group_take(struct sim *sim, const attempt_id *attemp
             memset(group, 0, sizeof *group);
             group->is_used = true;
             group->serial = ++sim->workers.serial;
-            group->attempt = *attempt;
-            group->size = size;
-            (void)experiment_of(sim, attempt, &group->experiment);
+            group->attempt = process->attempt;
+            memcpy(group->key, process->group_key, sizeof group->key);
+            group->size = process->size;
+            (void)experiment_of(sim, &process->attempt, &group->experiment);
             return group;
         }
     }
@@ -183,8 +176,8 @@ void workers_group(struct sim *sim, int node, const struct node_effect *effect)
         return;
     }
     process->generation = effect->u.worker.generation + 1;
-    struct worker_group *group = group_of(sim, &process->attempt);
-    if (group != NULL && !group->is_stepping && is_whole(sim, group)) {
+    struct worker_group *group = &sim->workers.groups[process->group];
+    if (!group->is_stepping && is_whole(sim, group)) {
         group->is_stepping = true;
         push_step(sim, group);
     }
@@ -218,7 +211,7 @@ static struct worker_process *event_process(struct sim *sim, const struct sim_ev
 static void join_group(struct sim *sim, int node, uint32_t slot)
 {
     struct worker_process *process = &sim->nodes[node].processes[slot];
-    struct worker_group *group = group_take(sim, &process->attempt, process->size);
+    struct worker_group *group = group_take(sim, process);
     process->group = (uint32_t)(group - sim->workers.groups);
     CHECK(process->rank < process->size && process->size == group->size);
     group->live++;

@@ -56,6 +56,7 @@ struct worker_group {
     bool is_used, is_stepping, is_done;
     uint32_t serial;
     attempt_id attempt;
+    uint8_t key[MESSAGE_KEY_BYTES];
     uint32_t experiment; /* index in the plan */
     uint32_t size, live;
     struct {
