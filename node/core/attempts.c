@@ -95,7 +95,8 @@ void attempts_begin_anew(const struct node_core *core, struct core_coordination 
         struct core_watch *watch = coordination->watches[i];
         watch->since_ms = core->now_ms;
         watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
-        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stepped_ms = 0;
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
+        watch->stepped_ms = 0;
     }
 }
 

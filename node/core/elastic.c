@@ -406,8 +406,7 @@ static void begin_generation(struct node_core *core, struct core_coordination *c
     uint32_t unwanted = cast->count - cast->wanted; /* these go next, and make room */
     for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
         bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
-        bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots &&
-                        fact.member_count + fact.joiner_count < FACT_MEMBERS_MAX;
+        bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots;
         if (joiner_is_ready(core, attempt, rank) && !is_full) {
             fact.members[fact.member_count++] = attempt->members[rank];
         } else if (!has_ended(view_attempt_worker(attempt, rank)) && has_room) {
@@ -634,7 +633,7 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
     watch->join_losses = ready > 0 ? 0 : watch->join_losses;
     watch->wants_ms = ready > 0 ? 0 : watch->wants_ms;
     if (m.gone + m.dead + m.left == 0 && !is_keyless) {
-        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = 0;
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
         measure(core, watch, attempt);
         bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
                       (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
@@ -644,12 +643,12 @@ bool elastic_follow(struct node_core *core, struct core_coordination *coordinati
         return false;
     }
     watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
-    uint64_t since_ms = core->now_ms - watch->broken_ms;
     if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
         return false;
     }
+    watch->stopping_ms = !is_stopping ? 0 : watch->stopping_ms == 0 ? core->now_ms : watch->stopping_ms;
     if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
-        return m.here > 0 && since_ms < attempts_stop_ms(experiment);
+        return m.here > 0 && core->now_ms - watch->stopping_ms < attempts_stop_ms(experiment);
     }
     bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && !is_lower;
     bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */

@@ -76,6 +76,7 @@ static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
     move(&watch->unsure_ms, gap_ms);
     move(&watch->gathered_ms, gap_ms);
     move(&watch->behind_ms, gap_ms);
+    move(&watch->stopping_ms, gap_ms);
     move(&watch->stepped_ms, gap_ms);
 }
 

@@ -211,6 +211,7 @@ struct core_watch {
     uint64_t broken_ms; /* 0: its group is as it should be */
     uint64_t unsure_ms;   /* broken: since when nobody knows of some member whether it lives; 0: of all it is known */
     uint64_t gathered_ms; /* broken: since when all who are here have left it; 0: they have not */
+    uint64_t stopping_ms; /* broken: since when all who are here are asked to stop; 0: they are not */
     uint64_t behind_ms;   /* broken: since when a later group is spoken of by members who all are heard; 0: none is */
     uint64_t step, stepped_ms, step_ms_max; /* as reported; since when, 0: not in this generation; how long one took */
     uint32_t step_generation;

@@ -173,6 +173,31 @@ static void a_pause_that_is_taken_back_loses_no_attempt(void **state)
     world_free(world);
 }
 
+/* However long its group had been broken by then: who is left of it saves as any other, and is not judged before. */
+static void a_pause_leaves_a_broken_group_time_to_save(void **state)
+{
+    (void)state;
+    struct config config = elastic(1, 2, 2, 3);
+    config.preemption_timeout_s = 5;
+    struct world *world = elastic_world(3, 1);
+    withhold(world, 0, 0);
+    world_run(world, 1000);
+    begins_with(world, &config);
+    assert_int_equal(world_coordinator(world), 0);
+    world_run(world, 3500);
+    world_die(world, 2);
+    world_run(world, 25000); /* of 30 s; to stop takes 17 s at most */
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    saves_slowly(world, 1);
+    world_request(world, 0, NODE_REQUEST_PAUSE);
+    world_run(world, 4000);
+    assert_int_equal(world_count(world, "persist verdict"), 0);
+    assert_int_equal(world_count(world, "b> kill "), 0);
+    has_saved(world, 1);
+    assert_line(world, 5000, "trial 0 attempt 1: ");
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_group_that_fails_as_a_whole_is_judged_at_once),
         cmocka_unit_test(who_failed_long_ago_makes_nothing_of_a_stop_a_failure),
         cmocka_unit_test(a_pause_that_is_taken_back_loses_no_attempt),
+        cmocka_unit_test(a_pause_leaves_a_broken_group_time_to_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

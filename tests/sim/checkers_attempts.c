@@ -236,7 +236,7 @@ void checkers_on_attempt(struct sim *sim, int node, const struct record *record)
 /* What is silent for `node` and may run on: a machine that it cannot reach and that does not refuse. */
 static bool is_silent(const struct sim *sim, int node, int other)
 {
-    return !network_talks(sim, node, other);
+    return other >= 0 && !network_talks(sim, node, other); /* below 0: nobody has this key any more, or yet */
 }
 
 /* At least half of the mesh fell silent together: then it may be us who are cut off, and what runs there is waited for.

@@ -51,7 +51,7 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[group->experiment];
     uint64_t highest = 0;
-    bool has_state = false, is_after_end = false;
+    bool has_state = false, has_one_twin = has_twin(sim, group); /* which may have had a worker each */
     for (uint32_t rank = 0; rank < group->size; rank++) {
         const struct worker_process *process = groups_member(sim, group, rank);
         has_state |= group->ranks[rank].has_state;
@@ -59,18 +59,18 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
             checkers_met(sim, PREMISE_11_HANDED_ON);
         }
         highest = process->has_state && process->applied > highest ? process->applied : highest;
-        if (group->ranks[rank].has_state && (!process->has_state || process->applied != group->start_step)) {
+        if (group->ranks[rank].has_state && !has_one_twin && (!process->has_state || process->applied != group->start_step)) {
             sim_fail(sim, 11, "generation %u of trial %u begins at step %llu from rank %u, which has applied %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->start_step, rank,
                      (unsigned long long)process->applied);
         }
     }
     const struct worker_process *first = groups_member(sim, group, 0);
-    if (highest > group->start_step) {
+    if (highest > group->start_step && !has_one_twin) {
         sim_fail(sim, 11, "generation %u of trial %u begins at step %llu though a member has applied %llu",
                  group->generation, group->attempt.trial, (unsigned long long)group->start_step,
                  (unsigned long long)highest);
-    } else if (!has_state && group->start_step > 0 && first->spawn_step != group->start_step) {
+    } else if (!has_state && group->start_step > 0 && !has_one_twin && first->spawn_step != group->start_step) {
         sim_fail(sim, 11, "generation %u of trial %u begins at step %llu, and nobody in it has that state",
                  group->generation, group->attempt.trial, (unsigned long long)group->start_step);
     }
@@ -79,9 +79,8 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
         if (other == group || !other->is_used || !attempt_id_equal(&other->attempt, &group->attempt)) {
             continue;
         }
-        is_after_end |= other->is_done;
         /* DESIGN 5: a clone counts as one lost and one new. So the one calls the other's workers ended. */
-        bool is_ambiguous = has_twin(sim, other) || has_twin(sim, group) || checkers_name_is_ambiguous(sim, &group->attempt);
+        bool is_ambiguous = has_one_twin || has_twin(sim, other) || checkers_name_is_ambiguous(sim, &group->attempt);
         if (other->is_formed && !other->is_done && !is_ambiguous && groups_is_whole(sim, other)) {
             sim_fail(sim, 9, "generations %u and %u of trial %u train at the same time", other->generation,
                      group->generation, group->attempt.trial);
@@ -94,6 +93,8 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
                      (unsigned long long)other->step);
         }
     }
+    /* Who has ended needs nobody any more, in whichever group: perhaps in one of which only an older disk knew. */
+    bool is_after_end = checkers_program_is_done(sim, &group->attempt);
     if ((group->size < plan->min_slots && !is_after_end) || group->size > plan->max_slots) {
         sim_fail(sim, 13, "generation %u of trial %u has %u members; %u to %u are allowed", group->generation,
                  group->attempt.trial, group->size, plan->min_slots, plan->max_slots);
@@ -126,13 +127,14 @@ void checkers_on_generation(struct sim *sim, int node, const struct record *reco
             continue;
         }
         checkers_met(sim, PREMISE_9_RENUMBERED);
-        if (other->members != members && !checkers_name_is_ambiguous(sim, &attempt)) {
+        bool is_by_twin = other->is_by_twin || sim->nodes[node].is_twin;
+        if (other->members != members && !is_by_twin && !checkers_name_is_ambiguous(sim, &attempt)) {
             sim_fail(sim, 9, "n%d calls another group of trial %u generation %u, with term %llu, than was called so with %llu",
                      node, attempt.trial, fact.generation, (unsigned long long)fact.term, (unsigned long long)other->term);
         }
     }
     checkers->generations[checkers->generation_count++ % GENERATIONS_MAX] =
-        (struct generation){attempt, fact.generation, fact.term, members};
+        (struct generation){attempt, fact.generation, fact.term, members, sim->nodes[node].is_twin};
 }
 
 void checkers_on_group_step(struct sim *sim, const struct elastic_group *group)

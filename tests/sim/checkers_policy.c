@@ -83,6 +83,9 @@ static bool are_twice_on_one_side(struct sim *sim, const struct living *a, const
         }
         return false;
     }
+    if (checkers_name_is_ambiguous(sim, one) || checkers_name_is_ambiguous(sim, two)) {
+        return false; /* of two coordinators with one key none knows of the other */
+    }
     checkers_met(sim, PREMISE_9_TWICE);
     bool are_together = checkers_together_ms(sim, a->node, b->node) < sim->now_ms;
     if (are_together) {

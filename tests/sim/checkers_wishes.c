@@ -37,6 +37,13 @@ void checkers_on_program_done(struct sim *sim, const attempt_id *attempt)
     }
 }
 
+bool checkers_program_is_done(struct sim *sim, const attempt_id *attempt)
+{
+    uint32_t i;
+    const struct trial *trial = find_trial(sim, attempt, &i);
+    return trial != NULL && i < trial->attempt_count && trial->is_done[i];
+}
+
 void checkers_completed(struct sim *sim, int node, const attempt_id *attempt)
 {
     uint32_t i;

@@ -161,7 +161,13 @@ void groups_enter(struct sim *sim, int node, struct worker_process *process, con
     }
     struct elastic_group *group = take(sim, process, effect);
     uint32_t rank = effect->u.worker.rank, slot = effect->u.worker.slot;
-    if (rank >= group->size || (group->ranks[rank].is_in && group->ranks[rank].serial != process->serial)) {
+    bool is_taken = rank < group->size && group->ranks[rank].is_in && group->ranks[rank].serial != process->serial;
+    if (is_taken && (sim->nodes[node].is_twin || sim->nodes[group->ranks[rank].node].is_twin)) {
+        process->last_generation = group->generation; /* both daemons with one key were asked: the second is not let in */
+        workers_wait(sim, node, slot);
+        return;
+    }
+    if (rank >= group->size || is_taken) {
         sim_fail(sim, 12, "n%d tells two workers that they are rank %u of generation %u of trial %u", node, rank,
                  group->generation, group->attempt.trial);
         return;

@@ -69,6 +69,15 @@ static const struct plan_experiment *experiment_of(struct sim *sim, const attemp
     return NULL;
 }
 
+static struct worker_process *rank_process(struct sim *sim, const struct worker_group *group, uint32_t rank)
+{
+    if (!group->ranks[rank].is_set) {
+        return NULL;
+    }
+    struct worker_process *process = &sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot];
+    return process->is_alive && process->serial == group->ranks[rank].serial ? process : NULL;
+}
+
 /* Two coordinators with one key, or one that has been on an older disk since, may give one name to two attempts: the keys
  * of their groups differ. */
 static struct worker_group *group_take(struct sim *sim, const struct worker_process *process)
@@ -76,8 +85,9 @@ static struct worker_group *group_take(struct sim *sim, const struct worker_proc
     struct worker_group *group = NULL;
     for (uint32_t i = 0; i < WORKERS_GROUPS_MAX; i++) {
         group = &sim->workers.groups[i];
-        if (group->is_used && group->live > 0 && attempt_id_equal(&group->attempt, &process->attempt) &&
-            memcmp(group->key, process->group_key, sizeof group->key) == 0) {
+        bool is_it = group->is_used && group->live > 0 && attempt_id_equal(&group->attempt, &process->attempt) &&
+                     memcmp(group->key, process->group_key, sizeof group->key) == 0;
+        if (is_it && rank_process(sim, group, process->rank) == NULL) { /* else both daemons with one key were asked */
             return group;
         }
     }
@@ -96,15 +106,6 @@ static struct worker_group *group_take(struct sim *sim, const struct worker_proc
     }
     CHECK(!"more groups than slots");
     return NULL;
-}
-
-static struct worker_process *rank_process(struct sim *sim, const struct worker_group *group, uint32_t rank)
-{
-    if (!group->ranks[rank].is_set) {
-        return NULL;
-    }
-    struct worker_process *process = &sim->nodes[group->ranks[rank].node].processes[group->ranks[rank].slot];
-    return process->is_alive && process->serial == group->ranks[rank].serial ? process : NULL;
 }
 
 static bool is_whole(struct sim *sim, const struct worker_group *group)
