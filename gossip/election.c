@@ -21,7 +21,7 @@ void election_init(struct election *election)
 static void follow(struct election *election)
 {
     election->state = ELECTION_FOLLOWING;
-    election->vacant = false;
+    election->vacant = election->is_expected = false;
 }
 
 int election_observe(struct election *election, struct election_claim claim, bool released, node_id self,
@@ -200,7 +200,7 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
     }
     uint32_t others;
     uint32_t rank = rank_of(election, now_ms, mine, experiment, members, member_count, &others);
-    uint64_t turn_ms = election->vacant_since_ms + (uint64_t)rank * ELECTION_TURN_MS;
+    uint64_t turn_ms = election->vacant_since_ms + (election->is_expected ? 0 : (uint64_t)rank * ELECTION_TURN_MS);
     if (now_ms < turn_ms) {
         MARK(candidate_waits_its_turn);
         election->state = ELECTION_FOLLOWING;
@@ -225,6 +225,11 @@ void election_lost(struct election *election)
     follow(election);
 }
 
+void election_expect(struct election *election)
+{
+    election->is_expected = election->state != ELECTION_LEADING && election->highest_released;
+}
+
 void election_led(struct election *election, struct election_claim claimed)
 {
     if (election->claiming && election->claiming_term == claimed.term) {
@@ -237,7 +242,7 @@ void election_led(struct election *election, struct election_claim claimed)
     election->highest = claimed;
     election->highest_released = false;
     election->claiming = false;
-    election->vacant = false;
+    election->vacant = election->is_expected = false;
     election->state = ELECTION_LEADING;
 }
 

@@ -53,6 +53,7 @@ struct election {
     bool highest_released;         /* its node handed over or left by its own word */
     bool claiming;                 /* our claim is on its way to disk: nothing is decided until it is there */
     uint64_t claiming_term;
+    bool is_expected;              /* vacant as only we see: the others take us for the incumbent */
     bool vacant;                   /* at the last step there was no living incumbent ... */
     uint64_t vacant_since_ms;      /* ... for the first time then */
     uint64_t until_ms;             /* ASKING, WAITING: their end; FOLLOWING while vacant: our turn */
@@ -92,6 +93,10 @@ void election_answer(struct election *election, uint64_t now_ms, bool hears);
 /* Our claim, on disk or on its way, is no more: an earlier life's took its place. We lead no longer, and election_step claims
  * anew as a restarted coordinator does. */
 void election_lost(struct election *election);
+
+/* The highest claim counts as released here and is not known elsewhere; of those that are known ours is the highest. So nobody
+ * else sees a vacancy, and we do not wait for our turn, until another claim is seen. */
+void election_expect(struct election *election);
 
 /* Our claim is on disk: we lead, unless a higher claim was seen meanwhile (look at `state`). */
 void election_led(struct election *election, struct election_claim claim);

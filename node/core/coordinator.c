@@ -131,9 +131,24 @@ static bool claim_is_replaced(const struct node_core *core, const struct core_co
            claim->fact.term < term;
 }
 
+/* By what is on record this node coordinates the experiment. */
+static bool is_on_record(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct election_claim top = {0};
+    bool is_released = false;
+    for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
+        struct election_claim next = {claim->fact.term, claim->writer};
+        if (election_claim_compare(next, top) > 0) {
+            top = next;
+            is_released = claim->fact.released;
+        }
+    }
+    return node_id_equal(top.node, core->options.self) && !is_released;
+}
+
 /* A claim is known from its record, from an owner's fence, or from the word of one who obeys it. If its record does not
  * come though its node lives, that node lost it with its disk and does not know that it leads, or somebody lied. Then
- * nobody waits for it for ever: it counts as released. */
+ * nobody waits for it for ever: it counts as released. The others, who have never seen it, may wait for this node meanwhile. */
 static void doubt(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -153,6 +168,9 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
               "no record says that %s is coordinated with term %llu: that is not waited for any more",
               coordinator_name(experiment), (unsigned long long)highest.term);
         observe(core, coordination, highest, true);
+        if (is_on_record(core, experiment)) {
+            election_expect(&coordination->election);
+        }
     }
 }
 

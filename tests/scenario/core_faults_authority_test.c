@@ -88,6 +88,37 @@ static void a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew(
     world_free(world);
 }
 
+static void claims(struct world *world, uint32_t who, uint32_t to, uint64_t term, uint64_t sequence)
+{
+    struct fact_claim fact = {.term = term};
+    struct made made;
+    make_record(&made, world->nodes[who].person.id, world->nodes[who].boots + 1, sequence, FACT_CLAIM,
+                fact_key_experiment(world_experiment(world, who)->id), &fact);
+    world_deliver(world, who, to, &made);
+}
+
+/* It heard of another one, whose record is gone since; nobody else ever did, so nobody else looks for a successor. (Seed 209014
+ * of the simulator.) */
+static void whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    uint32_t first = story_begin(world, 3, 5);
+    world_crash(world, first);
+    assert_line(world, 12000, "coordinates exp with term 2");
+    world_restart(world, first, true);
+    world_run(world, 10000);
+    uint32_t second = (uint32_t)world_coordinator(world), third = 3 - first - second;
+    assert_true(second != first);
+    claims(world, third, second, 3, 1000);
+    assert_line(world, 1000, "another node coordinates now with term 3");
+    claims(world, third, second, 1, 1001);
+    assert_line(world, CORE_UNBORNE_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, 1000, "coordinates exp with term 4");
+    assert_int_equal(world_coordinator(world), second);
+    world_free(world);
+}
+
 static void owners_refuse_lower_claims_and_remember_the_highest(void **state)
 {
     (void)state;
@@ -193,6 +224,7 @@ int main(void)
         cmocka_unit_test(the_death_of_a_coordinator_starts_nothing_twice),
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
+        cmocka_unit_test(whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn),
         cmocka_unit_test(owners_refuse_lower_claims_and_remember_the_highest),
         cmocka_unit_test(a_higher_claim_returns_what_a_lower_one_has_reserved),
         cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),

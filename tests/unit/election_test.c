@@ -232,6 +232,26 @@ static void test_who_released_is_the_last_choice(void **state)
     assert_int_equal(step(f, 2000, next), ELECTION_CLAIM);
 }
 
+/* A claim that only it has seen counts as released: it does not wait for turns that do not come. */
+static void test_whom_the_others_take_for_the_incumbent_does_not_wait(void **state)
+{
+    struct fixture *f = *state;
+    node_id self = f->by_rank[NODES - 1], ghost = f->by_rank[0];
+    (void)observe(f, 2, ghost, false, self);
+    election_expect(&f->election); /* it is not released yet */
+    assert_false(f->election.is_expected);
+    (void)observe(f, 2, ghost, true, self);
+    election_expect(&f->election);
+    assert_int_equal(step(f, 3000, self), ELECTION_CLAIM);
+    assert_int_equal(election_next_term(&f->election), 3);
+
+    (void)setup(state);
+    (void)observe(f, 2, ghost, true, self);
+    election_expect(&f->election);
+    (void)observe(f, 3, ghost, true, self); /* they have another one since */
+    assert_int_equal(step(f, 3000, self), ELECTION_NOTHING);
+}
+
 static void test_drained_nodes_are_the_last_choice(void **state)
 {
     struct fixture *f = *state;
@@ -605,6 +625,7 @@ int main(void)
         cmocka_unit_test_setup(test_alone_asks_nobody, setup),
         cmocka_unit_test_setup(test_a_released_experiment_is_claimed_unasked, setup),
         cmocka_unit_test_setup(test_who_released_is_the_last_choice, setup),
+        cmocka_unit_test_setup(test_whom_the_others_take_for_the_incumbent_does_not_wait, setup),
         cmocka_unit_test_setup(test_drained_nodes_are_the_last_choice, setup),
         cmocka_unit_test_setup(test_a_restarted_coordinator_takes_a_new_term_at_once, setup),
         cmocka_unit_test_setup(test_a_higher_claim_makes_the_leader_yield, setup),
