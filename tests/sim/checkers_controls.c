@@ -40,9 +40,8 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
         control->promise.disks |= disk_holds(sim, other, control) ? 1u << other : 0;
     }
     uint32_t disks = (uint32_t)__builtin_popcount(control->promise.disks);
-    uint64_t other_disk_ms = sim->checkers->other_disk_ms;
-    bool has_lost_it = other_disk_ms != 0 && sim->now_ms < other_disk_ms + 2 * CORE_ACK_MS;
-    if (disks < control->promise.stored_on && control->number == sim->users->experiments[experiment].controls && !has_lost_it) {
+    if (disks < control->promise.stored_on && control->number == sim->users->experiments[experiment].controls &&
+        !checkers_disk_is_lost_since(sim, &control->promise)) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
                  control->pauses ? "pause" : "resume", experiment, control->promise.stored_on, disks);
     }

@@ -106,6 +106,12 @@ static const char *promise_name(enum fact_kind kind)
     return kind == FACT_EXPERIMENT ? "submit" : kind == FACT_CONTROL ? "cancel" : "delete";
 }
 
+bool checkers_disk_is_lost_since(const struct sim *sim, const struct users_promise *promise)
+{
+    uint64_t lost_ms = sim->checkers->other_disk_ms;
+    return lost_ms != 0 && (sim->now_ms < lost_ms + 2 * CORE_ACK_MS || promise->asked_ms <= lost_ms);
+}
+
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
                          enum fact_kind kind)
 {
@@ -116,9 +122,8 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
         checkers_met(sim, kind == FACT_CONTROL ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
     }
     uint32_t disks = (uint32_t)__builtin_popcount(promise->disks);
-    uint64_t other_disk_ms = sim->checkers->other_disk_ms;
-    if (other_disk_ms != 0 && sim->now_ms < other_disk_ms + 2 * CORE_ACK_MS) {
-        return; /* who has said that it is stored there has lost its disk meanwhile */
+    if (checkers_disk_is_lost_since(sim, promise)) {
+        return;
     }
     if (promise->stored_on < 1 || disks < promise->stored_on) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,

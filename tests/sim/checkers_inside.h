@@ -260,6 +260,9 @@ void checkers_one_coordinator(struct sim *sim);
 /* ---- disks ------------------------------------------------------------------------------------------------------- */
 
 /* 7: as new as that, or newer. */
+/* Somebody has lost its disk since that was asked for: perhaps who had said that it is stored there. */
+struct users_promise;
+bool checkers_disk_is_lost_since(const struct sim *sim, const struct users_promise *promise);
 bool checkers_is_on_disk(struct sim *sim, int node, record_ident ident, struct record_version version);
 void checkers_sent_records(struct sim *sim, int node, const struct message *message);
 

@@ -139,6 +139,23 @@ static bool waits_for_majority(const struct sim *sim, const struct plan_experime
            (has_more || alive * 2 < sim->plan.node_count || (alive * 2 == sim->plan.node_count && !checkers_in_core(sim, lowest)));
 }
 
+bool checkers_has_choosy_trials(const struct sim *sim)
+{
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        const struct node_core *core = sim->nodes[node].core;
+        for (uint32_t e = 0; e < sim->plan.experiment_count && core != NULL; e++) {
+            const struct view_experiment *seen = view_find_experiment(&core->view, sim->plan.experiments[e].id);
+            bool is_left = seen != NULL && seen->known && view_experiment_live(seen);
+            for (uint32_t t = 0; t < PLAN_TRIALS_MAX && is_left; t++) {
+                if (sim->checkers->trials[e][t].failed_on != 0) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 void checkers_finished(struct sim *sim, int node, uint32_t e)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[e];

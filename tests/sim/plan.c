@@ -365,6 +365,7 @@ static void allow_time(struct plan *plan, uint64_t whole_ms)
 {
     uint64_t needed_ms = 60000 + work_ms(plan, slots_of(plan, plan->core)) * 3 / 2;
     needed_ms += plan->needs_patience ? 660000 : 0;
+    needed_ms += plan->is_choosy ? CORE_CHOOSY_MS : 0;
     plan->end_ms = plan->heal_ms + needed_ms > whole_ms ? plan->heal_ms + needed_ms : whole_ms;
 }
 
@@ -379,6 +380,14 @@ void plan_be_patient(struct plan *plan)
 {
     plan->needs_patience = true;
     allow_time(plan, plan->end_ms);
+}
+
+bool plan_be_choosy(struct plan *plan)
+{
+    bool is_new = !plan->is_choosy;
+    plan->is_choosy = true;
+    allow_time(plan, plan->end_ms);
+    return is_new;
 }
 
 static void draw_core(struct plan *plan, struct random *random)

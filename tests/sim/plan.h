@@ -118,6 +118,7 @@ struct plan {
     uint32_t core;         /* nodes that live after the heal, bits */
     uint32_t core_refuses; /* of the others: machines that refuse connections; the rest are silent */
     bool needs_patience;   /* too many silent ones: what ran there is waited for */
+    bool is_choosy;        /* trials wait for the nodes where they have not failed yet */
     uint32_t idle_permille; /* what a disk has to be left alone for before it is cleaned, of what the core says */
     uint32_t experiment_count;
     struct plan_experiment experiments[PLAN_EXPERIMENTS_MAX];
@@ -136,6 +137,9 @@ void plan_leave_out(struct plan *plan, int node);
 
 /* What ran on a node that is lost is waited for, though its machine refuses connections. */
 void plan_be_patient(struct plan *plan);
+
+/* Work is left at the end since trials waited for other nodes than those where they had failed. False: it had that time. */
+bool plan_be_choosy(struct plan *plan);
 
 /* The core has slots for a trial of this experiment. */
 bool plan_fits(const struct plan *plan, const struct plan_experiment *experiment);

@@ -107,7 +107,7 @@ void users_act(struct sim *sim, struct sim_event *event)
         push_act(sim, sim->now_ms + 15000, index, kind);
         return;
     }
-    *request = (struct users_request){++users->clients, (uint8_t)index, (uint8_t)kind, (uint8_t)node, 0};
+    *request = (struct users_request){++users->clients, sim->now_ms, (uint8_t)index, (uint8_t)kind, (uint8_t)node, 0};
     sim_push(sim, sim->now_ms + USERS_PATIENCE_MS, SIM_USER_WAITS, node)->serial = (uint32_t)request->client;
     struct node_event core_event = {.kind = NODE_EVENT_REQUEST};
     core_event.u.request.client = request->client;
@@ -165,13 +165,15 @@ void users_reply(struct sim *sim, int node, const struct node_effect *effect)
                                 : kind == NODE_REQUEST_CANCEL ? FACT_CONTROL
                                                               : FACT_TOMBSTONE;
         promise->is_acknowledged = true;
+        promise->asked_ms = request->asked_ms;
         promise->at_ms = sim->now_ms;
         promise->stored_on = effect->u.reply.stored_on;
         promise->disks = checkers_disks_with(sim, request->experiment, record);
         checkers_on_promise(sim, node, request->experiment, promise, record);
     } else {
         experiment->control = (struct users_control){
-            .promise = {.is_acknowledged = true, .at_ms = sim->now_ms, .stored_on = effect->u.reply.stored_on},
+            .promise = {.is_acknowledged = true, .asked_ms = request->asked_ms, .at_ms = sim->now_ms,
+                        .stored_on = effect->u.reply.stored_on},
             .pauses = kind == NODE_REQUEST_PAUSE,
             .number = request->control,
         };

@@ -18,7 +18,7 @@ struct node_effect;
 
 struct users_promise {
     bool is_acknowledged;
-    uint64_t at_ms;
+    uint64_t asked_ms, at_ms; /* of the request that was; when it was */
     uint32_t stored_on;
     uint32_t disks; /* bits: who had it on disk when it was acknowledged */
 };
@@ -42,6 +42,7 @@ struct users_experiment {
 
 struct users_request {
     uint64_t client; /* 0: free */
+    uint64_t asked_ms;
     uint8_t experiment, kind, node;
     uint32_t control; /* PAUSE, RESUME: see struct users_control */
 };

@@ -744,9 +744,14 @@ static int next_tick(const struct sim *sim, uint64_t *at_ms)
     return first;
 }
 
+static bool is_over(struct sim *sim)
+{
+    return sim->now_ms >= sim->plan.end_ms && !(checkers_has_choosy_trials(sim) && plan_be_choosy(&sim->plan));
+}
+
 static void run_on(struct sim *sim)
 {
-    while (!sim->failed && sim->now_ms < sim->plan.end_ms) {
+    while (!sim->failed && !is_over(sim)) {
         uint64_t tick_ms = 0;
         int ticking = next_tick(sim, &tick_ms);
         bool is_tick = ticking >= 0 && tick_ms < sim->heap[0].at_ms;
