@@ -86,9 +86,17 @@ static void prepare(struct node_core *core, uint32_t slot, const struct view_exp
     effect->u.worker.code = experiment->code;
     if (!owner_group_joins(attempt, rank)) {
         core->workers[slot].step = attempt->start_step;
+        core->workers[slot].checkpoint = attempt->checkpoint;
         effect->u.worker.checkpoint = attempt->checkpoint;
         effect->u.worker.step = attempt->start_step;
     }
+}
+
+/* Its record says something else since: two nodes with one key have made attempts of one name. */
+static bool begins_elsewhere(const struct core_worker *worker, const struct view_attempt *attempt, uint32_t rank)
+{
+    return !owner_group_joins(attempt, rank) &&
+           (worker->step != attempt->start_step || !hash256_equal(worker->checkpoint, attempt->checkpoint));
 }
 
 /* Where a rank, usually 0, listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
@@ -224,6 +232,8 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
     struct fact_worker master;
     if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
         prepare(core, slot, experiment, attempt, rank);
+    } else if (worker->phase == CORE_WORKER_PREPARED && begins_elsewhere(worker, attempt, rank)) {
+        worker_end(core, slot, FACT_LOST);
     } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, owner_group_joins(attempt, rank) ? rank : 0, &master)) {
         spawn(core, slot, experiment, attempt, rank, &master);
     } else if (worker->phase == CORE_WORKER_RUNNING) {

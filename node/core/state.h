@@ -155,6 +155,7 @@ struct core_worker {
     uint8_t group_key[MESSAGE_KEY_BYTES];
     uint32_t master_port, data_port;
     uint64_t step;
+    hash256 checkpoint; /* from which its directory was prepared */
     uint64_t started_s;
     uint64_t confirmed_ms; /* when its slot was leased; 0: not in this boot */
     uint64_t started_ms; /* 0: not in this boot */

@@ -312,6 +312,40 @@ static void a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term(
     world_free(world);
 }
 
+/* Both daemons with the coordinator's key make an attempt of one name, which begin at different steps: a worker for whom one is
+ * prepared does not begin as the other one says. (sim --seed 251654) */
+static void a_worker_begins_with_what_was_prepared_for_it_or_not_at_all(void **state)
+{
+    (void)state;
+    struct world *world = world_new(3, 1);
+    world->prepare_ms = 4000;
+    struct config config;
+    make_config(&config, 1, 5);
+    config.slots_per_trial = config.min_slots = config.max_slots = 2;
+    world_start_all(world);
+    world_submit(world, 0, &config);
+    assert_line(world, 20000, "> prepare trial 0 attempt 1 rank 1");
+    const struct view_attempt *attempt = view_trial_highest(view_find_trial(world_experiment(world, 0), 0));
+    struct fact_attempt fact = {.member_count = attempt->member_count, .start_step = 30, .checkpoint_bytes = 1000};
+    fact.checkpoint.bytes[0] = 1;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        fact.members[rank].node = attempt->members[rank].node;
+        fact.members[rank].slot = attempt->members[rank].slot;
+    }
+    struct made made;
+    uint32_t owner = 0;
+    while (!node_id_equal(world->nodes[owner].person.id, fact.members[1].node)) {
+        owner++;
+    }
+    make_record(&made, attempt->id.coordinator, 9ull << 32, 1, FACT_ATTEMPT, fact_key_attempt(&attempt->id), &fact);
+    world_deliver(world, (owner + 1) % 3, owner, &made);
+    world_run(world, 5000);
+    assert_int_equal(world_count(world, "> spawn trial 0 attempt 1 rank 1"), 0);
+    assert_line(world, 10000, "trial 0 attempt 1: lost, ");
+    assert_line(world, 30000, "> spawn trial 0 attempt 2 rank 1");
+    world_free(world);
+}
+
 static void who_writes_two_records_of_one_version_gets_no_work(void **state)
 {
     (void)state;
@@ -378,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_restart_while_it_yields_finds_the_same_new_key),
         cmocka_unit_test(who_stays_is_not_moved_by_the_others_records),
         cmocka_unit_test(a_coordinator_whose_claim_an_earlier_life_replaces_takes_a_new_term),
+        cmocka_unit_test(a_worker_begins_with_what_was_prepared_for_it_or_not_at_all),
         cmocka_unit_test(who_writes_two_records_of_one_version_gets_no_work),
         cmocka_unit_test(of_two_that_yield_to_each_other_one_stays),
     };
