@@ -21,7 +21,7 @@ void election_init(struct election *election)
 static void follow(struct election *election)
 {
     election->state = ELECTION_FOLLOWING;
-    election->vacant = election->is_expected = false;
+    election->vacant = false;
 }
 
 int election_observe(struct election *election, struct election_claim claim, bool released, node_id self,
@@ -97,16 +97,19 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* 0 comes first: nodes that have been up for a while, then new ones, then drained ones and the one that gave the
- * experiment away. */
+/* 0 comes first: the one that is expected, then nodes that have been up for a while, then new ones, then drained ones and the
+ * one that gave the experiment away. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
     if (member->drained || (election->highest_released && node_id_equal(member->node, election->highest.node))) {
-        return 2;
+        return 3;
+    }
+    if (election->highest_released && node_id_equal(member->node, election->expected)) {
+        return 0;
     }
     bool up_long =
         member->up_since_ms == 0 || (now_ms >= member->up_since_ms && now_ms - member->up_since_ms >= ELECTION_UP_MS);
-    return up_long ? 0 : 1;
+    return up_long ? 1 : 2;
 }
 
 /* How many living members come before `mine` in the order of succession; `*others` is how many live at all. */
@@ -200,7 +203,7 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
     }
     uint32_t others;
     uint32_t rank = rank_of(election, now_ms, mine, experiment, members, member_count, &others);
-    uint64_t turn_ms = election->vacant_since_ms + (election->is_expected ? 0 : (uint64_t)rank * ELECTION_TURN_MS);
+    uint64_t turn_ms = election->vacant_since_ms + (uint64_t)rank * ELECTION_TURN_MS;
     if (now_ms < turn_ms) {
         MARK(candidate_waits_its_turn);
         election->state = ELECTION_FOLLOWING;
@@ -225,9 +228,9 @@ void election_lost(struct election *election)
     follow(election);
 }
 
-void election_expect(struct election *election)
+void election_expect(struct election *election, node_id node)
 {
-    election->is_expected = election->state != ELECTION_LEADING && election->highest_released;
+    election->expected = node;
 }
 
 void election_led(struct election *election, struct election_claim claimed)
@@ -242,7 +245,7 @@ void election_led(struct election *election, struct election_claim claimed)
     election->highest = claimed;
     election->highest_released = false;
     election->claiming = false;
-    election->vacant = election->is_expected = false;
+    election->vacant = false;
     election->state = ELECTION_LEADING;
 }
 

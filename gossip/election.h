@@ -53,7 +53,7 @@ struct election {
     bool highest_released;         /* its node handed over or left by its own word */
     bool claiming;                 /* our claim is on its way to disk: nothing is decided until it is there */
     uint64_t claiming_term;
-    bool is_expected;              /* vacant as only we see: the others take us for the incumbent */
+    node_id expected;              /* comes first while the highest claim is released; none: nobody does */
     bool vacant;                   /* at the last step there was no living incumbent ... */
     uint64_t vacant_since_ms;      /* ... for the first time then */
     uint64_t until_ms;             /* ASKING, WAITING: their end; FOLLOWING while vacant: our turn */
@@ -94,9 +94,9 @@ void election_answer(struct election *election, uint64_t now_ms, bool hears);
  * anew as a restarted coordinator does. */
 void election_lost(struct election *election);
 
-/* The highest claim counts as released here and is not known elsewhere; of those that are known ours is the highest. So nobody
- * else sees a vacancy, and we do not wait for our turn, until another claim is seen. */
-void election_expect(struct election *election);
+/* The highest claim counts as released, though not by its node's word: nobody else may ever have seen it, and then all others
+ * take this node for the incumbent and claim nothing. So it comes first for whoever sees that vacancy. None: nobody does. */
+void election_expect(struct election *election, node_id node);
 
 /* Our claim is on disk: we lead, unless a higher claim was seen meanwhile (look at `state`). */
 void election_led(struct election *election, struct election_claim claim);

@@ -131,24 +131,24 @@ static bool claim_is_replaced(const struct node_core *core, const struct core_co
            claim->fact.term < term;
 }
 
-/* By what is on record this node coordinates the experiment. */
-static bool is_on_record(const struct node_core *core, const struct view_experiment *experiment)
+/* Who coordinates the experiment by what is on record, or none: whoever has the highest claim there has released it. */
+static node_id on_record(const struct view_experiment *experiment, const struct lamport_top *top)
 {
-    struct election_claim top = {0};
-    bool is_released = false;
+    struct election_claim highest = {0};
+    bool is_released = true;
     for (const struct view_claim *claim = experiment->claims; claim != NULL; claim = claim->next) {
         struct election_claim next = {claim->fact.term, claim->writer};
-        if (election_claim_compare(next, top) > 0) {
-            top = next;
+        if (lamport_counts(top, next.term) && election_claim_compare(next, highest) > 0) {
+            highest = next;
             is_released = claim->fact.released;
         }
     }
-    return node_id_equal(top.node, core->options.self) && !is_released;
+    return is_released ? (node_id){0} : highest.node;
 }
 
 /* A claim is known from its record, from an owner's fence, or from the word of one who obeys it. If its record does not
  * come though its node lives, that node lost it with its disk and does not know that it leads, or somebody lied. Then
- * nobody waits for it for ever: it counts as released. The others, who have never seen it, may wait for this node meanwhile. */
+ * nobody waits for it for ever: it counts as released. */
 static void doubt(struct node_core *core, struct core_coordination *coordination,
                   const struct view_experiment *experiment)
 {
@@ -160,17 +160,15 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
     }
     if (is_borne) {
         coordination->unborne_ms = 0;
-    } else if (coordination->unborne_ms == 0) {
+    } else if (coordination->unborne_ms == 0 || election_claim_compare(coordination->unborne, highest) != 0) {
         coordination->unborne_ms = core->now_ms;
+        coordination->unborne = highest;
     } else if (core->now_ms - coordination->unborne_ms >= CORE_UNBORNE_MS) {
         MARK(claim_without_record);
         TRACE(&core->options.trace,
               "no record says that %s is coordinated with term %llu: that is not waited for any more",
               coordinator_name(experiment), (unsigned long long)highest.term);
         observe(core, coordination, highest, true);
-        if (is_on_record(core, experiment)) {
-            election_expect(&coordination->election);
-        }
     }
 }
 
@@ -237,6 +235,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     }
     observe_groups(core, coordination, experiment);
     doubt(core, coordination, experiment);
+    election_expect(&coordination->election, on_record(experiment, &top));
     if (claim_is_lost(core, coordination)) {
         coordination->claiming = false;
         election_lost(&coordination->election);

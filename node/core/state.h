@@ -248,6 +248,7 @@ struct core_coordination {
     struct core_choosy choosy; /* ... how long those without any have waited for a place for one of them */
     uint32_t renew_from;   /* the trial with which the renewals that did not fit into the last step go on */
     uint64_t unborne_ms;   /* since when no record says what the highest claim is; 0: one does, or its node does not live */
+    struct election_claim unborne; /* ... which is this one */
     uint64_t led_ms;       /* when it last looked at what to do */
     uint64_t hand_over_ms; /* drained: not before, so that nodes that take it and cannot keep it do not play catch */
     uint64_t pass;

@@ -97,24 +97,53 @@ static void claims(struct world *world, uint32_t who, uint32_t to, uint64_t term
     world_deliver(world, who, to, &made);
 }
 
+/* Three train; the coordinator is not the one that would come first. */
+static struct world *second_coordinator(uint32_t *first, uint32_t *second, uint32_t *third)
+{
+    struct world *world = world_new(3, 1);
+    *first = story_begin(world, 3, 5);
+    world_crash(world, *first);
+    assert_line(world, 12000, "coordinates exp with term 2");
+    world_restart(world, *first, true);
+    world_run(world, 10000);
+    *second = (uint32_t)world_coordinator(world);
+    *third = 3 - *first - *second;
+    assert_true(*second != *first);
+    return world;
+}
+
 /* It heard of another one, whose record is gone since; nobody else ever did, so nobody else looks for a successor. (Seed 209014
  * of the simulator.) */
 static void whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn(void **state)
 {
     (void)state;
-    struct world *world = world_new(3, 1);
-    uint32_t first = story_begin(world, 3, 5);
-    world_crash(world, first);
-    assert_line(world, 12000, "coordinates exp with term 2");
-    world_restart(world, first, true);
-    world_run(world, 10000);
-    uint32_t second = (uint32_t)world_coordinator(world), third = 3 - first - second;
-    assert_true(second != first);
+    uint32_t first, second, third;
+    struct world *world = second_coordinator(&first, &second, &third);
     claims(world, third, second, 3, 1000);
     assert_line(world, 1000, "another node coordinates now with term 3");
     claims(world, third, second, 1, 1001);
     assert_line(world, CORE_UNBORNE_MS + 1000, "no record says that exp is coordinated with term 3");
     assert_line(world, 1000, "coordinates exp with term 4");
+    assert_int_equal(world_coordinator(world), second);
+    world_free(world);
+}
+
+/* Both have heard of it. */
+static void of_two_who_doubt_a_claim_one_coordinates(void **state)
+{
+    (void)state;
+    uint32_t first, second, third;
+    struct world *world = second_coordinator(&first, &second, &third);
+    for (uint64_t i = 0; i < 2; i++) {
+        claims(world, third, second, 3 - 2 * i, 1000 + i);
+        claims(world, third, first, 3 - 2 * i, 1000 + i);
+        world_run(world, 20);
+    }
+    world->records_ms = 300; /* an owner hears of a claim before its record comes */
+    assert_line(world, CORE_UNBORNE_MS + 1000, "coordinates exp with term 4");
+    world_run(world, 30000);
+    assert_int_equal(world_count(world, "coordinates exp with term 4"), 1);
+    assert_int_equal(world_count(world, "coordinates exp with term 5"), 0);
     assert_int_equal(world_coordinator(world), second);
     world_free(world);
 }
@@ -225,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn),
+        cmocka_unit_test(of_two_who_doubt_a_claim_one_coordinates),
         cmocka_unit_test(owners_refuse_lower_claims_and_remember_the_highest),
         cmocka_unit_test(a_higher_claim_returns_what_a_lower_one_has_reserved),
         cmocka_unit_test(who_is_suspect_once_more_has_fallen_silent_too),

@@ -171,7 +171,8 @@ void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *bl
     for (int other = 0; other < (int)sim->machines; other++) {
         /* Who has lost its disk may never have heard of the key that another has by now. */
         bool is_reached = other == node || (sim_runs(sim, other) && network_talks(sim, node, other) &&
-                                            core_find_peer(core, sim->nodes[other].id) != NULL);
+                                            (sim->checkers->forgot_ms[node] == 0 ||
+                                             core_find_peer(core, sim->nodes[other].id) != NULL));
         machines |= (is_full ? is_reached : sim_daemon_up(sim, other)) ? 1u << other : 0;
     }
     if (!is_full) {

@@ -51,22 +51,23 @@ void checkers_on_group(struct sim *sim, const struct elastic_group *group)
 {
     const struct plan_experiment *plan = &sim->plan.experiments[group->experiment];
     uint64_t highest = 0;
-    bool has_state = false, has_one_twin = has_twin(sim, group); /* which may have had a worker each */
+    bool has_state = false, has_one_twin = has_twin(sim, group);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         const struct worker_process *process = groups_member(sim, group, rank);
+        bool is_of_twin = sim->nodes[group->ranks[rank].node].is_twin; /* which may have had a worker of this number each */
         has_state |= group->ranks[rank].has_state;
         if (process->has_state && process->applied != group->start_step) {
             checkers_met(sim, PREMISE_11_HANDED_ON);
         }
-        highest = process->has_state && process->applied > highest ? process->applied : highest;
-        if (group->ranks[rank].has_state && !has_one_twin && (!process->has_state || process->applied != group->start_step)) {
+        highest = process->has_state && !is_of_twin && process->applied > highest ? process->applied : highest;
+        if (group->ranks[rank].has_state && !is_of_twin && (!process->has_state || process->applied != group->start_step)) {
             sim_fail(sim, 11, "generation %u of trial %u begins at step %llu from rank %u, which has applied %llu",
                      group->generation, group->attempt.trial, (unsigned long long)group->start_step, rank,
                      (unsigned long long)process->applied);
         }
     }
     const struct worker_process *first = groups_member(sim, group, 0);
-    if (highest > group->start_step && !has_one_twin) {
+    if (highest > group->start_step) {
         sim_fail(sim, 11, "generation %u of trial %u begins at step %llu though a member has applied %llu",
                  group->generation, group->attempt.trial, (unsigned long long)group->start_step,
                  (unsigned long long)highest);
@@ -127,7 +128,7 @@ void checkers_on_generation(struct sim *sim, int node, const struct record *reco
             continue;
         }
         checkers_met(sim, PREMISE_9_RENUMBERED);
-        bool is_by_twin = other->is_by_twin || sim->nodes[node].is_twin;
+        bool is_by_twin = other->is_by_twin && sim->nodes[node].is_twin;
         if (other->members != members && !is_by_twin && !checkers_name_is_ambiguous(sim, &attempt)) {
             sim_fail(sim, 9, "n%d calls another group of trial %u generation %u, with term %llu, than was called so with %llu",
                      node, attempt.trial, fact.generation, (unsigned long long)fact.term, (unsigned long long)other->term);

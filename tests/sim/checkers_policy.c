@@ -63,6 +63,13 @@ struct living {
     uint32_t slot;
 };
 
+/* Of two coordinators with one key neither knows what the other one has begun. */
+static bool is_of_twin(const struct sim *sim, const attempt_id *attempt)
+{
+    int maker = sim_find_node(sim, attempt->coordinator);
+    return maker >= 0 && sim->nodes[maker].is_twin;
+}
+
 /* DESIGN 7: each connected part of the mesh has one coordinator for an experiment, and may run what runs in another
  * part, too; DESIGN 5: of a trial's attempts the highest counts. So parts that are connected again soon have one
  * attempt of it left: no more attempts of a trial live at once than there are sides now, or were until so short a time
@@ -83,8 +90,8 @@ static bool are_twice_on_one_side(struct sim *sim, const struct living *a, const
         }
         return false;
     }
-    if (checkers_name_is_ambiguous(sim, one) || checkers_name_is_ambiguous(sim, two)) {
-        return false; /* of two coordinators with one key none knows of the other */
+    if (is_of_twin(sim, one) || is_of_twin(sim, two)) {
+        return false;
     }
     checkers_met(sim, PREMISE_9_TWICE);
     bool are_together = checkers_together_ms(sim, a->node, b->node) < sim->now_ms;

@@ -41,7 +41,7 @@ bool checkers_program_is_done(struct sim *sim, const attempt_id *attempt)
 {
     uint32_t i;
     const struct trial *trial = find_trial(sim, attempt, &i);
-    return trial != NULL && i < trial->attempt_count && trial->is_done[i];
+    return trial != NULL && (i == ATTEMPTS_MAX || (i < trial->attempt_count && trial->is_done[i])); /* or nobody has counted */
 }
 
 void checkers_completed(struct sim *sim, int node, const attempt_id *attempt)

@@ -162,7 +162,8 @@ void groups_enter(struct sim *sim, int node, struct worker_process *process, con
     struct elastic_group *group = take(sim, process, effect);
     uint32_t rank = effect->u.worker.rank, slot = effect->u.worker.slot;
     bool is_taken = rank < group->size && group->ranks[rank].is_in && group->ranks[rank].serial != process->serial;
-    if (is_taken && (sim->nodes[node].is_twin || sim->nodes[group->ranks[rank].node].is_twin)) {
+    int other = is_taken ? group->ranks[rank].node : node;
+    if (other != node && sim->nodes[node].is_twin && sim->nodes[other].is_twin) {
         process->last_generation = group->generation; /* both daemons with one key were asked: the second is not let in */
         workers_wait(sim, node, slot);
         return;

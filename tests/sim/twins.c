@@ -198,6 +198,9 @@ void twins_became(struct sim *sim, struct sim_event *event)
     if (!is_kept) {
         sim_fail(sim, 2, "n%d becomes another node, and so has its twin: nobody has their key any more", node);
     }
+    if (sim->healed) {
+        plan_be_patient(&sim->plan); /* what ran under the key that it had is waited for where it was */
+    }
     if (sim->healed && faults_is_stranger(sim, node)) { /* all whom it told died in that moment */
         plan_leave_out(&sim->plan, node);
         self->is_gone = self->refuses = true;

@@ -237,19 +237,23 @@ static void test_whom_the_others_take_for_the_incumbent_does_not_wait(void **sta
 {
     struct fixture *f = *state;
     node_id self = f->by_rank[NODES - 1], ghost = f->by_rank[0];
-    (void)observe(f, 2, ghost, false, self);
-    election_expect(&f->election); /* it is not released yet */
-    assert_false(f->election.is_expected);
     (void)observe(f, 2, ghost, true, self);
-    election_expect(&f->election);
+    election_expect(&f->election, self);
     assert_int_equal(step(f, 3000, self), ELECTION_CLAIM);
     assert_int_equal(election_next_term(&f->election), 3);
 
-    (void)setup(state);
-    (void)observe(f, 2, ghost, true, self);
-    election_expect(&f->election);
-    (void)observe(f, 3, ghost, true, self); /* they have another one since */
+    (void)setup(state); /* whoever else doubts it gives way for a turn */
+    (void)observe(f, 2, ghost, true, f->by_rank[1]);
+    election_expect(&f->election, self);
+    assert_int_equal(step(f, 3000, f->by_rank[1]), ELECTION_NOTHING);
+    assert_int_equal(election_next_ms(&f->election), 3000 + ELECTION_TURN_MS);
+
+    (void)setup(state); /* a node that has died is missed as ever */
+    (void)observe(f, 2, ghost, false, self);
+    election_expect(&f->election, self);
+    member(f, ghost)->alive = false;
     assert_int_equal(step(f, 3000, self), ELECTION_NOTHING);
+    assert_int_equal(election_next_ms(&f->election), 3000 + (NODES - 2) * ELECTION_TURN_MS);
 }
 
 static void test_drained_nodes_are_the_last_choice(void **state)
