@@ -97,15 +97,18 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* 0 comes first: the one that is expected, then nodes that have been up for a while, then new ones, then drained ones and the
+/* 0 comes first: the one that is expected (drained, it claims and hands over), then nodes that have been up for a while, then new ones, then drained ones and the
  * one that gave the experiment away. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
-    if (member->drained || (election->highest_released && node_id_equal(member->node, election->highest.node))) {
+    if (election->highest_released && node_id_equal(member->node, election->highest.node)) {
         return 3;
     }
     if (election->highest_released && node_id_equal(member->node, election->expected)) {
         return 0;
+    }
+    if (member->drained) {
+        return 3;
     }
     bool up_long =
         member->up_since_ms == 0 || (now_ms >= member->up_since_ms && now_ms - member->up_since_ms >= ELECTION_UP_MS);

@@ -128,6 +128,27 @@ static void whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn(
     world_free(world);
 }
 
+/* It is drained meanwhile: it claims all the same, and hands over. */
+static void a_drained_node_that_is_taken_for_the_coordinator_hands_over_at_once(void **state)
+{
+    (void)state;
+    uint32_t first, second, third;
+    struct world *world = second_coordinator(&first, &second, &third);
+    claims(world, third, second, 3, 1000);
+    assert_line(world, 1000, "another node coordinates now with term 3");
+    claims(world, third, second, 1, 1001);
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    event.u.request.node = world->nodes[second].person.id;
+    event.u.request.kind = NODE_REQUEST_DRAIN;
+    world_step(world, third, &event);
+    assert_line(world, CORE_UNBORNE_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, 1000, "coordinates exp with term 4");
+    assert_line(world, 5000, "coordinates exp with term 5");
+    assert_true((uint32_t)world_coordinator(world) != second);
+    assert_int_equal(world_count(world, "the lease of slot"), 0);
+    world_free(world);
+}
+
 /* Both have heard of it. */
 static void of_two_who_doubt_a_claim_one_coordinates(void **state)
 {
@@ -254,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_restarted_coordinator_goes_on_with_a_new_term),
         cmocka_unit_test(a_coordinator_whose_claim_is_replaced_by_an_earlier_one_claims_anew),
         cmocka_unit_test(whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn),
+        cmocka_unit_test(a_drained_node_that_is_taken_for_the_coordinator_hands_over_at_once),
         cmocka_unit_test(of_two_who_doubt_a_claim_one_coordinates),
         cmocka_unit_test(owners_refuse_lower_claims_and_remember_the_highest),
         cmocka_unit_test(a_higher_claim_returns_what_a_lower_one_has_reserved),

@@ -158,7 +158,7 @@ void checkers_on_step(struct sim *sim, int node);
 void checkers_incumbents(struct sim *sim, int node);
 
 void checkers_second(struct sim *sim);
-bool checkers_has_choosy_trials(const struct sim *sim); /* of what is left some have failed somewhere */
+bool checkers_has_choosy_trials(const struct sim *sim); /* of what is left some avoid a node that lives */
 void checkers_end(struct sim *sim);
 
 /* The disks, bits, that hold the experiment's record, one that cancels it (FACT_CONTROL) or its tombstone. */

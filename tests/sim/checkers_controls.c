@@ -40,8 +40,8 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
         control->promise.disks |= disk_holds(sim, other, control) ? 1u << other : 0;
     }
     uint32_t disks = (uint32_t)__builtin_popcount(control->promise.disks);
-    if (disks < control->promise.stored_on && control->number == sim->users->experiments[experiment].controls &&
-        !checkers_disk_is_lost_since(sim, &control->promise)) {
+    if (disks + checkers_disks_lost_since(sim, &control->promise) < control->promise.stored_on &&
+        control->number == sim->users->experiments[experiment].controls) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
                  control->pauses ? "pause" : "resume", experiment, control->promise.stored_on, disks);
     }

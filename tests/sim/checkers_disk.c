@@ -106,10 +106,14 @@ static const char *promise_name(enum fact_kind kind)
     return kind == FACT_EXPERIMENT ? "submit" : kind == FACT_CONTROL ? "cancel" : "delete";
 }
 
-bool checkers_disk_is_lost_since(const struct sim *sim, const struct users_promise *promise)
+uint32_t checkers_disks_lost_since(const struct sim *sim, const struct users_promise *promise)
 {
-    uint64_t lost_ms = sim->checkers->other_disk_ms;
-    return lost_ms != 0 && (sim->now_ms < lost_ms + 2 * CORE_ACK_MS || promise->asked_ms <= lost_ms);
+    uint32_t lost = 0;
+    for (uint32_t node = 0; node < sim->machines; node++) {
+        uint64_t lost_ms = sim->checkers->forgot_ms[node];
+        lost += lost_ms != 0 && (sim->now_ms < lost_ms + 2 * CORE_ACK_MS || promise->asked_ms <= lost_ms);
+    }
+    return lost;
 }
 
 void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const struct users_promise *promise,
@@ -122,10 +126,7 @@ void checkers_on_promise(struct sim *sim, int node, uint32_t experiment, const s
         checkers_met(sim, kind == FACT_CONTROL ? PREMISE_3_CANCEL_ON_TWO : PREMISE_3_SUBMIT_ON_TWO);
     }
     uint32_t disks = (uint32_t)__builtin_popcount(promise->disks);
-    if (checkers_disk_is_lost_since(sim, promise)) {
-        return;
-    }
-    if (promise->stored_on < 1 || disks < promise->stored_on) {
+    if (promise->stored_on < 1 || disks + checkers_disks_lost_since(sim, promise) < promise->stored_on) {
         sim_fail(sim, 3, "n%d says that the %s of experiment %u is stored on %u nodes; it is on %u disks", node,
                  promise_name(kind), experiment, promise->stored_on, disks);
     }

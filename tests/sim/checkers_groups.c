@@ -128,8 +128,8 @@ void checkers_on_generation(struct sim *sim, int node, const struct record *reco
             continue;
         }
         checkers_met(sim, PREMISE_9_RENUMBERED);
-        bool is_by_twin = other->is_by_twin && sim->nodes[node].is_twin;
-        if (other->members != members && !is_by_twin && !checkers_name_is_ambiguous(sim, &attempt)) {
+        /* What one of two with one key has named hides what the other one has: nobody can count on from there. */
+        if (other->members != members && !other->is_by_twin && !checkers_name_is_ambiguous(sim, &attempt)) {
             sim_fail(sim, 9, "n%d calls another group of trial %u generation %u, with term %llu, than was called so with %llu",
                      node, attempt.trial, fact.generation, (unsigned long long)fact.term, (unsigned long long)other->term);
         }
@@ -164,6 +164,12 @@ static bool is_calm(const struct sim *sim, int node)
            !self->is_twin && !self->disk.is_full && !was_full;
 }
 
+static bool is_out(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && view_member_is_out(member); /* whose record has not come yet is not out */
+}
+
 /* The member trains on, or waits for the next group, as far as anybody can see. */
 static const struct worker_process *survivor(const struct sim *sim, int node, const struct fact_place *place,
                                              const attempt_id *id)
@@ -177,7 +183,7 @@ static const struct worker_process *survivor(const struct sim *sim, int node, co
     bool is_it = process->is_alive && process->number == place->number && attempt_id_equal(&process->attempt, id);
     bool is_well = !process->is_stopping && !process->is_killed && !process->is_lost && process->hung_until_ms == 0;
     bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self) ||
-                          view_member_is_out(view_find_member(&sim->nodes[node].core->view, place->node));
+                          is_out(sim->nodes[node].core, place->node);
     return is_it && is_well && !is_wanted_back && (host == node || network_talks(sim, node, host)) ? process : NULL;
 }
 
@@ -210,7 +216,7 @@ static bool is_lost_beside_failures(const struct node_core *core, const struct v
         bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
         has_failed |= has_ended && worker->reason == FACT_FAILED;
         has_died |= !has_ended && (state == SWIM_DEAD || state == SWIM_LEFT ||
-                                   view_member_is_out(view_find_member(&core->view, attempt->members[rank].node)));
+                                   is_out(core, attempt->members[rank].node));
     }
     return has_failed && has_died && view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
 }

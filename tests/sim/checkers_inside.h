@@ -259,10 +259,11 @@ void checkers_one_coordinator(struct sim *sim);
 
 /* ---- disks ------------------------------------------------------------------------------------------------------- */
 
-/* 7: as new as that, or newer. */
-/* Somebody has lost its disk since that was asked for: perhaps who had said that it is stored there. */
+/* How many have lost their disk since that was asked for: perhaps they had said that it is stored there. */
 struct users_promise;
-bool checkers_disk_is_lost_since(const struct sim *sim, const struct users_promise *promise);
+uint32_t checkers_disks_lost_since(const struct sim *sim, const struct users_promise *promise);
+
+/* 7: as new as that, or newer. */
 bool checkers_is_on_disk(struct sim *sim, int node, record_ident ident, struct record_version version);
 void checkers_sent_records(struct sim *sim, int node, const struct message *message);
 

@@ -139,21 +139,30 @@ static bool waits_for_majority(const struct sim *sim, const struct plan_experime
            (has_more || alive * 2 < sim->plan.node_count || (alive * 2 == sim->plan.node_count && !checkers_in_core(sim, lowest)));
 }
 
+/* It is not over, and has failed, or its host died, on a node that lives. */
+static bool is_choosy(const struct sim *sim, const struct view_trial *trial)
+{
+    bool avoids = false;
+    for (int node = 0; node < (int)sim->plan.node_count; node++) {
+        avoids |= trial != NULL && checkers_in_core(sim, node) && core_quarantine_avoids(trial, sim->nodes[node].id);
+    }
+    return avoids && view_trial_completed(trial) == NULL;
+}
+
 bool checkers_has_choosy_trials(const struct sim *sim)
 {
+    bool has_one = false;
     for (int node = 0; node < (int)sim->plan.node_count; node++) {
-        const struct node_core *core = sim->nodes[node].core;
+        const struct node_core *core = checkers_in_core(sim, node) ? sim->nodes[node].core : NULL;
         for (uint32_t e = 0; e < sim->plan.experiment_count && core != NULL; e++) {
             const struct view_experiment *seen = view_find_experiment(&core->view, sim->plan.experiments[e].id);
             bool is_left = seen != NULL && seen->known && view_experiment_live(seen);
-            for (uint32_t t = 0; t < PLAN_TRIALS_MAX && is_left; t++) {
-                if (sim->checkers->trials[e][t].failed_on != 0) {
-                    return true;
-                }
+            for (uint32_t t = 0; is_left && t < seen->trial_slots; t++) {
+                has_one |= is_choosy(sim, seen->trials[t]);
             }
         }
     }
-    return false;
+    return has_one;
 }
 
 void checkers_finished(struct sim *sim, int node, uint32_t e)

@@ -384,10 +384,10 @@ void plan_be_patient(struct plan *plan)
 
 bool plan_be_choosy(struct plan *plan)
 {
-    bool is_new = !plan->is_choosy;
+    uint64_t end_ms = plan->end_ms;
     plan->is_choosy = true;
-    allow_time(plan, plan->end_ms);
-    return is_new;
+    allow_time(plan, end_ms);
+    return plan->end_ms > end_ms;
 }
 
 static void draw_core(struct plan *plan, struct random *random)

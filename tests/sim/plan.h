@@ -138,7 +138,8 @@ void plan_leave_out(struct plan *plan, int node);
 /* What ran on a node that is lost is waited for, though its machine refuses connections. */
 void plan_be_patient(struct plan *plan);
 
-/* Work is left at the end since trials waited for other nodes than those where they had failed. False: it had that time. */
+/* Work is left at the end, perhaps since trials waited for other nodes than those where they had failed. False: that time is
+ * over, too. */
 bool plan_be_choosy(struct plan *plan);
 
 /* The core has slots for a trial of this experiment. */

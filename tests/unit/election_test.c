@@ -242,6 +242,12 @@ static void test_whom_the_others_take_for_the_incumbent_does_not_wait(void **sta
     assert_int_equal(step(f, 3000, self), ELECTION_CLAIM);
     assert_int_equal(election_next_term(&f->election), 3);
 
+    (void)setup(state); /* though it is drained: nobody else would claim, and so hand over */
+    (void)observe(f, 2, ghost, true, self);
+    election_expect(&f->election, self);
+    member(f, self)->drained = true;
+    assert_int_equal(step(f, 3000, self), ELECTION_CLAIM);
+
     (void)setup(state); /* whoever else doubts it gives way for a turn */
     (void)observe(f, 2, ghost, true, f->by_rank[1]);
     election_expect(&f->election, self);
