@@ -97,8 +97,8 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* 0 comes first: the one that is expected (drained, it claims and hands over), then nodes that have been up for a while, then new ones, then drained ones and the
- * one that gave the experiment away. */
+/* 0 comes first: the one that is expected (drained, it claims and hands over), then nodes that have been up for a while, then
+ * new ones, then drained ones and the one that gave the experiment away. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
     if (election->highest_released && node_id_equal(member->node, election->highest.node)) {

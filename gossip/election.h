@@ -82,8 +82,9 @@ int election_take(struct election *election, struct election_claim claim, bool r
 
 /* Decides; call when members change, when a claim changes, and at election_next_ms. `members` holds every roster member
  * including self, sorted by id; a self that is not among them never claims a vacancy, and self counts as alive. If no
- * other member is alive nobody is asked. A node that released, or is drained and not expected, is the last choice. After ELECTION_CLAIM every call is
- * ELECTION_NOTHING until election_led or a claim higher than ours. A node that leaves stops calling this. */
+ * other member is alive nobody is asked. A node that released, or is drained and not expected, is the last choice. After
+ * ELECTION_CLAIM every call is ELECTION_NOTHING until election_led or a claim higher than ours. A node that leaves stops
+ * calling this. */
 enum election_action election_step(struct election *election, uint64_t now_ms, node_id self, experiment_id experiment,
                                    const struct election_member *members, uint32_t member_count);
 

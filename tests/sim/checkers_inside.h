@@ -240,7 +240,7 @@ void checkers_copies_end(struct sim *sim);
 /* ---- 4, 10, 13: what people asked for is what is done ------------------------------------------------------------- */
 
 void checkers_completed(struct sim *sim, int node, const attempt_id *attempt); /* it calls it that */
-bool checkers_program_is_done(struct sim *sim, const attempt_id *attempt); /* its program has made all its steps, in whichever group */
+bool checkers_program_is_done(struct sim *sim, const attempt_id *attempt); /* all steps were made, in whichever group */
 void checkers_unasked(struct sim *sim, int node);
 void checkers_drained(struct sim *sim, int node);        /* after a step */
 void checkers_wishes_began(struct sim *sim, int node);  /* its daemon */
