@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/pack.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 #define CONFIG_TEXT_BYTES_MAX (64u * 1024) /* the YAML file */
 #define CONFIG_PACKED_BYTES_MAX 7168       /* fits a record of 8 KiB with what else it holds */
@@ -46,13 +46,13 @@ struct config {
     uint32_t save_trial_best;      /* ... 1, */
     uint32_t save_trial_latest;    /* ... 1 */
     enum config_on_partition on_partition;
-    bool balance; /* parts of a step follow the ranks' speeds (train/balance.h), default no */
+    bool balance; /* parts of a step follow the ranks' speeds (train/plan/balance.h), default no */
     /* Borrowed from the bytes that were parsed or unpacked: */
     const uint8_t *environment; /* a MessagePack map text -> text; environment.variables */
     uint32_t environment_bytes;
     const uint8_t *labels; /* a MessagePack array of texts */
     uint32_t labels_bytes;
-    const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search.h) */
+    const uint8_t *hyperparameters; /* a MessagePack array of parameters (train/search/search.h) */
     uint32_t hyperparameters_bytes;
 };
 

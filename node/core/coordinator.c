@@ -1,8 +1,8 @@
 /* One experiment's coordinator (DESIGN 7, 8). It holds nothing that its records do not say: gangs on their way and what
  * it has noticed since when are volatile, and a successor notices them again. */
 
-#include "node/core/coordinator.h"
 #include "base/probe.h"
+#include "node/core/coordinator.h"
 
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment)
 {

@@ -1,7 +1,7 @@
 #include "node/core/facts_inside.h"
 
 #include "base/err.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 static struct fact_key key_of(const void *bytes, size_t count)
 {

@@ -166,7 +166,7 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
 }
 
 /* A group stops as a whole if one rank was asked to stop in the midst of it and has gone already, since what one rank hears
- * all hear (train/shoal.h); or if slots are wanted back and too few members are left without them, or not all of them can
+ * all hear (train/shoal/shoal.h); or if slots are wanted back and too few members are left without them, or not all of them can
  * do that. All owners see it in the records, whoever coordinates. */
 bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
                              const struct view_attempt *attempt)

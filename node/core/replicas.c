@@ -1,5 +1,5 @@
-#include "base/rendezvous.h"
 #include "base/probe.h"
+#include "base/rendezvous.h"
 #include "node/core/replicas.h"
 #include "node/core/retention.h"
 

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/requests.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
 

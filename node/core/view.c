@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/probe.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 void view_init(struct view *view, struct arena *arena, const struct records *records, mesh_id mesh)
 {

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "node/daemon/render.h"
 #include "node/daemon/render_put.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 #define ATTEMPTS_SHOWN_MAX 16 /* of one trial: keeps a row within RENDER_BYTES_MIN */
 

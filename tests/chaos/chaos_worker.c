@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #define REDUCED 32
 #define WORDS_MAX (1 << 17)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #define PATTERN_FLOATS 16
 #define FLOATS (64 * 1024)

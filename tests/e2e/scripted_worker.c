@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #define FIELDS_MAX 5
 

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "tests/fuzz/fuzz.h"
-#include "train/hparams.h"
+#include "train/shoal/hparams.h"
 
 /* An escape takes six bytes for one and a text may have 4 KiB, so what is shorter than this can always be read again. */
 #define AGAIN_BYTES_MAX 600

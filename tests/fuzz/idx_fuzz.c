@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/unit/idx_files.h"
-#include "train/idx.h"
+#include "train/trainer/idx.h"
 
 #define CLASSES 10
 #define LABELS 4

@@ -21,14 +21,14 @@
 #include "base/arena.h"
 #include "base/random.h"
 #include "node/core/core.h"
+#include "tests/sim/blobs.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/groups.h"
 #include "tests/sim/network.h"
 #include "tests/sim/owners.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/twins.h"
-#include "tests/sim/groups.h"
 #include "tests/sim/versions.h"
-#include "tests/sim/blobs.h"
 #include "tests/sim/workers.h"
 
 #define SIM_TEXT_BYTES 512

@@ -1,5 +1,5 @@
 /* Parts that follow the ranks' speeds: where they come to rest, and what they do not follow. */
-#include "train/balance.h"
+#include "train/plan/balance.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "train/ledger.h"
+#include "train/plan/ledger.h"
 
 /* A group that measures: what a step costs on its own, and what an item does. */
 struct group {

@@ -14,7 +14,7 @@
 
 #include "tools/shoal/cli.h"
 #include "tools/shoal/document.h"
-#include "train/hparams.h"
+#include "train/shoal/hparams.h"
 
 char root[64];
 char *out_text, *err_text_written;

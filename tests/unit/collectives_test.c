@@ -1,6 +1,6 @@
 /* The collectives of libshoal in groups of several processes, under a fake daemon: types, slices, and what is begun and
  * waited for. Each rank is this program once more, with its body's number and what goes with it as arguments. */
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #include <limits.h>
 #include <math.h>

@@ -12,8 +12,8 @@
 
 #include "base/err.h"
 #include "tests/unit/elastic_fixture.h"
-#include "train/balance.h"
-#include "train/group.h"
+#include "train/group/group.h"
+#include "train/plan/balance.h"
 
 #define VALUES 300
 #define STEPS 150

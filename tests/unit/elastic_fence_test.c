@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "tests/unit/elastic_fixture.h"
-#include "train/tcp_group.h"
+#include "train/group/tcp/group.h"
 
 #define ATTEMPT "00112233aabbccdd/4/2" /* that the fake daemon tells of */
 

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "tests/unit/elastic_fixture.h"
-#include "train/finite.h"
+#include "train/shoal/finite.h"
 
 #define VALUES 5000
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "tests/unit/fake_daemon.h"
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #define ELASTIC_BATCH 12
 #define ELASTIC_STEPS_MAX 1024

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "base/err.h"
-#include "train/shm_inside.h"
-#include "train/tcp_inside.h"
+#include "train/group/shm/inside.h"
+#include "train/group/tcp/inside.h"
 
 #define VALUES 400000
 #define SAVED_STEP 8 /* of the checkpoint */

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "gossip/lease.h"
 #include "tests/unit/facts_make.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 static const enum fact_kind kinds[] = {FACT_MEMBER,  FACT_NODE,    FACT_INVITE,  FACT_SLOT,     FACT_EXPERIMENT,
                                        FACT_CONTROL, FACT_CLAIM,   FACT_ATTEMPT, FACT_WORKER,   FACT_VERDICT,

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/pack.h"
-#include "train/hparams.h"
+#include "train/shoal/hparams.h"
 
 #define CLIENT_BUFFER_BYTES (64 * 1024)
 

@@ -10,7 +10,7 @@
  * id_fails, init_fails, end_hangs (no revoke and no abort comes back), shrink_fails; and of a collective that has begun, never
  * before: dies (this process is killed when all others have brought their part), stops (it brings nothing), signals (it raises
  * SIGALRM when it has brought its part). Built with FAKE_WITHOUT_SHRINK it is an older
- * NCCL, with FAKE_WITHOUT_BROADCAST it lacks a function. The declarations are written anew here, so that a mistake in train/nccl_abi.h
+ * NCCL, with FAKE_WITHOUT_BROADCAST it lacks a function. The declarations are written anew here, so that a mistake in train/group/gpu/nccl_abi.h
  * does not hide itself. */
 #include "tests/unit/fake_nccl.h"
 

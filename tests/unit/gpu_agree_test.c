@@ -1,5 +1,5 @@
 /* How GPU memory travels, by what the ranks say they have. */
-#include "train/gpu_agree.h"
+#include "train/plan/gpu_agree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Collectives of GPU memory in groups of real processes, under a fake CUDA and NCCL (tests/unit/fake_nccl.c): by NCCL, through host
  * memory where NCCL cannot be, and what becomes of both when a rank is lost. */
-#include "train/group.h"
+#include "train/group/group.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -18,9 +18,9 @@
 #include "base/err.h"
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/forked.h"
-#include "train/gpu.h"
-#include "train/gpu_group.h"
-#include "train/plan.h"
+#include "train/group/gpu/gpu.h"
+#include "train/group/gpu/group.h"
+#include "train/plan/plan.h"
 
 #define RANKS_MAX 4
 #define LONG_MS 60000 /* timeouts that nothing here reaches unless it hangs */

@@ -1,7 +1,7 @@
 /* Groups of real processes, as if they were on several hosts: a letter for each rank says on which, and those of one letter
  * share memory. Sums and their bits, what happens when one is killed, stops or is told that the group is over, and what is
  * left of sharing where it cannot be. */
-#include "train/group.h"
+#include "train/group/group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Both engines, memory and TCP, and the two together, with all ranks as threads of one process in which shared memory has one
  * address for all: ThreadSanitizer sees each access of each rank, and whether the group's own atomics and links order them.
  * Without it these are sums like others. Processes are in group_test.c; what they do to each other no tool sees. */
-#include "train/group.h"
+#include "train/group/group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "tests/unit/one_mapping.h"
 #include "tests/unit/ranks.h"
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 #define LARGE 1200007 /* floats: more than a chunk, and than what copies go round the caches for */
 #define PLACED_BYTES (1172u * 4096) /* whole pages */

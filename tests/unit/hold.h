@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 /* In the process of a rank, whose handle is named `shoal`: the line that did not hold, on standard error and as its end. */
 #define HOLD(condition)                                                                                                 \

@@ -1,5 +1,5 @@
 /* Who is on one host, as all ranks work it out. */
-#include "train/hosts.h"
+#include "train/plan/hosts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "train/idx.h"
+#include "train/trainer/idx.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The sample ledger: whatever becomes of a group, each sample of an epoch is used once, and the log shows it. */
-#include "train/ledger.h"
+#include "train/plan/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "train/balance.h"
-#include "train/ledger_command.h"
+#include "train/plan/balance.h"
+#include "train/trainer/ledger_command.h"
 
 #define SAMPLES_MAX 60
 #define RANKS_MAX 7

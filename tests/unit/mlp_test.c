@@ -1,5 +1,5 @@
 /* The MLP against a plain reference in double precision, and its gradient against finite differences of that. */
-#include "train/models/mlp.h"
+#include "train/trainer/models/mlp.h"
 
 #include <math.h>
 #include <setjmp.h>

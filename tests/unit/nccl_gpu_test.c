@@ -3,7 +3,7 @@
  * tests/unit/gpu_group_test.c, under a fake.
  *
  * SHOAL_LIBCUDART and SHOAL_LIBNCCL name the libraries where the loader does not find them. */
-#include "train/nccl_group.h"
+#include "train/group/gpu/nccl_group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "train/gpu.h"
-#include "train/library.h"
+#include "train/group/gpu/gpu.h"
+#include "train/group/gpu/library.h"
 
 #define COUNT 100003
 #define SKIPPED 77

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
-#include "train/shm_memory.h"
+#include "train/group/shm/memory.h"
 
 #define MAPPINGS_MAX 1024
 

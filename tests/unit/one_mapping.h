@@ -3,7 +3,7 @@
 /* Where ranks are threads of one process, memory that one of them shares lies at the same address for all. ThreadSanitizer
  * judges by addresses: were it mapped once more for each rank, as between processes, no access of one rank would meet those of
  * another, and no order between them would be asked for. A program that is linked with this, and with --wrap for
- * shm_memory_create, shm_memory_map and shm_memory_end (train/shm_memory.h), has it so. */
+ * shm_memory_create, shm_memory_map and shm_memory_end (train/group/shm/memory.h), has it so. */
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* shoal-train plan. */
-#include "train/plan_command.h"
+#include "train/trainer/plan_command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Plans of collectives, carried out in memory: each rank a pair of cursors, each directed pair of ranks a queue. Any rank may
  * move at any time, so what two senders have sent one rank arrives in any order. Elements are real floats with the set of
  * the ranks that are in them: a plan whose ranks add in different orders shows in the bits. */
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "train/element.h"
+#include "train/plan/element.h"
 
 #define RANKS_MAX 17
 #define COUNT_MAX 128

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "train/group.h"
-#include "train/shm_group.h"
+#include "train/group/group.h"
+#include "train/group/shm/group.h"
 
 #define RANKS_MAX 8
 #define LONG_MS 60000 /* timeouts that nothing here reaches unless it hangs */
@@ -71,10 +71,10 @@ struct world {
 uint64_t clock_ms(void);
 void sleep_ms(long ms);
 
-/* A group of train/group.h: "aabb" are four ranks on two hosts; '-' leaves it to the kernel. The caller ends it. */
+/* A group of train/group/group.h: "aabb" are four ranks on two hosts; '-' leaves it to the kernel. The caller ends it. */
 struct world *world_of_hosts(const char *hosts, group_body *body);
 
-/* A group of train/shm_group.h. The caller ends it. */
+/* A group of train/group/shm/group.h. The caller ends it. */
 struct world *world_of_memory(uint32_t size, memory_body *body);
 
 void world_end(struct world **world);

@@ -1,6 +1,6 @@
 /* Every variant that this processor runs against a plain reference, bit by bit. The reference rounds by looking for the
  * nearest of all numbers of the type, so it has nothing in common with the code under test. */
-#include "train/reduce.h"
+#include "train/plan/reduce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "train/reduce_cpu.h"
+#include "train/group/reduce_cpu.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "train/search.h"
+#include "train/search/search.h"
 
 /* A space under construction. */
 struct fixture {

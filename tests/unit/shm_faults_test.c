@@ -1,5 +1,5 @@
 /* Groups over shared memory whose ranks fail, are told that the group is over, or mean ill. */
-#include "train/shm_group.h"
+#include "train/group/shm/group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 #include "base/err.h"
 #include "tests/unit/ranks.h"
-#include "train/shm_meet.h"
-#include "train/shm_memory.h"
+#include "train/group/shm/meet.h"
+#include "train/group/shm/memory.h"
 
 /* ---- ranks that fail ---- */
 
@@ -340,7 +340,7 @@ static void test_an_area_that_could_shrink_is_refused(void **state)
     }
 }
 
-/* The layout of the area's two lines and of the messages, as a hostile member would know them: train/shm_group.c. */
+/* The layout of the area's two lines and of the messages, as a hostile member would know them: train/group/shm/group.c. */
 struct line {
     _Atomic uint64_t arrived, generation, operation, count, what, offset, segment, unused;
 };

@@ -1,6 +1,6 @@
 /* Groups over shared memory: their sums, their memory, and how ranks meet, strangers among them. What happens when a rank fails or
  * means ill is in shm_faults_test.c. */
-#include "train/shm_group.h"
+#include "train/group/shm/group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +17,8 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "tests/unit/ranks.h"
-#include "train/reduce_cpu.h"
-#include "train/shm_memory.h"
+#include "train/group/reduce_cpu.h"
+#include "train/group/shm/memory.h"
 
 /* ---- right sums ---- */
 

@@ -1,7 +1,7 @@
 /* libshoal with GPU memory, in groups of several processes under a fake daemon, CUDA and NCCL (tests/unit/fake_nccl.c): what is
  * summed, beside the computation too, the state of elastic groups, and numbers that are not finite. Each rank is this program once
  * more, with its body's number as an argument. */
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #include <dlfcn.h>
 #include <math.h>

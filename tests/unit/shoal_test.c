@@ -1,5 +1,5 @@
 /* libshoal against a fake daemon (tests/unit/fake_daemon.h), also one that goes away in the middle, and without one. */
-#include "train/shoal.h"
+#include "train/shoal/shoal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +17,8 @@
 #include "base/pack.h"
 #include "tests/unit/fake_daemon.h"
 #include "tests/unit/forked.h"
-#include "train/hparams.h"
-#include "train/shoal_link.h"
+#include "train/shoal/hparams.h"
+#include "train/shoal/link.h"
 
 #define HPARAMS "{\"learning_rate\": 0.25, \"hidden\": [64, 32], \"batch_size\": 128.0, \"note\": \"caf\\u00e9\", " \
                 "\"optimizer\": {\"momentum\": 1}, \"none\": null}"

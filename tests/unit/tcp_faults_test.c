@@ -21,8 +21,8 @@
 #include "base/random.h"
 #include "tests/unit/forked.h"
 #include "tests/unit/tcp_fixture.h"
-#include "train/reduce.h"
-#include "train/tcp_inside.h"
+#include "train/group/tcp/inside.h"
+#include "train/plan/reduce.h"
 
 #define SOON_MS 10000 /* not the stall timeout of 20 s */
 

@@ -3,7 +3,7 @@
 /* Groups over real sockets of this machine: one thread per rank. cmocka's assertions belong to the main thread, so the
  * threads collect results and the main thread judges them. */
 
-#include "train/tcp_group.h"
+#include "train/group/tcp/group.h"
 
 #define RANKS_MAX 17
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "tests/unit/trainer_fixture.h"
-#include "train/balance.h"
-#include "train/ledger_command.h"
+#include "train/plan/balance.h"
+#include "train/trainer/ledger_command.h"
 
 #define EPOCHS 3
 #define STEPS (EPOCHS * TRAINED_STEPS_PER_EPOCH)

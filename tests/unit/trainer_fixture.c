@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tests/unit/idx_files.h"
-#include "train/ledger_command.h"
+#include "train/trainer/ledger_command.h"
 
 struct trained trained;
 

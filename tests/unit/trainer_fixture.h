@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "tests/unit/fake_daemon.h"
-#include "train/ledger.h"
+#include "train/plan/ledger.h"
 
 #define TRAINED_IMAGES 600
 #define TRAINED_SAMPLES 550 /* to train with; 50 are for validation */

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "tests/unit/idx_files.h"
 #include "tests/unit/trainer_fixture.h"
-#include "train/trainer_state.h"
+#include "train/trainer/state.h"
 
 #define STEPS_PER_EPOCH TRAINED_STEPS_PER_EPOCH
 #define STEPS (3 * STEPS_PER_EPOCH)

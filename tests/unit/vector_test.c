@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "train/models/vector.h"
+#include "train/trainer/models/vector.h"
 
 #define COUNT_MAX 200
 #define ROWS 7

@@ -1,4 +1,4 @@
-/* All-reduce of train/shm_group.h: with memory of the group, or with memory of the process.
+/* All-reduce of train/group/shm/group.h: with memory of the group, or with memory of the process.
  *
  * usage: bench_shm RANKS SIZES BLOCKS group|process (tools/bench/allreduce runs it) */
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tools/bench/collectives/bench.h"
-#include "train/shm_group.h"
+#include "train/group/shm/group.h"
 
 static double *seconds; /* by rank, shared */
 static struct shm_group_member members[SHM_GROUP_RANKS_MAX];

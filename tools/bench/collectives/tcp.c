@@ -1,4 +1,4 @@
-/* All-reduce of train/tcp_group.h.
+/* All-reduce of train/group/tcp/group.h.
  *
  * usage: bench_tcp RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE [ALGORITHM] (tools/bench/allreduce_net runs it)
  * ADDRESS is this rank's own, numeric; RANKS_HERE how many ranks share its processors. Built twice: bench_tcp as libshoal is,
@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "tools/bench/collectives/bench.h"
-#include "train/tcp_group.h"
+#include "train/group/tcp/group.h"
 
 static struct tcp_group *group;
 static struct bench bench;

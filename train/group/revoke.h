@@ -1,0 +1,34 @@
+#ifndef TRAIN_GROUP_REVOKE_H
+#define TRAIN_GROUP_REVOKE_H
+/* The word that a group is over: another thread, or a signal handler, says it, and every wait of the group's collectives
+ * ends. Said once, it stays said. */
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define REVOKE_FDS 2
+
+struct revoke {
+    atomic_bool said;
+    int fd; /* an eventfd, readable once it is said: for poll */
+    /* Where the word comes by a descriptor that the collectives' own thread reads: waits look at heed_fd (-1: none) too, and
+     * call heed when it is readable, which may say it, and may change heed_fd. */
+    int heed_fd;
+    void (*heed)(void *context);
+    void *context;
+};
+
+/* 0 or ERR_IO. Whoever opens it closes it, after the groups that were given it. */
+int revoke_open(struct revoke *revoke);
+void revoke_close(struct revoke *revoke);
+
+/* For waits: what to poll beside the links, and, after poll, whether it was said. */
+void revoke_poll(const struct revoke *revoke, struct pollfd fds[REVOKE_FDS]); /* NULL: nothing */
+bool revoke_heard(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS]);
+
+/* From any thread, and safe in a signal handler. */
+void revoke_say(struct revoke *revoke);
+bool revoke_said(const struct revoke *revoke);
+
+#endif

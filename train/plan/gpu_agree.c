@@ -1,0 +1,69 @@
+#include "train/plan/gpu_agree.h"
+
+#include <string.h>
+
+/* The first reason against NCCL, by rank; false if there is none. */
+static bool objects(struct gpu_agreement *out, const struct gpu_word *words, const uint32_t *leader, uint32_t rank, uint32_t other)
+{
+    const struct gpu_word *own = &words[rank], *theirs = &words[other];
+    out->rank = other;
+    out->other = rank;
+    if (own->nccl != theirs->nccl) {
+        out->reason = GPU_REASON_VERSIONS;
+    } else if (own->settings != theirs->settings) {
+        out->reason = GPU_REASON_SETTINGS;
+    } else if (leader[rank] == leader[other] && memcmp(own->bus, theirs->bus, sizeof own->bus) == 0) {
+        out->reason = GPU_REASON_SHARED;
+    } else if (leader[rank] != leader[other] && (own->allows_plain == 0 || theirs->allows_plain == 0)) {
+        out->reason = GPU_REASON_HOSTS;
+    }
+    return out->reason != GPU_REASON_NONE;
+}
+
+static enum gpu_lack lack_of(const struct gpu_word *word)
+{
+    return word->lack <= GPU_LACKS_WORKING_NCCL ? (enum gpu_lack)word->lack : GPU_LACKS_WORKING_NCCL;
+}
+
+/* NCCL keeps the order of those who stay. */
+static bool can_shrink(uint32_t size, const struct gpu_word *words)
+{
+    uint32_t before = words[0].earlier_size;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct gpu_word *word = &words[rank];
+        if (word->earlier == 0 || word->earlier != words[0].earlier || word->earlier_size != before ||
+            word->earlier_rank >= before || (rank > 0 && word->earlier_rank <= words[rank - 1].earlier_rank)) {
+            return false;
+        }
+    }
+    return before > size && before <= PLAN_RANKS_MAX;
+}
+
+void gpu_agree(struct gpu_agreement *out, uint32_t size, const struct gpu_word *words, const uint32_t *leader)
+{
+    memset(out, 0, sizeof *out);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (lack_of(&words[rank]) != GPU_LACKS_NOTHING) {
+            out->reason = GPU_REASON_LACK;
+            out->rank = rank;
+            out->lack = lack_of(&words[rank]);
+            return;
+        }
+    }
+    for (uint32_t rank = 1; rank < size; rank++) {
+        for (uint32_t other = 0; other < rank; other++) {
+            if (objects(out, words, leader, rank, other)) {
+                return;
+            }
+        }
+    }
+    out->rank = out->other = 0;
+    out->shrinks = can_shrink(size, words);
+    for (uint32_t rank = 0, earlier = 0; out->shrinks && earlier < words[0].earlier_size; earlier++) {
+        if (rank < size && words[rank].earlier_rank == earlier) {
+            rank++;
+        } else {
+            out->excluded[out->excluded_count++] = earlier;
+        }
+    }
+}

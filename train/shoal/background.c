@@ -1,0 +1,204 @@
+/* All-reduces that were begun. They are carried out one at a time and in order, by whoever is there first: a thread of their own
+ * while the program computes, and the program's thread once it waits. The thread is there where it pays (shoal_use_thread).
+ *
+ * The daemon's connection stays with the program's thread: where that carries one out, the group's waits look at the daemon's
+ * descriptor; where it waits for the other thread, it looks itself, and what it hears there reaches the other thread as the
+ * group's revocation. */
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "train/shoal/link.h"
+
+static bool is_settled(const struct shoal_background *b)
+{
+    return b->done_count == b->begun_count;
+}
+
+/* The next one. Called with the mutex held and none running; lets go of it meanwhile. */
+static void run_next(struct shoal *s, int heed_fd)
+{
+    struct shoal_background *b = &s->background;
+    struct shoal_begun next = b->begun[b->done_count];
+    b->is_running = true;
+    s->revoke.heed_fd = heed_fd;
+    (void)pthread_mutex_unlock(&b->mutex);
+    int error = group_all_reduce(s->workers, next.type, next.values, next.count);
+    (void)pthread_mutex_lock(&b->mutex);
+    b->is_running = false;
+    b->error = error;
+    b->done_count = error == 0 ? b->done_count + 1 : b->begun_count; /* a broken group would fail the others, too */
+    if (is_settled(b) && b->is_awaited) {
+        (void)eventfd_write(b->done_fd, 1);
+    }
+}
+
+static void *background_thread(void *argument)
+{
+    struct shoal *s = argument;
+    struct shoal_background *b = &s->background;
+    (void)pthread_mutex_lock(&b->mutex);
+    while (!b->is_over) {
+        if (is_settled(b) || b->is_running) {
+            (void)pthread_cond_wait(&b->changed, &b->mutex);
+        } else {
+            run_next(s, -1);
+        }
+    }
+    (void)pthread_mutex_unlock(&b->mutex);
+    return NULL;
+}
+
+void shoal_background_init(struct shoal *s)
+{
+    cpu_set_t processors;
+    bool is_known = sched_getaffinity(0, sizeof processors, &processors) == 0;
+    s->background.processors = is_known ? (uint32_t)CPU_COUNT(&processors) : 1;
+    (void)pthread_mutex_init(&s->background.mutex, NULL);
+    (void)pthread_cond_init(&s->background.changed, NULL);
+}
+
+/* The thread takes no signals: they are the program's. */
+static int start(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    b->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (b->done_fd < 0) {
+        return shoal_fail(s, ERR_MEMORY, "no descriptor is left for the thread that reduces: %s", strerror(errno));
+    }
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int reason = pthread_create(&b->thread, NULL, background_thread, s);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (reason != 0) {
+        (void)close(b->done_fd);
+        return shoal_fail(s, ERR_MEMORY, "the thread that reduces cannot be started: %s", strerror(reason));
+    }
+    b->is_started = true;
+    return 0;
+}
+
+static bool has_use_for_thread(const struct shoal *s)
+{
+    const struct shoal_background *b = &s->background;
+    return b->wish != SHOAL_THREAD_IF_SPARE ? b->wish == SHOAL_THREAD_WANTED
+                                            : group_hosts(s->workers) > 1 && group_ranks_here(s->workers) < b->processors;
+}
+
+int shoal_background_begin(struct shoal *s, const struct shoal_begun *what)
+{
+    struct shoal_background *b = &s->background;
+    bool uses_thread = has_use_for_thread(s);
+    int error = uses_thread && !b->is_started ? start(s) : 0;
+    if (error != 0) {
+        return error;
+    }
+    (void)pthread_mutex_lock(&b->mutex);
+    if (b->error != 0) {
+        /* The group is broken, as the wait will say. */
+    } else if (b->begun_count == SHOAL_BEGUN_MAX) {
+        error = ERR_FULL;
+    } else {
+        b->begun[b->begun_count++] = *what;
+        if (uses_thread) {
+            (void)pthread_cond_signal(&b->changed);
+        }
+    }
+    (void)pthread_mutex_unlock(&b->mutex);
+    return error == 0 ? 0 : shoal_fail(s, error, "%d all-reduces are begun already; wait for them first", SHOAL_BEGUN_MAX);
+}
+
+bool shoal_background_is_busy(struct shoal *s)
+{
+    return s->background.begun_count > 0;
+}
+
+bool shoal_background_has_failed(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    (void)pthread_mutex_lock(&b->mutex);
+    bool has_failed = b->error != 0;
+    (void)pthread_mutex_unlock(&b->mutex);
+    return has_failed;
+}
+
+static void wait_for_thread(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    b->is_awaited = true;
+    (void)pthread_mutex_unlock(&b->mutex);
+    struct pollfd fds[] = {{.fd = b->done_fd, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
+    (void)poll(fds, 2, SHOAL_RETRY_MS);
+    eventfd_t ignored;
+    (void)eventfd_read(b->done_fd, &ignored);
+    (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    (void)pthread_mutex_lock(&b->mutex);
+    b->is_awaited = false;
+}
+
+void shoal_background_settle(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    if (!shoal_background_is_busy(s)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&b->mutex);
+    while (!is_settled(b)) {
+        if (b->is_running) {
+            wait_for_thread(s);
+        } else {
+            run_next(s, shoal_heed_fd(s));
+        }
+    }
+    (void)pthread_mutex_unlock(&b->mutex);
+}
+
+int shoal_background_wait(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    if (!shoal_background_is_busy(s)) {
+        return 0;
+    }
+    shoal_background_settle(s);
+    (void)pthread_mutex_lock(&b->mutex);
+    int error = b->error;
+    size_t count = b->begun_count;
+    b->begun_count = b->done_count = 0;
+    b->error = 0;
+    (void)pthread_mutex_unlock(&b->mutex);
+    error = shoal_collective_result(s, error);
+    for (size_t i = 0; i < count && error == 0; i++) {
+        error = shoal_finite_judge(s, &b->begun[i]);
+    }
+    return error;
+}
+
+static void stop(struct shoal *s)
+{
+    struct shoal_background *b = &s->background;
+    (void)pthread_mutex_lock(&b->mutex);
+    b->is_over = true;
+    if (b->is_running) {
+        revoke_say(&s->revoke);
+    }
+    (void)pthread_cond_signal(&b->changed);
+    (void)pthread_mutex_unlock(&b->mutex);
+    (void)pthread_join(b->thread, NULL);
+    (void)close(b->done_fd);
+}
+
+void shoal_background_close(struct shoal *s)
+{
+    if (s->background.is_started) {
+        stop(s);
+    }
+    (void)pthread_mutex_destroy(&s->background.mutex);
+    (void)pthread_cond_destroy(&s->background.changed);
+}

@@ -1,0 +1,10 @@
+#ifndef TRAIN_SHOAL_CHECKPOINT_H
+#define TRAIN_SHOAL_CHECKPOINT_H
+/* libshoal's checkpoints (the functions of shoal.h): two buffers in memory that the daemon reads, one may be filled meanwhile. */
+
+#include "train/shoal/link.h"
+
+/* Unmaps and closes; the buffer can be used again. */
+void shoal_checkpoint_free(struct shoal_save *save);
+
+#endif

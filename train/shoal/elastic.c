@@ -1,0 +1,389 @@
+/* Groups that change (DESIGN 9): how a worker leaves a broken one, waits, and comes into the next with the state that it has,
+ * or gets it from a member who has it. The daemon's word arrives while a collective waits: its descriptor is looked at there
+ * (struct revoke). */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "train/shoal/link.h"
+
+#define BROKEN_MAX 30 /* groups in a row in which no step was made: the program cannot go on */
+#define FORM_MS 20000 /* from the word of the group until all its links are there */
+
+int shoal_register(struct shoal *s, void *bytes, size_t count)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (!e->is_on || e->in_group || count == 0) {
+        return shoal_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
+                                        "shoal_step_begin, and has at least one byte");
+    }
+    if (e->part_count == SHOAL_PARTS_MAX) {
+        return shoal_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
+    }
+    e->parts[e->part_count++] = (struct shoal_part){bytes, count};
+    return 0;
+}
+
+void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
+{
+    s->elastic.load = load;
+    s->elastic.load_context = context;
+}
+
+/* ---- leaving ---- */
+
+/* What the daemon has said counts for the group that forms, too. */
+static void apply_notice(struct shoal *s)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (e->told_generation != s->generation || s->revoke.fd < 0) {
+        return;
+    }
+    e->leave_wanted = true;
+    if (e->told_at_once || !e->in_group) {
+        revoke_say(&s->revoke);
+    }
+}
+
+void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (e->is_on) {
+        e->told_at_once = at_once || (e->told_at_once && e->told_generation == generation);
+        e->told_generation = generation;
+        apply_notice(s);
+    }
+}
+
+static void heed(void *context)
+{
+    struct shoal *s = context;
+    (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    s->revoke.heed_fd = s->fd;
+}
+
+static void leave(struct shoal *s)
+{
+    group_close(&s->workers);
+    revoke_close(&s->revoke);
+    s->elastic.in_group = s->elastic.leave_wanted = false;
+}
+
+int shoal_elastic_failed(struct shoal *s, int error)
+{
+    if (error == ERR_USAGE || error == ERR_MEMORY) {
+        return error; /* the program's own fault, or nothing that another group would mend */
+    }
+    leave(s);
+    return ++s->elastic.broken_count < BROKEN_MAX ? SHOAL_AGAIN : error;
+}
+
+void shoal_elastic_close(struct shoal *s)
+{
+    revoke_close(&s->revoke);
+    if (s->elastic.listen_fd >= 0) {
+        (void)close(s->elastic.listen_fd);
+        s->elastic.listen_fd = -1;
+    }
+}
+
+/* ---- coming in ---- */
+
+static int request_group(struct shoal *s, uint64_t id)
+{
+    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    shoal_link_begin(&writer, bytes, id, "worker_group", 5);
+    pack_text(&writer, "port");
+    pack_u64(&writer, s->elastic.port);
+    pack_text(&writer, "elastic");
+    pack_bool(&writer, true);
+    pack_text(&writer, "generation");
+    pack_u64(&writer, s->elastic.has_state || s->generation > 1 ? s->generation : 0);
+    pack_text(&writer, "has_state");
+    pack_bool(&writer, s->elastic.has_state);
+    pack_text(&writer, "step");
+    pack_u64(&writer, s->elastic.applied);
+    return shoal_link_begin_call(s, &writer, id);
+}
+
+/* For as long as it takes: the coordinator knows when there are enough. */
+static int wait_for_group(struct shoal *s)
+{
+    uint64_t id = ++s->last_id;
+    int error = request_group(s, id);
+    while (error == 0 && s->answer == NULL) {
+        error = shoal_link_pump_call(s);
+        if (error == 0 && s->stop && s->answer == NULL) {
+            error = SHOAL_STOP;
+        }
+        if (error == 0 && s->answer == NULL) {
+            shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
+        }
+    }
+    if (error == SHOAL_STOP) {
+        shoal_link_withdraw(s, id);
+    }
+    return shoal_link_end_call(s, error);
+}
+
+/* What the one who hands the state on says first. */
+enum loaded { LOADED, NOT_LOADED, NOT_HERE /* another may be able to */ };
+
+struct head {
+    uint64_t loaded;
+    uint64_t step;
+};
+
+static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
+{
+    if (s->workers == NULL || s->size == 1) {
+        return 0;
+    }
+    int error = group_broadcast(s->workers, bytes, count, root);
+    if (error == 0) {
+        return 0;
+    }
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
+    return shoal_elastic_failed(s, error);
+}
+
+/* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
+static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
+{
+    struct shoal_elastic *e = &s->elastic;
+    int error = 0;
+    e->is_torn |= takes;
+    e->is_worn |= takes && (step > 0 || e->applied > 0);
+    e->has_state &= !takes;
+    for (size_t i = 0; i < e->part_count && error == 0; i++) {
+        error = broadcast(s, e->parts[i].bytes, e->parts[i].count, root);
+    }
+    e->is_torn &= error != 0;
+    e->is_worn &= e->is_torn;
+    return error;
+}
+
+/* `takes`: this rank has not the state of that step. */
+static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, uint64_t step)
+{
+    struct shoal_elastic *e = &s->elastic;
+    struct head head = {.step = step, .loaded = LOADED};
+    int loaded = 0;
+    if (s->rank == root && is_fresh && e->load != NULL) {
+        loaded = e->load(e->load_context, &head.step);
+        head.loaded = loaded == 0 ? LOADED : loaded == ERR_MEMORY ? NOT_HERE : NOT_LOADED;
+    } else if (s->rank == root && is_fresh) {
+        head.step = 0;
+    }
+    if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
+        loaded = shoal_fail(s, ERR_CORRUPT, "there is no checkpoint, and the worker that handed the state on was lost in the midst "
+                                            "of it");
+        head.loaded = NOT_HERE;
+    }
+    int error = broadcast(s, &head, sizeof head, root);
+    if (loaded != 0 || error != 0) {
+        return loaded != 0 ? loaded : error;
+    }
+    if (head.loaded == NOT_HERE) {
+        (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint, or no state to begin with", root);
+        return shoal_elastic_failed(s, ERR_CLOSED);
+    }
+    if (head.loaded != LOADED) {
+        return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
+    }
+    error = move_parts(s, root, takes, head.step);
+    if (error == 0) {
+        e->applied = head.step;
+    }
+    return error;
+}
+
+/* All who have the state are at the same step (the coordinator has seen to that): if that is everybody, nothing moves. */
+static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint64_t step)
+{
+    struct shoal_elastic *e = &s->elastic;
+    uint32_t root = s->size, have = 0;
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        have += has_state[rank];
+        root = has_state[rank] && root == s->size ? rank : root;
+    }
+    if (has_state[s->rank] && (!e->has_state || e->applied != step)) {
+        return shoal_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
+                          (unsigned long long)step);
+    }
+    root = have > 0 ? root : 0;
+    int error = have == s->size ? 0 : hand_on(s, root, have == 0, s->rank != root && !has_state[s->rank], step);
+    e->has_state |= error == 0;
+    return error;
+}
+
+static int come_in(struct shoal *s)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (s->stop) {
+        return SHOAL_STOP;
+    }
+    int error = wait_for_group(s);
+    char group[128];
+    (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
+    struct tcp_member members[PLAN_RANKS_MAX];
+    bool has_state[PLAN_RANKS_MAX] = {false};
+    uint64_t step = 0;
+    struct tcp_options options = {
+        .group = group,
+        .members = members,
+        .open_timeout_ms = FORM_MS,
+        .stall_timeout_ms = s->timeout_ms,
+        .spin_us = -1,
+        .revoke = &s->revoke,
+    };
+    if (error == 0) {
+        error = shoal_read_group(s, &options, members, has_state, &step);
+    }
+    shoal_link_drop_answer(s);
+    int listen_fd = error == 0 ? fcntl(e->listen_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (error == 0 && (listen_fd < 0 || revoke_open(&s->revoke) != 0)) {
+        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+    }
+    if (error != 0) {
+        if (listen_fd >= 0) {
+            (void)close(listen_fd);
+        }
+        return error;
+    }
+    s->revoke.heed_fd = s->fd;
+    s->revoke.heed = heed;
+    s->revoke.context = s;
+    apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
+    explicit_bzero(options.key, sizeof options.key);
+    if (error != 0) {
+        (void)shoal_fail(s, error, "%s", text);
+        return shoal_elastic_failed(s, error);
+    }
+    error = shoal_roll_call(s, has_state);
+    error = error != 0 ? error : shoal_balance_join(s);
+    error = error != 0 ? error : shoal_memory_place(s);
+    int joined = error == 0 ? shoal_gpu_join(s) : 0;
+    if (joined != 0) {
+        return shoal_elastic_failed(s, joined);
+    }
+    error = error != 0 ? error : get_state(s, has_state, step);
+    e->in_group = error == 0;
+    return error;
+}
+
+static int begin_alone(struct shoal *s)
+{
+    struct shoal_elastic *e = &s->elastic;
+    int error = e->load != NULL ? e->load(e->load_context, &e->applied) : 0;
+    e->in_group = e->has_state = error == 0;
+    return error;
+}
+
+int shoal_step_begin(struct shoal *s, uint64_t *step)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (!e->is_on) {
+        return shoal_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
+    }
+    int error = 0;
+    if (s->state == SHOAL_ALONE && !e->in_group) {
+        error = begin_alone(s);
+    } else if (!e->in_group && e->listen_fd < 0) {
+        error = shoal_listen(s, &e->listen_fd, &e->port);
+    }
+    while (error == 0 && !e->in_group) {
+        error = come_in(s);
+        error = error == SHOAL_AGAIN ? 0 : error;
+    }
+    if (error == 0) {
+        *step = e->applied;
+        s->call_of_step = 0;
+        shoal_balance_begin(s);
+    }
+    return error;
+}
+
+/* ---- a step ---- */
+
+/* Every rank's hash of the state, compared. */
+static int compare(struct shoal *s)
+{
+    struct shoal_elastic *e = &s->elastic;
+    uint64_t hashes[PLAN_RANKS_MAX] = {0};
+    crypto_generichash_state state;
+    (void)crypto_generichash_init(&state, NULL, 0, 16);
+    for (size_t i = 0; i < e->part_count; i++) {
+        int failed = shoal_gpu_hash(s, &state, e->parts[i].bytes, e->parts[i].count);
+        if (failed != 0) {
+            return failed;
+        }
+    }
+    uint8_t hash[16];
+    (void)crypto_generichash_final(&state, hash, sizeof hash);
+    memcpy(&hashes[s->rank], hash, sizeof hashes[0]);
+    int error = shoal_gather(s, hashes, sizeof hashes[0]);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t most = 0, own = 0;
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        uint32_t alike = 0;
+        for (uint32_t other = 0; other < s->size; other++) {
+            alike += hashes[other] == hashes[rank];
+        }
+        most = alike > most ? alike : most;
+        own = rank == s->rank ? alike : own;
+    }
+    if (most == s->size) {
+        return 0;
+    }
+    shoal_gather_heard(s);
+    if (own == most && own * 2 > s->size) {
+        return 0;
+    }
+    return shoal_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,
+                      s->rank, most * 2 > s->size ? "the other ranks" : "any other rank");
+}
+
+int shoal_step_commit(struct shoal *s)
+{
+    struct shoal_elastic *e = &s->elastic;
+    if (!e->in_group) {
+        return SHOAL_AGAIN;
+    }
+    if (shoal_background_is_busy(s)) {
+        return shoal_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
+    }
+    (void)shoal_balance_pause(s);
+    e->applied++;
+    e->broken_count = 0;
+    if (s->state != SHOAL_ALONE) {
+        (void)shoal_link_pump(s);
+    }
+    float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
+    (void)shoal_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
+    int error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
+    if (error == 0 && wishes[1] > 0) {
+        s->stop = true;
+        return SHOAL_STOP;
+    }
+    if (error == 0 && wishes[0] > 0) {
+        leave(s);
+        return SHOAL_AGAIN;
+    }
+    error = error != 0 ? error : shoal_balance_commit(s);
+    if (error == 0 && s->size > 1 && e->applied % SHOAL_CHECK_STEPS == 0) {
+        error = compare(s);
+    }
+    return error;
+}

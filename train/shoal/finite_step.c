@@ -1,0 +1,65 @@
+/* Numbers that are not finite, found where they come from. A sum has the same bits on every rank, so all ranks see by
+ * themselves that it is not finite, and nobody needs to ask in the steps that are well. Whose values made it so is known
+ * only by who had them: each rank looks at its own before they are summed in place. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "train/shoal/finite.h"
+#include "train/shoal/link.h"
+
+void shoal_finite_look(struct shoal *s, struct shoal_begun *what)
+{
+    uint64_t bits = 0;
+    size_t bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
+    if (bad < what->count) {
+        what->own = (struct shoal_finite){.bad = bad + 1, .bits = bits};
+    }
+}
+
+/* "step 17, collective 2: ", or without steps "collective 40: ". */
+static void say_where(const struct shoal *s, const struct shoal_call *call, char *out, size_t size)
+{
+    if (s->elastic.is_on) {
+        (void)snprintf(out, size, "step %llu, collective %llu", (unsigned long long)call->step,
+                       (unsigned long long)call->index);
+    } else {
+        (void)snprintf(out, size, "collective %llu", (unsigned long long)call->number);
+    }
+}
+
+int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
+{
+    uint64_t bits;
+    size_t count = what->count, bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
+    if (bad == count) {
+        return 0;
+    }
+    struct shoal_finite all[PLAN_RANKS_MAX];
+    memset(all, 0, sizeof all);
+    all[s->rank] = what->own;
+    int error = shoal_gather(s, all, sizeof all[0]);
+    if (error != 0) {
+        return error;
+    }
+    shoal_gather_heard(s);
+    uint32_t first = s->size, ranks = 0;
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        ranks += all[rank].bad != 0;
+        first = all[rank].bad != 0 && first == s->size ? rank : first;
+    }
+    char where[64];
+    say_where(s, &what->call, where, sizeof where);
+    if (ranks == 0) {
+        return shoal_fail(s, ERR_NOT_FINITE, "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a "
+                                             "finite one",
+                          where, bad, count, s->size);
+    }
+    char more[48] = "";
+    if (ranks > 1) {
+        (void)snprintf(more, sizeof more, " (and so did %u other rank%s)", ranks - 1, ranks > 2 ? "s" : "");
+    }
+    return shoal_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, finite_word(what->type, all[first].bits),
+                      (unsigned long long)all[first].bad - 1, count, more);
+}

@@ -1,0 +1,490 @@
+/* The daemon's half of libshoal: a queue of requests in the order of the program's calls. Reports and saves carry an id and stay
+ * in the queue until they are answered; when the connection breaks, whatever is left is sent again after worker_open. The
+ * daemon may so see a report twice (the answer was lost); it is the same point of the same series. shoal_link_pump moves what can
+ * be moved without waiting; the calls of the program drive it. */
+
+#include "train/shoal/link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "train/shoal/hparams.h"
+
+#define PROTOCOL_VERSION 1
+#define OPEN_REPLY_MS 10000
+#define AWAY_MS 60000    /* without a daemon for so long: it is lost */
+#define REFUSED_MS 10000 /* a daemon just back may not know its workers yet */
+
+uint64_t shoal_link_now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t shoal_link_now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+int shoal_fail(struct shoal *s, int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(s->error, sizeof s->error, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* ---- requests ---- */
+
+void shoal_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+                      uint32_t arguments)
+{
+    pack_writer_init(writer, bytes, SHOAL_REQUEST_BYTES_MAX);
+    pack_map(writer, 3 + arguments);
+    pack_text(writer, "v");
+    pack_u64(writer, PROTOCOL_VERSION);
+    pack_text(writer, "id");
+    pack_u64(writer, id);
+    pack_text(writer, "op");
+    pack_text(writer, op);
+}
+
+/* ERR_USAGE when it was too large, ERR_MEMORY. */
+static int request_new(struct shoal_request **out, const struct pack_writer *writer, uint64_t id, int fd)
+{
+    if (writer->failed) {
+        return ERR_USAGE;
+    }
+    struct shoal_request *request = malloc(sizeof *request + writer->used_bytes);
+    if (request == NULL) {
+        return ERR_MEMORY;
+    }
+    *request = (struct shoal_request){.id = id, .fd = fd, .bytes = writer->used_bytes};
+    memcpy(request->frame, writer->bytes, writer->used_bytes);
+    *out = request;
+    return 0;
+}
+
+void shoal_link_remove(struct shoal *s, size_t index)
+{
+    free(s->queue[index]);
+    s->queue_count--;
+    memmove(&s->queue[index], &s->queue[index + 1], (s->queue_count - index) * sizeof s->queue[0]);
+    if (index < s->sent_count) {
+        s->sent_count--;
+    }
+}
+
+void shoal_link_withdraw(struct shoal *s, uint64_t id)
+{
+    size_t i = 0;
+    while (i < s->queue_count && s->queue[i]->id != id) {
+        i++;
+    }
+    if (i < s->queue_count && (i < s->sent_count || s->queue[i]->sent == 0)) {
+        shoal_link_remove(s, i);
+    }
+}
+
+int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
+{
+    if (s->queue_count >= limit) {
+        return shoal_fail(s, ERR_FULL, "%zu requests wait for the daemon already", s->queue_count);
+    }
+    int error = request_new(&s->queue[s->queue_count], writer, id, fd);
+    if (error != 0) {
+        return shoal_fail(s, error, "a request to the daemon is too large, or no memory is left");
+    }
+    s->queue_count++;
+    return 0;
+}
+
+/* ---- the connection ---- */
+
+static void disconnect(struct shoal *s, uint64_t retry_ms)
+{
+    if (s->fd >= 0) {
+        (void)close(s->fd);
+        s->fd = -1;
+    }
+    frame_reader_close(&s->reader);
+    frame_reader_init(&s->reader, s->reader.buffer, s->reader.capacity_bytes);
+    free(s->opening);
+    s->opening = NULL;
+    uint64_t now_ms = shoal_link_now_ms();
+    if (s->state == SHOAL_OPEN) {
+        s->away_since_ms = now_ms;
+    }
+    s->state = SHOAL_AWAY;
+    s->next_try_ms = now_ms + retry_ms;
+    for (size_t i = s->queue_count; i-- > 0;) {
+        s->queue[i]->sent = 0;
+        if (s->queue[i]->id == 0) {
+            shoal_link_remove(s, i);
+        }
+    }
+    s->sent_count = 0;
+}
+
+static void connect_daemon(struct shoal *s)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    bytes_copy_text(address.sun_path, sizeof address.sun_path, s->socket_path);
+    s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s->fd < 0 || connect(s->fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        disconnect(s, SHOAL_RETRY_MS);
+        return;
+    }
+    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    uint64_t id = ++s->last_id;
+    shoal_link_begin(&writer, bytes, id, "worker_open", 2);
+    pack_text(&writer, "token");
+    pack_text(&writer, s->token);
+    pack_text(&writer, "pid");
+    pack_u64(&writer, (uint64_t)getpid());
+    if (request_new(&s->opening, &writer, id, -1) != 0) {
+        disconnect(s, SHOAL_RETRY_MS);
+        return;
+    }
+    s->state = SHOAL_OPENING;
+    s->open_until_ms = shoal_link_now_ms() + OPEN_REPLY_MS;
+}
+
+/* 1 all sent, 0 the socket is full, ERR_CLOSED. */
+static int request_send(int socket_fd, struct shoal_request *request)
+{
+    int error = frame_send_some(socket_fd, request->frame, request->bytes, request->fd, &request->sent);
+    return error == 0 ? 1 : error == ERR_AGAIN ? 0 : ERR_CLOSED;
+}
+
+static int send_waiting(struct shoal *s)
+{
+    if (s->state == SHOAL_OPENING) {
+        return request_send(s->fd, s->opening);
+    }
+    while (s->sent_count < s->queue_count) {
+        struct shoal_request *request = s->queue[s->sent_count];
+        int sent = request_send(s->fd, request);
+        if (sent <= 0) {
+            return sent;
+        }
+        if (request->id == 0) {
+            shoal_link_remove(s, s->sent_count);
+        } else {
+            s->sent_count++;
+        }
+    }
+    return 1;
+}
+
+static void copy_reply_error(struct shoal *s, const struct pack_reader *reply)
+{
+    struct pack_reader text = pack_find(reply, "error");
+    size_t bytes;
+    const char *sentence = pack_read_text(&text, &bytes);
+    if (text.failed || bytes == 0) {
+        (void)shoal_fail(s, ERR_REFUSED, "the daemon refused without saying why");
+    } else {
+        (void)shoal_fail(s, ERR_REFUSED, "%.*s", (int)(bytes < 400 ? bytes : 400), sentence);
+    }
+}
+
+static bool reply_is_ok(const struct pack_reader *reply)
+{
+    struct pack_reader ok = pack_find(reply, "ok");
+    return pack_read_bool(&ok) && !ok.failed;
+}
+
+uint64_t shoal_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed)
+{
+    struct pack_reader value = pack_find(map, key);
+    uint64_t number = pack_read_u64_max(&value, max);
+    *failed = *failed || value.failed;
+    return number;
+}
+
+/* What worker_open says about us. It is read once: after a daemon's restart it says the same. */
+static int read_identity(struct shoal *s, const struct pack_reader *reply)
+{
+    bool failed = false;
+    struct pack_reader experiment = pack_find(reply, "experiment"), host = pack_find(reply, "host");
+    pack_read_text_copy(&experiment, s->experiment, sizeof s->experiment);
+    pack_read_text_copy(&host, s->host, sizeof s->host);
+    s->trial = (uint32_t)shoal_link_find_u64(reply, "trial", UINT32_MAX, &failed);
+    s->attempt = (uint32_t)shoal_link_find_u64(reply, "attempt", UINT32_MAX, &failed);
+    s->generation = shoal_link_find_u64(reply, "generation", UINT64_MAX, &failed);
+    s->size = (uint32_t)shoal_link_find_u64(reply, "size", PLAN_RANKS_MAX, &failed);
+    s->rank = (uint32_t)shoal_link_find_u64(reply, "rank", PLAN_RANKS_MAX - 1, &failed);
+    s->seed = shoal_link_find_u64(reply, "seed", UINT64_MAX, &failed);
+    s->start_step = shoal_link_find_u64(reply, "step", UINT64_MAX, &failed);
+    struct pack_reader map = pack_find(reply, "hyperparameters"), balance = pack_find(reply, "balance");
+    s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* daemons before it say nothing */
+    if (failed || experiment.failed || host.failed || map.failed || pack_peek(&map) != PACK_MAP || s->size < 1 ||
+        s->rank >= s->size || map.count > HPARAMS_BYTES_MAX) {
+        return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_open does not follow the protocol");
+    }
+    s->hparams = malloc(map.count);
+    if (s->hparams == NULL) {
+        return shoal_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
+    }
+    memcpy(s->hparams, map.bytes, map.count);
+    s->hparams_bytes = map.count;
+    return 0;
+}
+
+static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
+{
+    bool ok = reply_is_ok(reply);
+    if (ok && (s->was_open || read_identity(s, reply) == 0)) {
+        free(s->opening);
+        s->opening = NULL;
+        s->state = SHOAL_OPEN;
+        s->was_open = true;
+        return;
+    }
+    if (!ok) {
+        copy_reply_error(s, reply);
+    }
+    bool final = !s->was_open || shoal_link_now_ms() - s->away_since_ms >= REFUSED_MS;
+    disconnect(s, SHOAL_RETRY_MS);
+    if (final) {
+        s->state = SHOAL_REFUSED;
+    }
+}
+
+/* Only answers to worker_load carry a descriptor, so that its owner is clear from the frame's content. */
+static void take_answer(struct shoal *s, const struct pack_reader *reply, bool wanted)
+{
+    struct pack_reader found = pack_find(reply, "found");
+    int fd = pack_read_bool(&found) && !found.failed ? frame_reader_take_fd(&s->reader) : -1;
+    uint8_t *copy = wanted ? malloc(reply->count) : NULL;
+    if (copy == NULL) {
+        s->answer_lost = wanted;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return;
+    }
+    memcpy(copy, reply->bytes, reply->count);
+    s->answer = copy;
+    s->answer_bytes = reply->count;
+    s->answer_fd = fd;
+}
+
+static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *reply)
+{
+    if (s->state == SHOAL_OPENING) {
+        if (s->opening->id == id) {
+            take_open_reply(s, reply);
+        }
+        return;
+    }
+    struct pack_reader end = pack_find(reply, "end");
+    if (!end.failed && !pack_read_bool(&end)) {
+        return; /* part of a stream: its last part is the answer */
+    }
+    for (size_t i = 0; i < s->sent_count; i++) {
+        struct shoal_request *request = s->queue[i];
+        if (request->id != id) {
+            continue;
+        }
+        for (size_t b = 0; b < 2; b++) {
+            if (s->saves[b].request_id == id) {
+                s->saves[b].request_id = 0;
+            }
+        }
+        take_answer(s, reply, request->wanted);
+        if (!request->wanted && !reply_is_ok(reply)) {
+            copy_reply_error(s, reply);
+            s->refused = ERR_REFUSED;
+        }
+        shoal_link_remove(s, i);
+        return;
+    }
+}
+
+static void take_notice(struct shoal *s, const struct pack_reader *frame, struct pack_reader *notice)
+{
+    size_t bytes;
+    const char *text = pack_read_text(notice, &bytes);
+    if (notice->failed) {
+        return;
+    }
+    if (pack_text_is(text, bytes, "stop")) {
+        s->stop = true;
+    } else if (pack_text_is(text, bytes, "regroup")) {
+        bool failed = false;
+        uint64_t generation = shoal_link_find_u64(frame, "generation", UINT64_MAX, &failed);
+        struct pack_reader at_once = pack_find(frame, "at_once");
+        bool is_at_once = pack_read_bool(&at_once);
+        if (!failed && !at_once.failed) {
+            shoal_elastic_notice(s, generation, is_at_once);
+        }
+    } else if (pack_text_is(text, bytes, "durable")) {
+        bool failed = false;
+        uint64_t step = shoal_link_find_u64(frame, "step", UINT64_MAX, &failed);
+        if (!failed && step > s->durable_step) {
+            s->durable_step = step;
+        }
+    }
+}
+
+/* Takes all frames that are there. The connection may be gone afterwards. */
+static void take_frames(struct shoal *s)
+{
+    while (s->fd >= 0) {
+        const uint8_t *bytes;
+        size_t count;
+        int no_fd;
+        int error = frame_reader_next(&s->reader, &bytes, &count, 0, &no_fd);
+        if (error == ERR_AGAIN) {
+            error = frame_reader_fill(&s->reader, s->fd);
+            if (error == ERR_AGAIN) {
+                return;
+            }
+            if (error == 0) {
+                continue;
+            }
+        }
+        if (error != 0) {
+            s->answer_lost |= error == ERR_IO; /* it may have been an answer whose descriptor this process had no room for */
+            disconnect(s, error == ERR_IO ? SHOAL_RETRY_MS : 0);
+            return;
+        }
+        struct pack_reader frame;
+        pack_reader_init(&frame, bytes, count);
+        struct pack_reader notice = pack_find(&frame, "notice"), id = pack_find(&frame, "id");
+        if (!notice.failed) {
+            take_notice(s, &frame, &notice);
+        } else if (!id.failed) {
+            uint64_t number = pack_read_u64(&id);
+            if (!id.failed) {
+                take_reply(s, number, &frame);
+            }
+        }
+    }
+}
+
+int shoal_link_pump(struct shoal *s)
+{
+    if (s->state == SHOAL_AWAY) {
+        uint64_t now_ms = shoal_link_now_ms();
+        if (now_ms - s->away_since_ms >= AWAY_MS) {
+            s->state = SHOAL_LOST;
+        } else if (now_ms >= s->next_try_ms) {
+            connect_daemon(s);
+        }
+    }
+    if (s->state == SHOAL_OPENING && shoal_link_now_ms() >= s->open_until_ms) {
+        disconnect(s, SHOAL_RETRY_MS);
+    }
+    if (s->fd >= 0 && send_waiting(s) < 0) {
+        disconnect(s, 0);
+    }
+    enum shoal_state before = s->state;
+    take_frames(s);
+    if (before == SHOAL_OPENING && s->state == SHOAL_OPEN && send_waiting(s) < 0) {
+        disconnect(s, 0);
+    }
+    if (s->state == SHOAL_LOST) {
+        return shoal_fail(s, ERR_CLOSED, "the daemon at %s has not answered for %d s", s->socket_path, AWAY_MS / 1000);
+    }
+    return s->state == SHOAL_REFUSED ? ERR_REFUSED : 0;
+}
+
+void shoal_link_wait(struct shoal *s, uint64_t until_ms)
+{
+    uint64_t now_ms = shoal_link_now_ms();
+    uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    if (wait_ms > SHOAL_RETRY_MS) {
+        wait_ms = SHOAL_RETRY_MS;
+    }
+    bool unsent = s->state == SHOAL_OPENING ? s->opening->sent < FRAME_HEAD_BYTES + s->opening->bytes
+                                              : s->sent_count < s->queue_count;
+    struct pollfd item = {.fd = s->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
+    (void)poll(&item, 1, (int)wait_ms);
+}
+
+void shoal_link_drop_answer(struct shoal *s)
+{
+    free(s->answer);
+    s->answer = NULL;
+    if (s->answer_fd >= 0) {
+        (void)close(s->answer_fd);
+        s->answer_fd = -1;
+    }
+}
+
+int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id)
+{
+    shoal_link_drop_answer(s);
+    s->answer_lost = false;
+    int error = shoal_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
+    if (error == 0) {
+        s->queue[s->queue_count - 1]->wanted = true;
+    }
+    return error;
+}
+
+int shoal_link_pump_call(struct shoal *s)
+{
+    int error = shoal_link_pump(s);
+    if (error != 0 || !s->answer_lost) {
+        return error;
+    }
+    return shoal_fail(s, ERR_MEMORY, "no memory or no descriptor is left for the daemon's answer");
+}
+
+int shoal_link_end_call(struct shoal *s, int error)
+{
+    for (size_t i = 0; i < s->queue_count && error != 0; i++) {
+        s->queue[i]->wanted = false; /* the answer, if it comes, is nobody's */
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct pack_reader reply;
+    pack_reader_init(&reply, s->answer, s->answer_bytes);
+    if (!reply_is_ok(&reply)) {
+        copy_reply_error(s, &reply);
+        return ERR_REFUSED;
+    }
+    return 0;
+}
+
+int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms)
+{
+    int error = shoal_link_begin_call(s, writer, id);
+    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
+    while (error == 0) {
+        error = shoal_link_pump_call(s);
+        if (s->answer != NULL) {
+            error = 0;
+            break;
+        }
+        if (error == 0 && shoal_link_now_ms() >= until_ms) {
+            error = shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
+        }
+        if (error == 0) {
+            shoal_link_wait(s, until_ms);
+        }
+    }
+    if (s->answer_lost) {
+        shoal_link_withdraw(s, id); /* else it comes again, as long as there is no room for it */
+    }
+    return shoal_link_end_call(s, error);
+}

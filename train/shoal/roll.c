@@ -1,0 +1,237 @@
+/* The roll call of a new group: before anything else each rank says how much state it has registered, and what it called last
+ * in the group before. Where a group broke because its ranks called different things (arrays of different lengths, one
+ * collective more or less), some of them saw the difference and the others only lost connections; here all learn it, and
+ * end with the same sentence instead of breaking one group after the other. */
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "train/shoal/link.h"
+
+#define CALL_WORDS 6
+#define BALANCES ((uint64_t)1 << 32)
+#define WORDS (6 + CALL_WORDS * SHOAL_CALLS_KEPT)
+#define ROLL_BYTES (WORDS * sizeof(uint64_t))
+
+/* As it travels: big-endian words of 8 bytes. */
+struct roll {
+    uint64_t part_count, state_bytes, parts_hash;
+    uint64_t rank, generation; /* in the group of the calls; generation 0: none */
+    uint64_t own_rank;         /* in the group that begins; and BALANCES, if its parts may be unequal there */
+    struct shoal_call calls[SHOAL_CALLS_KEPT];
+};
+
+_Static_assert(sizeof(struct roll) == WORDS * sizeof(uint64_t), "a roll is its words");
+
+struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count)
+{
+    if (s->workers == NULL && s->state != SHOAL_ALONE) {
+        return (struct shoal_call){0}; /* in no group */
+    }
+    if (s->calls_generation != s->generation || s->calls_rank != s->rank) {
+        memset(s->calls, 0, sizeof s->calls);
+        s->call_count = 0;
+        s->calls_generation = s->generation;
+        s->calls_rank = s->rank;
+    }
+    struct shoal_call call = {
+        .number = s->call_count + 1,
+        .step = s->elastic.applied + (kind == SHOAL_CALL_COMMIT ? 0 : 1),
+        .index = ++s->call_of_step,
+        .kind = kind,
+        .type = type,
+        .count = count,
+    };
+    s->calls[s->call_count++ % SHOAL_CALLS_KEPT] = call;
+    return call;
+}
+
+int shoal_gather(struct shoal *s, void *all, size_t bytes)
+{
+    if (s->workers == NULL || s->size == 1) {
+        return 0;
+    }
+    return shoal_collective_result(s, group_all_gather(s->workers, ELEMENT_BYTES, all, bytes * s->size));
+}
+
+void shoal_gather_heard(struct shoal *s)
+{
+    char sentence[SHOAL_ERROR_BYTES];
+    memcpy(sentence, s->error, sizeof sentence);
+    if (s->workers != NULL) {
+        (void)shoal_collective_result(s, group_barrier(s->workers));
+    }
+    memcpy(s->error, sentence, sizeof sentence);
+}
+
+static struct roll own_roll(const struct shoal *s)
+{
+    const struct shoal_elastic *e = &s->elastic;
+    struct roll roll = {
+        .part_count = e->part_count,
+        .rank = s->calls_rank,
+        .generation = s->calls_generation,
+        .own_rank = s->rank | (s->balance.is_wanted ? BALANCES : 0),
+    };
+    crypto_generichash_state state;
+    (void)crypto_generichash_init(&state, NULL, 0, 16);
+    for (size_t i = 0; i < e->part_count; i++) {
+        uint8_t count[8];
+        bytes_put_u64(count, e->parts[i].count);
+        (void)crypto_generichash_update(&state, count, sizeof count);
+        roll.state_bytes += e->parts[i].count;
+    }
+    uint8_t hash[16];
+    (void)crypto_generichash_final(&state, hash, sizeof hash);
+    roll.parts_hash = bytes_get_u64(hash);
+    memcpy(roll.calls, s->calls, sizeof roll.calls);
+    return roll;
+}
+
+static void to_words(const struct roll *roll, uint8_t *out)
+{
+    uint64_t words[WORDS];
+    memcpy(words, roll, sizeof words);
+    for (size_t i = 0; i < WORDS; i++) {
+        bytes_put_u64(out + 8 * i, words[i]);
+    }
+}
+
+static struct roll from_words(const uint8_t *bytes)
+{
+    uint64_t words[WORDS];
+    struct roll roll;
+    for (size_t i = 0; i < WORDS; i++) {
+        words[i] = bytes_get_u64(bytes + 8 * i);
+    }
+    memcpy(&roll, words, sizeof roll);
+    return roll;
+}
+
+/* ---- what two ranks do not have in common ---- */
+
+static void describe(const struct shoal_call *call, char *out, size_t size)
+{
+    static const char *const names[] = {
+        "?", "all-reduce", "broadcast", "barrier", "shoal_step_commit", "reduce-scatter", "all-gather"};
+    const char *name = call->kind <= SHOAL_CALL_ALL_GATHER ? names[call->kind] : names[0];
+    if (call->kind != SHOAL_CALL_BARRIER && call->kind != SHOAL_CALL_COMMIT) {
+        (void)snprintf(out, size, "%s of %llu %s", name, (unsigned long long)call->count,
+                       element_type_name((enum element_type)call->type));
+    } else {
+        (void)snprintf(out, size, "%s", name);
+    }
+}
+
+static int compare_state(struct shoal *s, const struct roll *one, const struct roll *other)
+{
+    if (one->part_count == other->part_count && one->state_bytes == other->state_bytes &&
+        one->parts_hash == other->parts_hash) {
+        return 0;
+    }
+    bool same_sum = one->part_count == other->part_count && one->state_bytes == other->state_bytes;
+    return shoal_fail(s, ERR_MALFORMED,
+                      "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
+                      "register the same sizes in the same order",
+                      (uint32_t)one->own_rank, (unsigned long long)one->state_bytes,
+                      (unsigned long long)one->part_count, (uint32_t)other->own_rank,
+                      (unsigned long long)other->state_bytes, (unsigned long long)other->part_count,
+                      same_sum ? " of other sizes" : "");
+}
+
+static int compare_calls(struct shoal *s, const struct roll *one, const struct roll *other)
+{
+    if (one->generation != other->generation || one->generation == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < SHOAL_CALLS_KEPT; i++) {
+        const struct shoal_call *a = &one->calls[i], *b = &other->calls[i];
+        if (a->number != b->number || (a->kind == b->kind && a->type == b->type && a->count == b->count)) {
+            continue;
+        }
+        char first[64], second[64];
+        describe(a, first, sizeof first);
+        describe(b, second, sizeof second);
+        return shoal_fail(s, ERR_MALFORMED,
+                          "in step %llu, collective %llu, rank %llu called %s and rank %llu %s: all ranks make the same "
+                          "collectives with the same counts",
+                          (unsigned long long)a->step, (unsigned long long)a->index, (unsigned long long)one->rank, first,
+                          (unsigned long long)other->rank, second);
+    }
+    return 0;
+}
+
+/* Registered state is compared with that of the lowest rank that has it in memory, or of rank 0 in a group that begins. Where
+ * all who have it agree, whoever came to join them with another one ends alone. */
+static int judge_state(struct shoal *s, const uint8_t *all, const bool has_state[PLAN_RANKS_MAX])
+{
+    uint32_t right = 0, wrong = s->size;
+    while (right < s->size && !has_state[right]) {
+        right++;
+    }
+    bool is_fresh = right == s->size;
+    struct roll first = from_words(all + ROLL_BYTES * (is_fresh ? 0 : right));
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        struct roll other = from_words(all + ROLL_BYTES * rank);
+        int error = compare_state(s, &first, &other);
+        if (error != 0 && (is_fresh || has_state[rank] || rank == s->rank)) {
+            return error;
+        }
+        wrong = error != 0 ? rank : wrong;
+    }
+    return wrong == s->size ? 0 : SHOAL_AGAIN;
+}
+
+static int judge_calls(struct shoal *s, const uint8_t *all)
+{
+    for (uint32_t one = 0; one < s->size; one++) {
+        struct roll first = from_words(all + ROLL_BYTES * one);
+        for (uint32_t rank = one + 1; rank < s->size; rank++) {
+            struct roll other = from_words(all + ROLL_BYTES * rank);
+            int error = compare_calls(s, &first, &other);
+            if (error != 0) {
+                return error;
+            }
+        }
+    }
+    return 0;
+}
+
+static bool all_balance(const struct shoal *s, const uint8_t *all)
+{
+    bool do_all = true;
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        do_all = do_all && (from_words(all + ROLL_BYTES * rank).own_rank & BALANCES) != 0;
+    }
+    return do_all;
+}
+
+int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
+{
+    s->balance.is_on = s->balance.is_wanted;
+    if (s->size == 1) {
+        return 0;
+    }
+    uint8_t *all = calloc(s->size, ROLL_BYTES);
+    if (all == NULL) {
+        return shoal_fail(s, ERR_MEMORY, "no memory is left to come into a group");
+    }
+    struct roll own = own_roll(s);
+    to_words(&own, all + ROLL_BYTES * s->rank);
+    int error = shoal_gather(s, all, ROLL_BYTES);
+    if (error == 0) {
+        s->balance.is_on = all_balance(s, all);
+        error = judge_calls(s, all);
+        error = error == 0 ? judge_state(s, all, has_state) : error;
+        if (error != 0) {
+            shoal_gather_heard(s);
+        }
+        error = error == SHOAL_AGAIN ? shoal_elastic_failed(s, ERR_CLOSED) : error;
+    }
+    free(all);
+    return error;
+}

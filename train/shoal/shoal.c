@@ -1,0 +1,661 @@
+/* libshoal. Two halves that do not wait for each other: the group of the workers (train/group/group.h), and the
+ * connection to the daemon, which may go away and come back (train/shoal/link.h). */
+
+#include "train/shoal/shoal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "train/shoal/checkpoint.h"
+#include "train/shoal/hparams.h"
+
+#define GROUP_MS 300000 /* the coordinator gives up an incomplete group long before */
+#define PROGRESS_MS 200
+
+/* ---- open and close ---- */
+
+static int open_alone(struct shoal *s)
+{
+    s->state = SHOAL_ALONE;
+    s->size = 1;
+    bytes_copy_text(s->experiment, sizeof s->experiment, "-");
+    const char *seed = getenv("SHOAL_SEED");
+    if (seed != NULL) {
+        char *end;
+        errno = 0;
+        s->seed = strtoull(seed, &end, 10);
+        if (*seed < '0' || *seed > '9' || *end != 0 || errno != 0) {
+            return shoal_fail(s, ERR_USAGE, "SHOAL_SEED is '%.40s'; it must be a whole number from 0", seed);
+        }
+    }
+    const char *json = getenv("SHOAL_HPARAMS");
+    s->hparams = malloc(HPARAMS_BYTES_MAX);
+    if (s->hparams == NULL) {
+        return shoal_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
+    }
+    struct pack_writer writer;
+    pack_writer_init(&writer, s->hparams, HPARAMS_BYTES_MAX);
+    if (hparams_from_json(json != NULL ? json : "{}", &writer) != 0) {
+        return shoal_fail(s, ERR_USAGE, "SHOAL_HPARAMS is not a JSON object of at most %u bytes", HPARAMS_BYTES_MAX);
+    }
+    s->hparams_bytes = writer.used_bytes;
+    return 0;
+}
+
+int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
+                     bool has_state[PLAN_RANKS_MAX], uint64_t *step)
+{
+    struct pack_reader reply;
+    pack_reader_init(&reply, s->answer, s->answer_bytes);
+    bool failed = false;
+    uint64_t generation = shoal_link_find_u64(&reply, "generation", UINT64_MAX, &failed);
+    uint32_t size = (uint32_t)shoal_link_find_u64(&reply, "size", PLAN_RANKS_MAX, &failed);
+    uint32_t rank = (uint32_t)shoal_link_find_u64(&reply, "rank", PLAN_RANKS_MAX - 1, &failed);
+    *step = shoal_link_find_u64(&reply, "step", UINT64_MAX, &failed);
+    struct pack_reader key = pack_find(&reply, "key"), list = pack_find(&reply, "members");
+    pack_read_bin_exact(&key, options->key, sizeof options->key);
+    failed = failed || size == 0 || rank >= size || pack_read_array(&list) != size;
+    for (uint32_t i = 0; i < size && !failed; i++) {
+        failed = pack_read_array(&list) != 4 || pack_read_u64_max(&list, PLAN_RANKS_MAX) != i;
+        pack_read_text_copy(&list, members[i].host, sizeof members[i].host);
+        members[i].port = (uint16_t)pack_read_u64_max(&list, UINT16_MAX);
+        has_state[i] = pack_read_bool(&list);
+    }
+    if (failed || key.failed || list.failed) {
+        return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_group does not follow the protocol");
+    }
+    options->generation = s->generation = generation;
+    options->rank = s->rank = rank;
+    options->size = s->size = size;
+    return 0;
+}
+
+int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port)
+{
+    int error = tcp_group_listen(s->host, listen_fd, port);
+    return error == 0 ? 0
+                      : shoal_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
+                                   error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
+}
+
+static int form_group(struct shoal *s)
+{
+    int listen_fd;
+    uint16_t port;
+    int error = shoal_listen(s, &listen_fd, &port);
+    if (error != 0) {
+        return error;
+    }
+    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    uint64_t id = ++s->last_id, step;
+    shoal_link_begin(&writer, bytes, id, "worker_group", 1);
+    pack_text(&writer, "port");
+    pack_u64(&writer, port);
+    error = shoal_link_call(s, &writer, id, GROUP_MS);
+    char group[128];
+    (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
+    struct tcp_member members[PLAN_RANKS_MAX];
+    bool has_state[PLAN_RANKS_MAX];
+    struct tcp_options options = {
+        .group = group,
+        .members = members,
+        .open_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
+        .stall_timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS,
+        .spin_us = -1,
+        .revoke = &s->revoke,
+    };
+    if (error == 0) {
+        error = shoal_read_group(s, &options, members, has_state, &step);
+    }
+    shoal_link_drop_answer(s);
+    if (error == 0 && revoke_open(&s->revoke) != 0) {
+        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+    }
+    if (error != 0) {
+        (void)close(listen_fd);
+        return error;
+    }
+    char text[GROUP_ERROR_BYTES];
+    error = group_open(&s->workers, listen_fd, &options, NULL, text);
+    explicit_bzero(options.key, sizeof options.key);
+    return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
+}
+
+static int open_with_daemon(struct shoal *s, const char *socket_path)
+{
+    const char *token = getenv("SHOAL_TOKEN");
+    uint8_t token_bytes[SHOAL_TOKEN_DIGITS / 2];
+    if (token == NULL || bytes_from_hex(token_bytes, sizeof token_bytes, token) != 0) {
+        return shoal_fail(s, ERR_USAGE, "SHOAL_SOCKET is set, but SHOAL_TOKEN is not %d hex digits", SHOAL_TOKEN_DIGITS);
+    }
+    bytes_copy_text(s->token, sizeof s->token, token);
+    if (!bytes_copy_text(s->socket_path, sizeof s->socket_path, socket_path)) {
+        return shoal_fail(s, ERR_USAGE, "SHOAL_SOCKET is longer than %zu bytes", sizeof s->socket_path - 1);
+    }
+    uint8_t *buffer = malloc(FRAME_BYTES_MAX + 4);
+    if (buffer == NULL) {
+        return shoal_fail(s, ERR_MEMORY, "no memory is left for the daemon's answers");
+    }
+    frame_reader_init(&s->reader, buffer, FRAME_BYTES_MAX + 4);
+    s->state = SHOAL_AWAY;
+    s->away_since_ms = shoal_link_now_ms();
+    while (s->state != SHOAL_OPEN) {
+        int error = shoal_link_pump(s);
+        if (error != 0) {
+            return error;
+        }
+        if (s->state != SHOAL_OPEN) {
+            shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
+        }
+    }
+    return s->elastic.is_on ? 0 : form_group(s);
+}
+
+static void destroy(struct shoal *s)
+{
+    shoal_background_close(s);
+    group_close(&s->workers);
+    gpu_close(&s->gpu);
+    while (s->memory_count > 0) {
+        shoal_free(s, s->memories[s->memory_count - 1].bytes);
+    }
+    shoal_elastic_close(s);
+    shoal_link_drop_answer(s);
+    if (s->fd >= 0) {
+        (void)close(s->fd);
+    }
+    if (s->reader.buffer != NULL) {
+        frame_reader_close(&s->reader);
+        free(s->reader.buffer);
+    }
+    free(s->opening);
+    while (s->queue_count > 0) {
+        shoal_link_remove(s, s->queue_count - 1);
+    }
+    shoal_checkpoint_free(&s->saves[0]);
+    shoal_checkpoint_free(&s->saves[1]);
+    free(s->scratch);
+    free(s->hparams);
+    explicit_bzero(s->token, sizeof s->token);
+    free(s);
+}
+
+static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ERROR_BYTES])
+{
+    *out = NULL;
+    struct shoal *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        bytes_copy_text(error, SHOAL_ERROR_BYTES, "no memory is left");
+        return ERR_MEMORY;
+    }
+    s->fd = s->answer_fd = s->filling = -1;
+    s->saves[0].fd = s->saves[1].fd = -1;
+    s->revoke.fd = s->elastic.listen_fd = -1;
+    s->elastic.is_on = is_elastic;
+    s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
+    shoal_background_init(s);
+    const char *socket_path = getenv("SHOAL_SOCKET");
+    int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
+    if (result != 0) {
+        bytes_copy_text(error, SHOAL_ERROR_BYTES, s->error);
+        destroy(s);
+        return result;
+    }
+    s->error[0] = 0;
+    *out = s;
+    return 0;
+}
+
+int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+{
+    return open_context(out, false, error);
+}
+
+int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES])
+{
+    return open_context(out, true, error);
+}
+
+void shoal_close(struct shoal **shoal)
+{
+    if (*shoal != NULL) {
+        (void)shoal_flush(*shoal, 5000);
+        destroy(*shoal);
+        *shoal = NULL;
+    }
+}
+
+/* ---- who am I ---- */
+
+const char *shoal_error(const struct shoal *s)
+{
+    return s->error;
+}
+
+uint32_t shoal_rank(const struct shoal *s)
+{
+    return s->rank;
+}
+
+uint32_t shoal_size(const struct shoal *s)
+{
+    return s->size;
+}
+
+uint64_t shoal_generation(const struct shoal *s)
+{
+    return s->generation;
+}
+
+const char *shoal_experiment(const struct shoal *s)
+{
+    return s->experiment;
+}
+
+uint32_t shoal_trial(const struct shoal *s)
+{
+    return s->trial;
+}
+
+uint32_t shoal_attempt(const struct shoal *s)
+{
+    return s->attempt;
+}
+
+uint64_t shoal_seed(const struct shoal *s)
+{
+    return s->seed;
+}
+
+uint64_t shoal_start_step(const struct shoal *s)
+{
+    return s->start_step;
+}
+
+/* ---- hyperparameters ---- */
+
+const uint8_t *shoal_hparams(const struct shoal *s, size_t *bytes)
+{
+    *bytes = s->hparams_bytes;
+    return s->hparams;
+}
+
+static int wrong_type(struct shoal *s, const char *path, const char *wanted)
+{
+    return shoal_fail(s, ERR_MALFORMED, "hyperparameter '%s' must be %s", path, wanted);
+}
+
+int shoal_hparam_double(struct shoal *s, const char *path, double fallback, double *out)
+{
+    struct pack_reader value;
+    int error = hparams_find(s->hparams, s->hparams_bytes, path, &value);
+    if (error == ERR_NOT_FOUND) {
+        *out = fallback;
+        return 0;
+    }
+    double number = error == 0 ? pack_read_double(&value) : 0;
+    if (error != 0 || value.failed) {
+        return wrong_type(s, path, "a number");
+    }
+    *out = number;
+    return 0;
+}
+
+int shoal_hparam_int(struct shoal *s, const char *path, int64_t fallback, int64_t *out)
+{
+    struct pack_reader value;
+    int error = hparams_find(s->hparams, s->hparams_bytes, path, &value);
+    if (error == ERR_NOT_FOUND) {
+        *out = fallback;
+        return 0;
+    }
+    if (error != 0 || hparams_read_int(&value, out) != 0) {
+        return wrong_type(s, path, "a whole number");
+    }
+    return 0;
+}
+
+int shoal_hparam_text(struct shoal *s, const char *path, const char *fallback, char *out, size_t size)
+{
+    struct pack_reader value;
+    int error = hparams_find(s->hparams, s->hparams_bytes, path, &value);
+    size_t bytes = 0;
+    const char *text = fallback;
+    if (error == ERR_NOT_FOUND) {
+        if (fallback == NULL) {
+            return ERR_NOT_FOUND;
+        }
+        bytes = strlen(fallback);
+    } else {
+        text = error == 0 ? pack_read_text(&value, &bytes) : NULL;
+        if (error != 0 || value.failed || memchr(text, 0, bytes) != NULL) {
+            return wrong_type(s, path, "a text");
+        }
+    }
+    if (bytes >= size) {
+        return shoal_fail(s, ERR_FULL, "hyperparameter '%s' is longer than %zu bytes", path, size - 1);
+    }
+    bytes_copy_text_n(out, size, text, bytes);
+    return 0;
+}
+
+int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fallback, size_t fallback_count, int64_t *out,
+                          size_t capacity, size_t *count)
+{
+    struct pack_reader value;
+    int error = hparams_find(s->hparams, s->hparams_bytes, path, &value);
+    if (error == ERR_NOT_FOUND) {
+        if (fallback_count > capacity) {
+            return ERR_FULL;
+        }
+        memcpy(out, fallback, fallback_count * sizeof *out);
+        *count = fallback_count;
+        return 0;
+    }
+    uint32_t length = error != 0 ? 0 : pack_peek(&value) == PACK_ARRAY ? pack_read_array(&value) : 1;
+    if (length > capacity) {
+        return shoal_fail(s, ERR_FULL, "hyperparameter '%s' has more than %zu entries", path, capacity);
+    }
+    for (uint32_t i = 0; i < length && error == 0; i++) {
+        error = hparams_read_int(&value, &out[i]);
+    }
+    if (error != 0 || value.failed) {
+        return wrong_type(s, path, "a whole number or a list of whole numbers");
+    }
+    *count = length;
+    return 0;
+}
+
+/* ---- collectives ---- */
+
+_Static_assert((int)SHOAL_F32 == (int)ELEMENT_F32 && (int)SHOAL_F16 == (int)ELEMENT_F16 &&
+                   (int)SHOAL_BF16 == (int)ELEMENT_BF16 && (int)SHOAL_BYTES == (int)ELEMENT_BYTES,
+               "one list of types");
+
+int shoal_heed_fd(const struct shoal *s)
+{
+    return s->revoke.heed != NULL ? s->fd : -1;
+}
+
+int shoal_collective_result(struct shoal *s, int error)
+{
+    if (error == 0) {
+        return 0;
+    }
+    (void)shoal_fail(s, error, "%s", group_error(s->workers));
+    return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
+}
+
+/* Before a collective: what was begun comes first. */
+static int settle(struct shoal *s)
+{
+    if (s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    bool was_working = shoal_background_is_busy(s) && shoal_balance_pause(s);
+    int error = shoal_background_wait(s);
+    shoal_balance_resume(s, was_working);
+    s->revoke.heed_fd = shoal_heed_fd(s);
+    return error;
+}
+
+static int check_elements(struct shoal *s, const void *values, enum shoal_type type, bool moves)
+{
+    enum element_type element = (enum element_type)type;
+    if (!ELEMENT_ADDS(element) && !(moves && element == ELEMENT_BYTES)) {
+        return shoal_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
+    }
+    size_t bytes = element_type_bytes(element);
+    if ((uintptr_t)values % bytes != 0) {
+        return shoal_fail(s, ERR_USAGE, "elements of %zu bytes must be aligned to them", bytes);
+    }
+    return 0;
+}
+
+static int run_group(struct group *group, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count,
+                     uint32_t root)
+{
+    switch (kind) {
+    case SHOAL_CALL_ALL_REDUCE:
+        return group_all_reduce(group, type, values, count);
+    case SHOAL_CALL_REDUCE_SCATTER:
+        return group_reduce_scatter(group, type, values, count);
+    case SHOAL_CALL_ALL_GATHER:
+        return group_all_gather(group, type, values, count);
+    case SHOAL_CALL_BROADCAST:
+        return group_broadcast(group, values, count, root);
+    default:
+        return group_barrier(group);
+    }
+}
+
+/* Outside Shoal there is nobody to wait for. */
+static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+{
+    if (s->workers == NULL) {
+        return 0;
+    }
+    bool was_working = shoal_balance_pause(s);
+    int error = shoal_collective_result(s, run_group(s->workers, kind, type, values, count, root));
+    shoal_balance_resume(s, was_working);
+    return error;
+}
+
+static int collective(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, size_t count,
+                      uint32_t root)
+{
+    int error = settle(s);
+    if (error != 0) {
+        return error;
+    }
+    (void)shoal_call_note(s, kind, type, count);
+    return run(s, kind, type, values, count, root);
+}
+
+static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
+    what.call = shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
+    shoal_finite_look(s, &what);
+    return what;
+}
+
+int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    error = error != 0 ? error : settle(s);
+    if (error != 0) {
+        return error;
+    }
+    struct shoal_begun what = begin(s, values, count, type);
+    error = run(s, SHOAL_CALL_ALL_REDUCE, what.type, values, count, 0);
+    return error != 0 ? error : shoal_finite_judge(s, &what);
+}
+
+int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
+{
+    return shoal_all_reduce(s, values, count, SHOAL_F32);
+}
+
+int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    return error != 0 ? error : collective(s, SHOAL_CALL_REDUCE_SCATTER, (enum element_type)type, values, count, 0);
+}
+
+int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, true);
+    return error != 0 ? error : collective(s, SHOAL_CALL_ALL_GATHER, (enum element_type)type, values, count, 0);
+}
+
+int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+{
+    int error = check_elements(s, values, type, false);
+    if (error == 0 && s->elastic.is_on && !s->elastic.in_group) {
+        return SHOAL_AGAIN;
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct shoal_begun what = begin(s, values, count, type);
+    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : shoal_background_begin(s, &what);
+}
+
+int shoal_all_reduce_wait(struct shoal *s)
+{
+    return settle(s);
+}
+
+void shoal_use_thread(struct shoal *s, bool is_wanted)
+{
+    s->background.wish = is_wanted ? SHOAL_THREAD_WANTED : SHOAL_THREAD_UNWANTED;
+}
+
+int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
+{
+    if (root >= s->size) {
+        return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
+    }
+    return collective(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, bytes, count, root);
+}
+
+int shoal_barrier(struct shoal *s)
+{
+    return collective(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, NULL, 0, 0);
+}
+
+void shoal_set_timeout(struct shoal *s, int timeout_ms)
+{
+    if (timeout_ms > 0) {
+        s->timeout_ms = timeout_ms;
+    }
+    if (s->workers != NULL && timeout_ms > 0) {
+        shoal_background_settle(s);
+        group_set_timeout(s->workers, timeout_ms);
+    }
+}
+
+void shoal_check_finite(struct shoal *s, bool is_wanted)
+{
+    s->checks_finite = is_wanted;
+}
+
+/* ---- reports ---- */
+
+/* What the daemon would refuse, when the program hears of it no more, or at its next checkpoint. */
+static int check_names(struct shoal *s, const char *group, const char *const *names, size_t count)
+{
+    size_t bytes = 0;
+    if (strlen(group) > SHOAL_GROUP_BYTES_MAX) {
+        return shoal_fail(s, ERR_USAGE, "a group of metrics has a name of at most %d bytes; '%.40s...' is longer",
+                          SHOAL_GROUP_BYTES_MAX, group);
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+        if (length > SHOAL_METRIC_BYTES_MAX) {
+            return shoal_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer", SHOAL_METRIC_BYTES_MAX,
+                              names[i]);
+        }
+        bytes += length + 12;
+    }
+    return bytes <= SHOAL_METRICS_BYTES_MAX
+               ? 0
+               : shoal_fail(s, ERR_USAGE, "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
+                                          "bytes, at most %d fit", count, bytes, SHOAL_METRICS_BYTES_MAX);
+}
+
+int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *const *names, const double *values,
+                 size_t count)
+{
+    if (s->state == SHOAL_ALONE) {
+        return 0;
+    }
+    int error = check_names(s, group, names, count);
+    if (error != 0) {
+        return error;
+    }
+    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    struct pack_writer writer;
+    uint64_t id = ++s->last_id;
+    shoal_link_begin(&writer, bytes, id, "worker_report", 3);
+    pack_text(&writer, "group");
+    pack_text(&writer, group);
+    pack_text(&writer, "step");
+    pack_u64(&writer, step);
+    pack_text(&writer, "metrics");
+    pack_map(&writer, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        pack_text(&writer, names[i]);
+        pack_double(&writer, values[i]);
+    }
+    error = shoal_link_pump(s);
+    if (error != 0) {
+        return error;
+    }
+    error = shoal_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
+    return error != 0 ? error : shoal_link_pump(s);
+}
+
+int shoal_progress(struct shoal *s, uint64_t step)
+{
+    if (s->state == SHOAL_ALONE) {
+        return 0;
+    }
+    uint64_t now_ms = shoal_link_now_ms();
+    if (s->state == SHOAL_OPEN && now_ms - s->progress_at_ms >= PROGRESS_MS && s->sent_count == s->queue_count) {
+        uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+        struct pack_writer writer;
+        shoal_link_begin(&writer, bytes, 0, "worker_progress", 1);
+        pack_text(&writer, "step");
+        pack_u64(&writer, step);
+        if (shoal_link_push(s, &writer, 0, -1, SHOAL_QUEUE_SLOTS - 4) == 0) {
+            s->progress_at_ms = now_ms;
+        }
+    }
+    return shoal_link_pump(s);
+}
+
+int shoal_flush(struct shoal *s, int timeout_ms)
+{
+    if (s->state == SHOAL_ALONE) {
+        return 0;
+    }
+    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
+    for (;;) {
+        int error = shoal_link_pump(s);
+        if (error != 0) {
+            return error;
+        }
+        if (s->queue_count == 0) {
+            break;
+        }
+        if (shoal_link_now_ms() >= until_ms) {
+            return shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered %zu requests within %d ms", s->queue_count,
+                              timeout_ms);
+        }
+        shoal_link_wait(s, until_ms);
+    }
+    int refused = s->refused;
+    s->refused = 0;
+    return refused;
+}
+
+bool shoal_should_stop(struct shoal *s)
+{
+    if (s->state != SHOAL_ALONE) {
+        (void)shoal_link_pump(s);
+    }
+    return s->stop;
+}
+
+uint64_t shoal_durable_step(const struct shoal *s)
+{
+    return s->durable_step;
+}
