@@ -6,7 +6,7 @@
 #include "base/probe.h"
 
 #define ANNOUNCEMENTS 3u
-#define INCARNATION_JUMP_MAX ((uint64_t)1 << 24) /* 256 lives of a member, which are 2^16 apart (node/core/core.c) */
+#define INCARNATION_JUMP_MAX ((uint64_t)1 << 24) /* 256 lives of a member, which are 2^16 apart (node/core/roof/step.c) */
 
 /* ---- states and suspicions ---- */
 

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 
 /* Up to 64 nodes every record comes from every peer, and exchange repeats some: the hashes of the last good ones save a
  * signature each (0.1 ms against 0.01). Direct-mapped: a newer one pushes out who sat there. */

@@ -69,9 +69,9 @@ def bad_symbols(build):
 def forgotten_times():
     """What a stall does to an absolute time of the node core is decided in stall.c, beside the name of its struct."""
     core = ROOT / "node" / "core"
-    decided = (core / "stall.c").read_text().split("\n\n")
+    decided = (core / "roof" / "stall.c").read_text().split("\n\n")
     found, seen = [], 0
-    for header, structs in (("state.h", r"(\w+)"), ("view.h", r"(view_worker)")):
+    for header, structs in (("ground/state.h", r"(\w+)"), ("view/view.h", r"(view_worker)")):
         text = re.sub(r"/\*.*?\*/", "", (core / header).read_text(), flags=re.DOTALL)
         for struct, body in re.findall(r"^struct " + structs + r" \{\n(.*?)^\};", text, re.DOTALL | re.MULTILINE):
             near = " ".join(part for part in decided if re.search(rf"struct {struct}\b", part))

@@ -1,6 +1,6 @@
 #ifndef NODE_CONFIG_YAML_H
 #define NODE_CONFIG_YAML_H
-/* The reader of configuration files (config_parse_yaml of node/core/config.h) as data: one row per option, for help texts. */
+/* The reader of configuration files (config_parse_yaml of node/core/facts/config.h) as data: one row per option, for help texts. */
 
 struct config_option_text {
     const char *key;      /* "resources.slots_per_trial" */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 
 #define NAMES_NODE_WORDS "letters, digits and signs of ASCII without blanks" /* 1 to FACT_NAME_BYTES - 1 of them */
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 
 #define TREE_DEPTH_MAX 16 /* of nested lists and maps: bounds recursion */
 #define TREE_KEY_BYTES_MAX 128

@@ -16,8 +16,8 @@
 #include "base/trace.h"
 #include "gossip/lease.h"
 #include "gossip/message.h"
-#include "node/core/config.h"
-#include "node/core/facts.h"
+#include "node/core/facts/config.h"
+#include "node/core/facts/facts.h"
 
 #define NODE_MEMBERS_MAX 1024
 #define NODE_REPLY_BYTES 512
@@ -292,7 +292,7 @@ struct node_effects {
 
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
-struct node_core; /* node/core/state.h, for node/ and for tests that look inside */
+struct node_core; /* node/core/ground/state.h, for node/ and for tests that look inside */
 
 /* The bytes that a struct node_core takes from options.memory are inside it too. NULL when memory is too small. */
 struct node_core *node_core_init(const struct node_options *options);

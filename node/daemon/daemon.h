@@ -32,7 +32,7 @@
 #include "gossip/keys.h"
 #include "node/bulk/bulk.h"
 #include "node/core/core.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "node/daemon/jobs.h"
 #include "node/daemon/latest.h"
 #include "node/daemon/mends_later.h"

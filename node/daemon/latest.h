@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 #include "node/daemon/request.h"
 
 #define LATEST_METRICS_MAX 48

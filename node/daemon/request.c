@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 
 int request_read(const uint8_t *bytes, size_t count, struct request *out)
 {

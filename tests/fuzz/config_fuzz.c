@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/facts_make.h"
 

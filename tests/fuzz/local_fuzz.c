@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/frame.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 #include "node/daemon/request.h"
 #include "tests/fuzz/fuzz.h"
 

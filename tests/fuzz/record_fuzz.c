@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/core/view.h"
+#include "node/core/view/view.h"
 #include "node/daemon/render.h"
 #include "node/daemon/render_experiment.h"
 #include "tests/fuzz/fuzz.h"

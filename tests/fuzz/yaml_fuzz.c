@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 #include "tests/fuzz/fuzz.h"
 
 #define OVERRIDES_MAX 4

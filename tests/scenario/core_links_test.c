@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "gossip/control.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/unit/facts_make.h"
 
 #define MEMBERS 150

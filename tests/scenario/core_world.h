@@ -11,7 +11,7 @@
  * The persist effects are "a> persist slot 0 leased #17", "a> persist claim 3 #4", "a> persist fence 3 #9" and the like,
  * messages between nodes "a> send confirm_answer b" (those of membership and exchange are left out). */
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/unit/facts_make.h"
 
 #define WORLD_NODES_MAX 5

@@ -2,7 +2,7 @@
  * an acknowledged one is the last word only until another that its writer knew of, or did not know of, has as high a
  * lamport. */
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 

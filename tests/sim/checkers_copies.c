@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/retention.h"
+#include "node/core/view/retention.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/copies.h"
 

@@ -4,7 +4,7 @@
  * (4, 8), _attempts.c (9, 11), _policy.c (9, 13), _progress.c (11), _copies.c (10, 11), _leaders.c (12), _disk.c (3, 5, 7, 10),
  * _controls.c (3), _wishes.c (4, 10, 13), _fold.c (6) and _watch.c (what is looked at once a virtual second: 9, 10, 13, 14, 15). */
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 

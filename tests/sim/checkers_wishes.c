@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/owners.h"
 

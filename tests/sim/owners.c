@@ -1,6 +1,6 @@
 #include "tests/sim/owners.h"
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 

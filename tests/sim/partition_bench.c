@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/command_line.h"
 #include "tests/unit/facts_make.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "node/core/config.h"
-#include "node/core/state.h"
+#include "node/core/facts/config.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/world.h"
 
 /* From version 7 on, of 100 seeds. */

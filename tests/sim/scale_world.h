@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/random.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/unit/facts_make.h"
 
 #define SCALE_NODES_MAX 1000u

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/world.h"

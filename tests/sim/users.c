@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/world.h"

@@ -18,7 +18,7 @@
 #include "gossip/control.h"
 #include "gossip/message.h"
 #include "gossip/token.h"
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 #include "store/data_dir.h"
 #include "store/state_lmdb.h"
 #include "tests/unit/cli_fixture.h"

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "node/config/config_yaml.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 
 static uint8_t scratch[CONFIG_SCRATCH_BYTES];
 static char error_text[CONFIG_ERROR_BYTES];

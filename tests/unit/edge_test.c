@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 #include "node/edge.h"
 
 #define PATIENCE_MS 20000

@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 #include "gossip/record.h"
-#include "node/core/config.h"
-#include "node/core/facts.h"
+#include "node/core/facts/config.h"
+#include "node/core/facts/facts.h"
 
 /* A node; number 0 is the founder of the mesh. Ids follow from the number alone, in no particular order. */
 struct person {

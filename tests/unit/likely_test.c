@@ -61,7 +61,7 @@ static bool has(const node_id *list, uint32_t count, node_id node)
     return found;
 }
 
-/* repair_code in node/core/replicas_code.c keeps copies on the first ones in rendezvous order of the experiment. */
+/* repair_code in node/core/copies/code.c keeps copies on the first ones in rendezvous order of the experiment. */
 static void those_who_keep_copies_of_the_code_are_asked_first(void **state)
 {
     (void)state;

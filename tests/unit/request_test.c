@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 #include "node/daemon/request.h"
 
 static uint8_t bytes[256 * 1024];

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/core/retention.h"
+#include "node/core/view/retention.h"
 #include "tests/unit/facts_make.h"
 
 #define MEMORY_BYTES (1u << 20)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "node/core/state.h"
+#include "node/core/ground/state.h"
 #include "tests/unit/facts_make.h"
 
 #define PEOPLE 5

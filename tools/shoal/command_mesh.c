@@ -17,7 +17,7 @@
 #include "gossip/message.h"
 #include "gossip/token.h"
 #include "node/config/names.h"
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 #include "node/edge.h"
 #include "store/data_dir.h"
 #include "store/state_lmdb.h"

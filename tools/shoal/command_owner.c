@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "node/core/facts.h"
+#include "node/core/facts/facts.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"
 #include "tools/shoal/print.h"

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "node/config/config_yaml.h"
-#include "node/core/config.h"
+#include "node/core/facts/config.h"
 #include "store/archive.h"
 #include "tools/shoal/client.h"
 #include "tools/shoal/document.h"

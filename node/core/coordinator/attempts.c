@@ -1,0 +1,401 @@
+/* The attempts that live: how they look to their coordinator, when one is over, and its verdict (DESIGN 7, 8). */
+
+#include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+
+static int compare_attempts(const attempt_id *a, const attempt_id *b)
+{
+    return a->trial != b->trial ? (a->trial < b->trial ? -1 : 1) : attempt_id_compare_order(a, b);
+}
+
+static uint32_t watch_position(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    uint32_t low = 0, high = coordination->watch_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare_attempts(&coordination->watches[middle]->attempt, attempt) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct core_watch *find_watch(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    uint32_t at = watch_position(coordination, attempt);
+    bool is_there = at < coordination->watch_count && attempt_id_equal(&coordination->watches[at]->attempt, attempt);
+    return is_there ? coordination->watches[at] : NULL;
+}
+
+static bool make_room(struct node_core *core, struct core_coordination *coordination)
+{
+    if (coordination->watch_count < coordination->watch_slots) {
+        return true;
+    }
+    uint32_t wanted = coordination->watch_slots == 0 ? 8 : coordination->watch_slots * 2;
+    void *bigger = arena_grow(&core->arena, coordination->watches, coordination->watch_slots * sizeof(void *),
+                              wanted * sizeof(void *));
+    if (bigger != NULL) {
+        coordination->watches = bigger;
+        coordination->watch_slots = wanted;
+    }
+    return bigger != NULL;
+}
+
+struct core_watch *attempts_watch(struct node_core *core, struct core_coordination *coordination,
+                                  const attempt_id *attempt)
+{
+    struct core_watch *watch = find_watch(coordination, attempt);
+    if (watch != NULL) {
+        return watch;
+    }
+    watch = make_room(core, coordination) ? arena_take(&core->arena, sizeof *watch) : NULL;
+    if (watch != NULL) {
+        uint32_t at = watch_position(coordination, attempt);
+        memmove(coordination->watches + at + 1, coordination->watches + at,
+                (coordination->watch_count - at) * sizeof *coordination->watches);
+        coordination->watches[at] = watch;
+        coordination->watch_count++;
+        watch->attempt = *attempt;
+        watch->since_ms = core->now_ms;
+    }
+    return watch;
+}
+
+/* How long its trial has waited since is still asked, though not in every pass: where no slot is free nobody looks. */
+static bool trial_waits_since(const struct node_core *core, const struct core_watch *watch)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, watch->attempt.trial) : NULL;
+    return (watch->ended_ms != 0 || watch->choosy.since_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
+           attempt_id_equal(&view_trial_highest(trial)->id, &watch->attempt) &&
+           view_trial_state(experiment, watch->attempt.trial) == VIEW_TRIAL_QUEUED;
+}
+
+void attempts_forget(struct node_core *core, struct core_coordination *coordination)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        struct core_watch *watch = coordination->watches[i];
+        if (watch->seen_pass != coordination->pass && !trial_waits_since(core, watch)) {
+            arena_give(&core->arena, watch, sizeof *watch);
+        } else {
+            coordination->watches[kept++] = watch;
+        }
+    }
+    coordination->watch_count = kept;
+}
+
+void attempts_begin_anew(const struct node_core *core, struct core_coordination *coordination)
+{
+    placing_forget_waits(coordination);
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        struct core_watch *watch = coordination->watches[i];
+        watch->since_ms = core->now_ms;
+        watch->failed_ms = watch->stopped_ms = watch->idle_ms = watch->joined_ms = 0;
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
+        watch->stepped_ms = 0;
+    }
+}
+
+/* This verdict of this node if it is said already, and there was no memory for what it says; or NULL. */
+static struct records_entry *find_unfolded(const struct node_core *core, const struct view_attempt *attempt,
+                                           enum fact_reason reason)
+{
+    struct fact_key key = fact_key_verdict(&attempt->id);
+    struct records_entry *own =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_VERDICT, key.bytes, key.count));
+    struct fact_verdict said;
+    bool is_same = own != NULL && own->is_unfolded && fact_verdict_read(&own->record, &said) == 0 && said.reason == reason;
+    return is_same ? own : NULL;
+}
+
+/* By this node's own clock: the wall clocks of two machines may be hours apart (DESIGN 5). So it is known, not 0, only
+ * of what this coordinator has started itself. */
+static uint64_t duration_s(const struct node_core *core, const attempt_id *attempt)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    if (coordination == NULL || election_claim_compare(maker, coordination->election.highest) != 0) {
+        return 0;
+    }
+    const struct core_watch *watch = find_watch(coordination, attempt);
+    return watch != NULL ? (core->now_ms - watch->since_ms) / 1000 : 0;
+}
+
+static bool any_unstarted(const struct view_attempt *attempt)
+{
+    bool any = false;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        any |= view_worker_is_unstarted(worker);
+    }
+    return any;
+}
+
+void attempts_put_verdict(struct node_core *core, const struct view_attempt *attempt, enum fact_reason reason,
+                          const char *why)
+{
+    struct records_entry *unfolded = find_unfolded(core, attempt, reason);
+    if (unfolded != NULL) {
+        core_fold_again(core, unfolded);
+        return;
+    }
+    struct fact_verdict fact = {.reason = reason, .step = attempt->start_step};
+    bytes_copy_text(fact.why, sizeof fact.why, why);
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
+    struct fact_worker worker;
+    if (entry != NULL && fact_worker_read(&entry->record, &worker) == 0) {
+        fact.step = worker.step;
+        fact.metrics = worker.metrics;
+        fact.metrics_bytes = worker.metrics_bytes;
+        fact.duration_s = duration_s(core, &attempt->id);
+    }
+    uint8_t bytes[FACT_METRICS_BYTES_MAX + 256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_verdict_pack(&writer, &fact);
+    bool is_said;
+    (void)core_try_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer, &is_said);
+    if (!is_said) {
+        return; /* it is judged again */
+    }
+    TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
+          coordinator_name(view_find_experiment(&core->view, attempt->id.experiment)), attempt->id.trial,
+          attempt->id.number, fact_reason_name(reason), why);
+    const struct view_experiment *experiment = view_find_experiment(&core->view, attempt->id.experiment);
+    struct core_coordination *coordination = core_find_coordination(core, attempt->id.experiment);
+    if (coordination != NULL) {
+        bool is_unstarted = reason == FACT_LOST && attempts_never_ran(attempt) && any_unstarted(attempt);
+        coordination->unstarted_losses = is_unstarted ? coordination->unstarted_losses + 1 : 0;
+    }
+    if (reason == FACT_FAILED && experiment != NULL && experiment->known) {
+        core_quarantine_told(core, experiment, attempt->id.trial);
+    }
+}
+
+/* 2 x the median duration of the experiment's completed trials, where it is known, in ms; at least CORE_PATIENCE_MS
+ * (DESIGN 7). */
+static uint64_t patience_ms(const struct node_core *core, const struct view_experiment *experiment)
+{
+    uint64_t durations[64];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < experiment->trial_slots && count < 64; i++) {
+        const struct view_attempt *done =
+            experiment->trials[i] != NULL ? view_trial_completed(experiment->trials[i]) : NULL;
+        const struct records_entry *entry =
+            done != NULL ? records_find(&core->records, view_attempt_verdict(done)->ident) : NULL;
+        struct fact_verdict fact;
+        if (entry == NULL || fact_verdict_read(&entry->record, &fact) != 0 || fact.duration_s == 0) {
+            continue;
+        }
+        uint32_t at = count++;
+        for (; at > 0 && durations[at - 1] > fact.duration_s; at--) {
+            durations[at] = durations[at - 1];
+        }
+        durations[at] = fact.duration_s;
+    }
+    uint64_t median_ms = count > 0 ? durations[count / 2] * 1000 : 0;
+    return median_ms * 2 > CORE_PATIENCE_MS ? median_ms * 2 : CORE_PATIENCE_MS;
+}
+
+static bool any_is_out(const struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (coordinator_is_out(core, attempt->members[rank].node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct attempt_sight attempts_look(struct node_core *core, const struct view_experiment *experiment,
+                                   const struct view_attempt *attempt, const struct core_watch *watch)
+{
+    struct attempt_sight sight = {.heard_since_failure = true};
+    uint64_t patience = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct fact_place *member = &attempt->members[rank];
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED) {
+            sight.completed += worker->reason == FACT_COMPLETED;
+            sight.failed += worker->reason == FACT_FAILED;
+            sight.stopped += worker->reason == FACT_STOPPED;
+            sight.lost += worker->reason == FACT_LOST;
+            continue;
+        }
+        bool is_self = node_id_equal(member->node, core->options.self);
+        if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
+            bool is_suspect = swim_state_of(&core->swim, member->node) == SWIM_SUSPECT;
+            if (core_node_lost(core, member->node, UINT64_MAX) ||
+                (is_suspect && BUG(lost_while_suspect, "a node that is only suspect has lost nothing yet"))) {
+                sight.away++;
+            } else {
+                patience = patience == 0 ? patience_ms(core, experiment) : patience;
+                sight.unsure++;
+                sight.overdue += core_node_lost(core, member->node, patience);
+            }
+            continue;
+        }
+        const struct view_member *node = view_find_member(&core->view, member->node);
+        const struct view_slot *slot = node != NULL ? view_member_slot(node, member->slot) : NULL;
+        bool is_leased = slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id) &&
+                         slot->rank == member->number;
+        const struct core_peer *peer = is_self ? NULL : core_find_peer(core, member->node);
+        if (peer != NULL && worker != NULL && peer->boot > worker->boot) {
+            MARK(restarted_owner_awaited);
+            sight.unsure++;           /* it was restarted and has not said yet what became of its workers; */
+            sight.idle += !is_leased; /* ... on an old disk it never will */
+            continue;
+        }
+        if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->swim, member->node) <= watch->failed_ms) {
+            sight.heard_since_failure = false;
+        }
+        sight.idle += !is_leased;
+    }
+    return sight;
+}
+
+/* The slots that lost their worker are asked last for a moment, so that the next try goes elsewhere if it can. */
+static void avoid_losers(struct node_core *core, const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST) {
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot, CORE_SLOT_BACKOFF_MS);
+        }
+    }
+}
+
+bool attempts_never_ran(const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->has_started) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t attempts_stop_ms(const struct view_experiment *experiment)
+{
+    return (uint64_t)experiment->config->preemption_timeout_s * 1000 + CORE_IDLE_MS;
+}
+
+/* A collective fails, too, where another rank has left as it was asked to: perhaps before the owner here has heard of that, and
+ * before the word of its end has come, since it saves still or its network is slow. */
+bool attempts_failure_is_settled(const struct node_core *core, const struct view_experiment *experiment,
+                                 const struct view_attempt *attempt, const struct attempt_sight *sight,
+                                 const struct core_watch *watch)
+{
+    bool is_stopping = view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
+    uint64_t settle_ms = is_stopping ? attempts_stop_ms(experiment) : CORE_FAILURE_SETTLE_MS;
+    uint32_t over = 0;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool has_left = worker != NULL && worker->waits && worker->generation == attempt->generation;
+        over += has_left || (worker != NULL && worker->state == FACT_WORKER_ENDED);
+    }
+    bool is_on_one_node = !node_id_is_none(view_attempt_node(attempt));
+    return over == attempt->member_count || (is_on_one_node && sight->heard_since_failure) ||
+           core->now_ms - watch->failed_ms >= settle_ms;
+}
+
+bool attempts_judge(struct node_core *core, struct core_coordination *coordination,
+                    const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_attempt *attempt)
+{
+    struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+    if (watch == NULL) {
+        return true;
+    }
+    watch->seen_pass = coordination->pass;
+    struct attempt_sight sight = attempts_look(core, experiment, attempt, watch);
+    uint32_t ended = sight.completed + sight.failed + sight.stopped + sight.lost;
+    if (coordination->unstarted_losses > 0 && !attempts_never_ran(attempt)) {
+        coordination->unstarted_losses = 0;
+    }
+    watch->failed_ms = sight.failed == 0 ? 0 : watch->failed_ms; /* its group has gone on without who failed */
+    if (sight.failed > 0 && watch->failed_ms == 0) {
+        watch->failed_ms = core->now_ms;
+        sight.heard_since_failure = false;
+    }
+    if (sight.overdue == 0) {
+        watch->choosy = (struct core_choosy){0, 0}; /* it was given up for lost, and is there again */
+    }
+    watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
+    watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0
+                     : watch->idle_ms == 0                                       ? core->now_ms
+                                                                                 : watch->idle_ms;
+    bool is_idle = watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS &&
+                   !BUG(idle_goes_on, "an attempt that a slot is not leased to is over");
+    bool has_failed = sight.failed > 0 && attempts_failure_is_settled(core, experiment, attempt, &sight, watch);
+    if (sight.completed == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_COMPLETED, "every rank is done");
+    } else if (view_trial_completed(trial) != NULL) {
+        MARK(duplicate_stopped);
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "another attempt has completed the trial");
+    } else if (view_experiment_cancelled(experiment) && ended + sight.away + sight.unsure == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "the experiment is cancelled");
+    } else if (elastic_follow(core, coordination, experiment, trial, attempt, &sight, watch)) {
+        return view_attempt_verdict(attempt) == NULL;
+    } else if (sight.away > 0) {
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             any_is_out(core, attempt) ? "a node was evicted" : "a node died");
+    } else if (sight.overdue > 0 && sight.unsure < attempt->member_count + attempt->joiner_count - ended) {
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             "a node has not answered for a long time, and others wait for it");
+    } else if (sight.overdue > 0 && view_trial_state(experiment, attempt->id.trial) == VIEW_TRIAL_FAILED) {
+        attempts_put_verdict(core, attempt, FACT_LOST, "a node has not answered for a long time, and the trial has failed");
+    } else if (sight.lost > 0) {
+        avoid_losers(core, attempt);
+        if (attempt->start_step > 0 && attempts_never_ran(attempt)) {
+            /* Perhaps its checkpoint is not where its manifest says: a holder lost its disk, or was another daemon with the
+             * same key. */
+            MARK(checkpoint_doubted);
+            core_collection_doubt(core, trial, attempt);
+        }
+        attempts_put_verdict(core, attempt, FACT_LOST, "a worker was lost");
+    } else if (has_failed && sight.stopped > 0) {
+        MARK(stop_missed_by_one);
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop, and another missed it");
+    } else if (has_failed && sight.unsure == 0) {
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed");
+    } else if (sight.stopped > 0 && sight.failed == 0 && ended == attempt->member_count) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "asked to stop");
+    } else if (sight.stopped > 0 && !view_experiment_paused(experiment) && ended < attempt->member_count &&
+               core->now_ms - watch->stopped_ms >= attempts_stop_ms(experiment) && sight.unsure == 0) {
+        attempts_put_verdict(core, attempt, FACT_STOPPED, "a worker was asked to stop");
+    } else if (is_idle) {
+        MARK(idle_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a slot is not leased to it");
+    } else if (view_trial_highest(trial) != attempt &&
+               !BUG(lower_goes_on, "of two attempts of a trial that both run the lower ends")) {
+        MARK(lower_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void attempts_renew(struct node_core *core, const struct core_coordination *coordination,
+                    const struct view_attempt *attempt)
+{
+    if (BUG(lease_not_renewed, "the coordinator renews the leases of what runs")) {
+        return;
+    }
+    struct message message = {.kind = MESSAGE_RENEW};
+    message.u.lease.attempt = attempt->id;
+    /* Leases are renewed by whichever coordinator the owner obeys; the attempt keeps its own name. */
+    message.u.lease.claim = coordination->election.highest;
+    for (uint32_t rank = 0; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        bool asked = rank > 0 && node_id_equal(attempt->members[rank].node, attempt->members[rank - 1].node);
+        if (!asked) {
+            coordinator_ask_owner(core, attempt->members[rank].node, &message);
+        }
+    }
+}

@@ -1,0 +1,706 @@
+/* The group of a living attempt from one generation to the next (DESIGN 9). A lost worker costs its group the step that it
+ * was in: the others leave the group, say what they have applied, and wait; the coordinator names who goes on together,
+ * from which step, and who hands the state to those without it. Programs that link libshoal can do that; for others an
+ * attempt ends with its first loss (attempts.c).
+ *
+ * The decision is a record (FACT_GENERATION); the key of the group goes to the owners beside it, once it is on the disk. A
+ * successor has the record and not the key: if somebody never came into that group, it makes the next one.
+ *
+ *      in group g --somebody is gone--> all others wait --record--> generation g + 1 without it
+ *                 --its slot is wanted back--> the record says that g is to be left --> all wait --record--> g + 1 without it
+ *                 --slots are free----> they are leased, their workers start and wait as joiners
+ *                 --joiners wait------> the record says that g is to be left --> all wait --record--> g + 1 with them */
+
+#include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+
+/* What became of the members. */
+struct muster {
+    uint32_t done;    /* ended, with all steps made */
+    uint32_t gone;    /* ended otherwise, */
+    uint32_t dead;    /* ... or their node is dead or out */
+    uint32_t unsure;  /* their node does not answer, was restarted, or may have said what has not come here yet */
+    uint32_t here;    /* the rest; of these, */
+    uint32_t left;    /* ... who have left this group, */
+    uint32_t unwanted; /* ... of whom the slot is wanted back, */
+    uint32_t coming;  /* ... who have not come into it yet */
+    bool has_first;   /* of all that have not ended the lowest rank is here */
+    bool is_behind;   /* somebody speaks of a later generation, whose record has not come */
+    bool is_unheard;  /* of those dead and unsure somebody may not have heard of this generation */
+};
+
+static bool is_dead(const struct node_core *core, node_id node)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    enum swim_state state = swim_state_of(&core->swim, node);
+    return state == SWIM_DEAD || state == SWIM_LEFT || coordinator_is_out(core, node) || coordinator_has_left(core, node);
+}
+
+static bool is_unsure(const struct node_core *core, node_id node, const struct view_worker *worker)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    const struct core_peer *peer = core_find_peer(core, node);
+    return swim_state_of(&core->swim, node) != SWIM_ALIVE || !core_node_in_step(core, node) ||
+           (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
+}
+
+/* Its owner says so: to this very worker of the attempt. */
+static bool is_leased(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_member *member = view_find_member(&core->view, attempt->members[rank].node);
+    const struct view_slot *slot = member != NULL ? view_member_slot(member, attempt->members[rank].slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &attempt->id) &&
+           slot->rank == attempt->members[rank].number;
+}
+
+/* Its owner has said for a while that the slot is not its: on an old disk or an empty one it knows of no worker whose end it
+ * could tell. */
+static bool is_forgotten(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    bool is_heard = node_id_equal(node, core->options.self) ||
+                    (swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
+    return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS && !is_leased(core, attempt, rank);
+}
+
+static bool has_ended(const struct view_worker *worker)
+{
+    return worker != NULL && worker->state == FACT_WORKER_ENDED;
+}
+
+static bool has_left(const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    return worker != NULL && worker->waits && worker->generation == attempt->generation;
+}
+
+enum fate { FATE_DONE, FATE_GONE, FATE_DEAD, FATE_UNSURE, FATE_HERE };
+
+static enum fate fate_of(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                         uint32_t rank)
+{
+    node_id node = attempt->members[rank].node;
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    if (has_ended(worker)) {
+        return worker->reason == FACT_COMPLETED ? FATE_DONE : FATE_GONE;
+    }
+    if (is_forgotten(core, watch, attempt, rank)) {
+        MARK(member_forgotten);
+        return FATE_GONE;
+    }
+    return is_dead(core, node) ? FATE_DEAD : is_unsure(core, node, worker) ? FATE_UNSURE : FATE_HERE;
+}
+
+static struct muster muster(const struct node_core *core, const struct core_watch *watch,
+                            const struct view_attempt *attempt)
+{
+    struct muster out = {0};
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        enum fate fate = fate_of(core, watch, attempt, rank);
+        bool is_first = out.dead + out.unsure + out.here == 0;
+        bool is_before = worker == NULL || worker->generation < attempt->generation;
+        out.is_behind |= worker != NULL && worker->generation > attempt->generation;
+        out.done += fate == FATE_DONE;
+        out.gone += fate == FATE_GONE;
+        out.dead += fate == FATE_DEAD;
+        out.unsure += fate == FATE_UNSURE;
+        out.is_unheard |= (fate == FATE_DEAD || fate == FATE_UNSURE) && attempt->generation > 1 && is_before;
+        if (fate == FATE_HERE) {
+            out.here++;
+            out.has_first |= is_first;
+            out.left += has_left(attempt, worker);
+            out.unwanted += view_attempt_is_wanted_back(&core->view, attempt, rank);
+            out.coming += is_before;
+        }
+    }
+    return out;
+}
+
+/* A group that has one size only begins anew from its checkpoint when somebody is lost, wherever there is room for all of
+ * it. */
+static bool has_one_size(const struct view_experiment *experiment)
+{
+    return experiment->config->min_slots == experiment->config->max_slots;
+}
+
+static bool is_larger_side(uint32_t count, uint32_t all, bool has_first)
+{
+    bool is_half = count * 2 == all;
+    return count * 2 > all || (is_half && has_first) ||
+           (is_half && BUG(both_halves_go_on, "of two halves of a group that of the lowest rank keeps the attempt")) ||
+           BUG(both_sides_go_on, "of a group that a partition cuts one side keeps the attempt");
+}
+
+/* Of a group that a partition has cut through only one side goes on: that with more than half of those who have not ended; at
+ * half that of the lowest rank. (Those who have ended would count for both sides, if both have heard of it. Who has not
+ * heard of it counts more than there are, and waits.)
+ *
+ * A member that is away and may not have heard of this generation is still one of the generation before, and may be part of
+ * that one's larger side together with those who were left behind then. So nobody goes on from a generation that not all
+ * who are away have come into, or let pass. */
+static bool may_go_on(const struct muster *m)
+{
+    return !m->is_behind && !m->is_unheard && is_larger_side(m->here, m->here + m->dead + m->unsure, m->has_first);
+}
+
+static bool joiner_is_lost(const struct node_core *core, const struct core_coordination *coordination,
+                           const struct core_watch *watch, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    uint32_t doublings = watch->join_losses < CORE_JOIN_DOUBLINGS ? watch->join_losses : CORE_JOIN_DOUBLINGS;
+    uint64_t listen_ms = (uint64_t)CORE_JOIN_MS << doublings;
+    uint64_t since_ms = watch->joined_ms == 0 || gangs_has(coordination, &attempt->id) ? 0 : core->now_ms - watch->joined_ms;
+    return has_ended(worker) || is_dead(core, attempt->members[rank].node) ||
+           (since_ms >= CORE_JOIN_LEASE_MS && !is_leased(core, attempt, rank)) ||
+           (since_ms >= listen_ms && (worker == NULL || !worker->waits));
+}
+
+static bool joiner_is_ready(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank)
+{
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    return worker != NULL && worker->state == FACT_WORKER_RUNNING && worker->waits && worker->is_elastic &&
+           worker->data_port != 0 && !is_dead(core, attempt->members[rank].node) &&
+           !is_unsure(core, attempt->members[rank].node, worker);
+}
+
+/* A claim above ours has changed the group: what we would write of it does not count. */
+static bool is_overruled(const struct core_coordination *coordination, const struct view_attempt *attempt)
+{
+    return election_claim_compare(attempt->group_claim, coordination->election.highest) > 0 ||
+           attempt->generation == UINT32_MAX;
+}
+
+/* ---- the record ---------------------------------------------------------------------------------------------------- */
+
+static struct fact_generation as_it_is(const struct core_coordination *coordination, const struct view_attempt *attempt)
+{
+    struct fact_generation fact;
+    memset(&fact, 0, sizeof fact);
+    fact.generation = attempt->generation;
+    fact.term = coordination->election.highest.term;
+    fact.start_step = attempt->generation > 1 ? attempt->group_step : 0;
+    fact.is_leaving = attempt->is_leaving;
+    fact.member_count = attempt->member_count;
+    fact.joiner_count = attempt->joiner_count;
+    memcpy(fact.members, attempt->members, attempt->member_count * sizeof fact.members[0]);
+    memcpy(fact.joiners, attempt->members + attempt->member_count, attempt->joiner_count * sizeof fact.joiners[0]);
+    return fact;
+}
+
+static struct core_pending *put(struct node_core *core, const struct view_attempt *attempt,
+                                const struct fact_generation *fact)
+{
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_generation_pack(&writer, fact);
+    return core_put(core, FACT_GENERATION, fact_key_verdict(&attempt->id), &writer);
+}
+
+uint32_t elastic_next_number(const struct view_attempt *attempt)
+{
+    uint32_t next = attempt->first_count;
+    if (BUG(number_given_twice, "a number names one worker of an attempt for good")) {
+        return attempt->member_count;
+    }
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        next = worker->number >= next ? worker->number + 1 : next;
+    }
+    for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {
+        for (uint32_t i = 0; i < group->member_count + group->joiner_count; i++) {
+            next = group->places[i].number >= next ? group->places[i].number + 1 : next;
+        }
+    }
+    return next;
+}
+
+bool elastic_record_joiners(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
+    if (attempt == NULL || !attempt->assigned ||
+        attempt->joiner_count + attempt->member_count + gang->member_count > FACT_MEMBERS_MAX ||
+        elastic_next_number(attempt) + gang->member_count > UINT16_MAX) {
+        return false;
+    }
+    struct core_watch *watch = attempts_watch(core, coordination, &gang->attempt);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->joined_ms = core->now_ms; /* the last one has as much time as the first */
+    struct fact_generation fact = as_it_is(coordination, attempt);
+    gang->first_number = elastic_next_number(attempt);
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        fact.joiners[fact.joiner_count++] =
+            (struct fact_place){gang->members[i].node, gang->members[i].slot, gang->first_number + i, false};
+    }
+    TRACE(&core->options.trace, "trial %u attempt %u: %u more on their way to those of generation %u", gang->attempt.trial,
+          gang->attempt.number, gang->member_count, fact.generation);
+    struct core_pending *pending = put(core, attempt, &fact);
+    if (pending == NULL) {
+        return false;
+    }
+    pending->action = CORE_ACTION_ASSIGNED;
+    pending->attempt = gang->attempt;
+    gang->recorded = pending->version;
+    return true;
+}
+
+/* ---- the key ------------------------------------------------------------------------------------------------------- */
+
+static struct core_regroup *find_regroup(struct core_coordination *coordination, const attempt_id *attempt)
+{
+    struct core_regroup *regroup = coordination->regroups;
+    while (regroup != NULL && !attempt_id_equal(&regroup->attempt, attempt)) {
+        regroup = regroup->next;
+    }
+    return regroup;
+}
+
+static void drop_regroup(struct node_core *core, struct core_coordination *coordination, struct core_regroup *regroup)
+{
+    struct core_regroup **link = &coordination->regroups;
+    while (*link != regroup) {
+        link = &(*link)->next;
+    }
+    *link = regroup->next;
+    arena_give(&core->arena, regroup, sizeof *regroup);
+}
+
+void elastic_drop(struct node_core *core, struct core_coordination *coordination)
+{
+    while (coordination->regroups != NULL) {
+        drop_regroup(core, coordination, coordination->regroups);
+    }
+}
+
+static void send_key(struct node_core *core, struct core_regroup *regroup, const struct view_attempt *attempt)
+{
+    struct message message = {.kind = MESSAGE_GROUP};
+    message.u.lease.attempt = regroup->attempt;
+    message.u.lease.claim = attempt->group_claim;
+    message.u.lease.generation = regroup->generation;
+    memcpy(message.u.lease.group_key, regroup->key, sizeof message.u.lease.group_key);
+    regroup->resend_ms = core->now_ms + CORE_RESEND_MS;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_in = worker != NULL && worker->generation == attempt->generation;
+        bool is_asked = false;
+        for (uint32_t before = 0; before < rank; before++) {
+            is_asked |= node_id_equal(attempt->members[before].node, attempt->members[rank].node);
+        }
+        if (!is_in && !is_asked) {
+            coordinator_ask_owner(core, attempt->members[rank].node, &message);
+        }
+    }
+}
+
+void core_coordinator_grouped(struct node_core *core, const attempt_id *id, struct record_version version)
+{
+    struct core_coordination *coordination = core_find_coordination(core, id->experiment);
+    struct core_regroup *regroup = coordination != NULL ? find_regroup(coordination, id) : NULL;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, id);
+    if (regroup != NULL && attempt != NULL && attempt->generation == regroup->generation &&
+        record_version_compare(regroup->recorded, version) == 0) {
+        regroup->on_disk = true;
+        send_key(core, regroup, attempt);
+    }
+}
+
+/* ---- decisions ------------------------------------------------------------------------------------------------------- */
+
+/* Of the members of the group that was: who goes on, in the order of the new ranks. */
+struct cast {
+    uint32_t count, ranks[FACT_MEMBERS_MAX];
+    uint32_t wanted; /* of these, whose slots are not wanted back: they come first */
+    bool has_first;  /* the lowest rank of all that have not ended is among them */
+    bool has_state;  /* of somebody */
+    bool has_source; /* somebody can begin: it has the state, or the checkpoint that the attempt began with if that is where
+                        the group is, or there is none */
+};
+
+static bool can_take_part(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                          uint32_t rank)
+{
+    return fate_of(core, watch, attempt, rank) == FATE_HERE &&
+           (has_left(attempt, view_attempt_worker(attempt, rank)) ||
+            BUG(stale_word_taken, "a group is made of what its members say after the last one"));
+}
+
+static void admit(struct cast *cast, const struct view_attempt *attempt, uint32_t rank, uint32_t first)
+{
+    bool is_at_start = attempt->group_step == attempt->start_step;
+    const struct view_worker *worker = view_attempt_worker(attempt, rank);
+    cast->ranks[cast->count++] = rank;
+    cast->has_first |= rank == first;
+    cast->has_state |= worker->has_state;
+    cast->has_source |= worker->has_state || (is_at_start && attempt->members[rank].number < attempt->first_count);
+}
+
+/* What is said here of who does not go on may be old: it may have gone on with others, whom another coordinator named. So it
+ * takes those who do to be a side of the cut that keeps the attempt. */
+static bool is_side(const struct cast *cast, const struct muster *m)
+{
+    return is_larger_side(cast->count, m->here + m->dead + m->unsure, cast->has_first);
+}
+
+/* Without those whose slots are wanted back, or with as many of them as it takes to be a side: they come last, so that the next
+ * generation can do without them. Or with all. */
+static struct cast cast(const struct node_core *core, const struct core_watch *watch, const struct view_attempt *attempt,
+                        const struct muster *m, bool with_all)
+{
+    struct cast out = {.has_source = attempt->group_step == 0};
+    uint32_t first = 0;
+    while (first < attempt->member_count && fate_of(core, watch, attempt, first) <= FATE_GONE) {
+        first++;
+    }
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        if (can_take_part(core, watch, attempt, rank) && !view_attempt_is_wanted_back(&core->view, attempt, rank)) {
+            admit(&out, attempt, rank, first);
+        }
+    }
+    out.wanted = out.count;
+    for (uint32_t rank = 0; rank < attempt->member_count && (with_all || !is_side(&out, m)); rank++) {
+        if (can_take_part(core, watch, attempt, rank) && view_attempt_is_wanted_back(&core->view, attempt, rank)) {
+            admit(&out, attempt, rank, first);
+        }
+    }
+    return out;
+}
+
+/* A number that no other coordinator gives to another group of this attempt: a successor may lack what its predecessor named
+ * last, and beyond a cut somebody else may succeed, too. So each term has numbers of its own, the later the higher, and two
+ * coordinators of one term begin at different places among them. Who began the attempt begins at 2. */
+static uint32_t next_generation(const struct core_coordination *coordination, const struct view_attempt *attempt)
+{
+    struct election_claim own = coordination->election.highest, first = {attempt->id.term, attempt->id.coordinator};
+    uint64_t next = (uint64_t)attempt->generation + 1, place = 2;
+    if (election_claim_compare(own, first) != 0 &&
+        !BUG(generation_without_term, "each term has numbers of its own for the generations of a group")) {
+        place = (own.term - first.term) * CORE_GENERATIONS + bytes_get_u64(own.node.bytes) % (CORE_GENERATIONS / 2);
+    }
+    bool is_ours = place > next && place < UINT32_MAX; /* else it has begun there already, or terms have made a jump */
+    return (uint32_t)(is_ours ? place : next);
+}
+
+static void begin_generation(struct node_core *core, struct core_coordination *coordination,
+                             const struct view_experiment *experiment, const struct view_attempt *attempt,
+                             const struct cast *cast)
+{
+    struct fact_generation fact = {.generation = next_generation(coordination, attempt),
+                                   .term = coordination->election.highest.term,
+                                   .start_step = attempt->group_step};
+    bool has_state = false;
+    for (uint32_t i = 0; i < cast->count; i++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, cast->ranks[i]);
+        if (worker->has_state && (!has_state || worker->applied_step > fact.start_step)) {
+            has_state = true;
+            fact.start_step = worker->applied_step;
+        }
+        fact.members[fact.member_count++] = attempt->members[cast->ranks[i]];
+    }
+    uint32_t unwanted = cast->count - cast->wanted; /* these go next, and make room */
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        bool is_full = fact.member_count >= experiment->config->max_slots; /* somebody given up for dead was not */
+        bool has_room = fact.member_count - unwanted + fact.joiner_count < experiment->config->max_slots;
+        if (joiner_is_ready(core, attempt, rank) && !is_full) {
+            fact.members[fact.member_count++] = attempt->members[rank];
+        } else if (!has_ended(view_attempt_worker(attempt, rank)) && has_room) {
+            fact.joiners[fact.joiner_count++] = attempt->members[rank];
+        }
+    }
+    for (uint32_t i = 0; i < fact.member_count; i++) {
+        uint32_t rank = view_attempt_rank(attempt, fact.members[i].node, fact.members[i].slot, fact.members[i].number);
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        fact.members[i].has_state =
+            BUG(joiner_hands_on, "who has just joined has no state to hand on") ||
+            (worker->has_state && (worker->applied_step == fact.start_step ||
+                                   BUG(behind_hands_on, "who has not applied the start step hands no state on")));
+    }
+    if (BUG(stale_state_taken, "a group goes on from the highest step that anybody has applied") && has_state) {
+        fact.start_step -= fact.start_step > 0;
+    }
+    struct core_regroup *regroup = find_regroup(coordination, &attempt->id);
+    if (regroup == NULL) {
+        regroup = arena_take(&core->arena, sizeof *regroup);
+        if (regroup == NULL) {
+            core->counters.full++;
+            return;
+        }
+        regroup->next = coordination->regroups;
+        coordination->regroups = regroup;
+    }
+    regroup->attempt = attempt->id;
+    regroup->generation = fact.generation;
+    regroup->on_disk = false;
+    core_secret(core, regroup->key, sizeof regroup->key);
+    MARK(group_goes_on);
+    TRACE(&core->options.trace, "trial %u attempt %u: generation %u of %u (there were %u), from step %llu", attempt->id.trial,
+          attempt->id.number, fact.generation, fact.member_count, attempt->member_count,
+          (unsigned long long)fact.start_step);
+    struct core_pending *pending = put(core, attempt, &fact);
+    regroup->recorded = (struct record_version){0};
+    if (pending != NULL) {
+        pending->action = CORE_ACTION_GROUPED;
+        pending->attempt = attempt->id;
+        regroup->recorded = pending->version;
+    }
+}
+
+/* The members leave it, each at once if somebody is missing, else all after one and the same step. */
+static void ask_to_leave(struct node_core *core, const struct core_coordination *coordination,
+                         const struct view_attempt *attempt)
+{
+    if (!attempt->is_leaving) {
+        struct fact_generation fact = as_it_is(coordination, attempt);
+        fact.is_leaving = true;
+        (void)put(core, attempt, &fact);
+    }
+}
+
+/* Of a group of which nobody is here any more nobody can be joined either: their slots are for those who can begin anew. */
+static void drop_lost_joiners(struct node_core *core, const struct core_coordination *coordination,
+                              struct core_watch *watch, const struct view_attempt *attempt, const struct muster *m)
+{
+    bool is_nobody_here = m->here + m->unsure + m->done == 0 && m->dead > 0;
+    struct fact_generation fact = as_it_is(coordination, attempt);
+    fact.joiner_count = 0;
+    uint64_t wait_ms = (uint64_t)CORE_LOST_FIRST_MS << (watch->join_losses < 16 ? watch->join_losses : 16);
+    wait_ms = wait_ms < CORE_NEVER_RAN_WAIT_MS ? wait_ms : CORE_NEVER_RAN_WAIT_MS;
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        if (!is_nobody_here && !joiner_is_lost(core, coordination, watch, attempt, rank)) {
+            fact.joiners[fact.joiner_count++] = attempt->members[rank];
+        } else {
+            /* Longer than nobody is asked: if there is another slot, that is tried next. */
+            placing_back_off(core, attempt->members[rank].node, attempt->members[rank].slot, 2 * wait_ms);
+        }
+    }
+    uint32_t lost = attempt->joiner_count - fact.joiner_count;
+    watch->joined_ms = fact.joiner_count == 0 ? 0 : watch->joined_ms == 0 ? core->now_ms : watch->joined_ms;
+    if (lost > 0) {
+        MARK(joiner_lost);
+        watch->join_ms = core->now_ms + wait_ms;
+        watch->join_losses += lost;
+        (void)put(core, attempt, &fact);
+    }
+}
+
+static uint32_t ready_joiners(const struct node_core *core, const struct view_attempt *attempt)
+{
+    uint32_t ready = 0;
+    for (uint32_t rank = attempt->member_count; rank < attempt->member_count + attempt->joiner_count; rank++) {
+        ready += joiner_is_ready(core, attempt, rank);
+    }
+    return ready;
+}
+
+static void watch_key(struct node_core *core, struct core_coordination *coordination, const struct view_attempt *attempt,
+                      const struct muster *m)
+{
+    struct core_regroup *regroup = find_regroup(coordination, &attempt->id);
+    if (regroup == NULL) {
+        return;
+    }
+    struct fact_key key = fact_key_verdict(&attempt->id);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_GENERATION, key.bytes, key.count));
+    regroup->on_disk |= entry != NULL && entry->on_disk; /* perhaps a later version: a full disk may have refused the first */
+    bool is_over = regroup->generation != attempt->generation || (regroup->on_disk && m->coming == 0);
+    if (is_over) {
+        drop_regroup(core, coordination, regroup);
+    } else if (regroup->on_disk && core->now_ms >= regroup->resend_ms) {
+        send_key(core, regroup, attempt);
+    }
+}
+
+/* One more member has failed by itself, and so the program more often than max_restarts allows, in whichever groups. What
+ * is heard late of another group ends none that does well. */
+static bool fails_too_often(const struct view_experiment *experiment, const struct view_trial *trial,
+                            const struct view_attempt *attempt, const struct attempt_sight *sight)
+{
+    return sight->failed > 0 &&
+           view_trial_failures(trial) + view_attempt_failures(attempt) > experiment->config->max_restarts;
+}
+
+/* How long a step takes, by what is reported while the group is as it should be. */
+static void measure(const struct node_core *core, struct core_watch *watch, const struct view_attempt *attempt)
+{
+    uint64_t step = 0;
+    for (const struct view_worker *worker = attempt->workers; worker != NULL; worker = worker->next) {
+        step = worker->generation == attempt->generation && worker->step > step ? worker->step : step;
+    }
+    bool is_new = watch->step_generation != attempt->generation;
+    if (!is_new && step > watch->step && watch->stepped_ms != 0) {
+        uint64_t took_ms = (core->now_ms - watch->stepped_ms) / (step - watch->step);
+        watch->step_ms_max = took_ms > watch->step_ms_max ? took_ms : watch->step_ms_max;
+    }
+    if (is_new || step > watch->step) {
+        watch->stepped_ms = is_new ? 0 : core->now_ms; /* the first one counts from when it was seen */
+        watch->step = step;
+        watch->step_generation = attempt->generation;
+    }
+}
+
+/* A program hears that its group is broken in its next collective: after the step that it computes, however long. */
+static uint64_t leave_ms(const struct core_watch *watch)
+{
+    uint64_t known_ms = CORE_LEAVE_STEPS * watch->step_ms_max;
+    return watch->step_ms_max == 0 ? CORE_LEAVE_UNKNOWN_MS : known_ms > CORE_REGROUP_MS ? known_ms : CORE_REGROUP_MS;
+}
+
+/* All who are here have left, or should have: who goes on? */
+static void decide(struct node_core *core, struct core_coordination *coordination,
+                   const struct view_experiment *experiment, const struct view_attempt *attempt, struct core_watch *watch,
+                   const struct attempt_sight *sight, const struct muster *m, uint32_t ready)
+{
+    uint64_t since_ms = core->now_ms - watch->broken_ms;
+    bool has_all_left = m->left == m->here || BUG(stale_word_taken, "a group is made of what its members say after the last one");
+    watch->unsure_ms = m->unsure == 0 ? 0 : watch->unsure_ms == 0 ? core->now_ms : watch->unsure_ms;
+    if (m->unsure > 0 && core->now_ms - watch->unsure_ms < CORE_REGROUP_MS) {
+        MARK(group_waits_for_word); /* it dies, or speaks; on an old disk it may never do so, and is left behind */
+        return;
+    }
+    if (!has_all_left && since_ms < leave_ms(watch)) {
+        if (m->gone + m->dead == 0 || since_ms >= CORE_LEAVE_MS) { /* else their owners have told them */
+            ask_to_leave(core, coordination, attempt);
+        }
+        return;
+    }
+    /* Who shall give its slot back goes with the others once more if these are too few without it: then all stop. */
+    uint32_t least = m->done > 0 ? 1 : experiment->config->min_slots;
+    struct cast others = cast(core, watch, attempt, m, false), all = cast(core, watch, attempt, m, true);
+    const struct cast *who = others.has_source && others.wanted > 0 && others.wanted + ready >= least ? &others : &all;
+    bool is_on_its_way = attempt->joiner_count > ready || gangs_has(coordination, &attempt->id);
+    /* Who is late may have gone on elsewhere, with others of this generation, or of the one before if it never came into this. It
+     * has as long as a program has that is asked to stop: then its owner has ended it, too, if it wants the slot back. */
+    bool has_strays = attempt->generation > 1 && m->coming > 0, is_short = has_strays || !is_side(who, m);
+    if (is_short && since_ms < leave_ms(watch) + attempts_stop_ms(experiment)) {
+        return;
+    }
+    watch->gathered_ms = watch->gathered_ms == 0 ? core->now_ms : watch->gathered_ms;
+    if (!who->has_source || (!has_all_left && !who->has_state)) { /* who is late may have what is not to be made again */
+        MARK(group_without_state);
+        bool were_asked = sight->stopped > 0 && sight->lost + sight->failed + sight->away == 0; /* by a pause that is over */
+        attempts_put_verdict(core, attempt, were_asked ? FACT_STOPPED : FACT_LOST,
+                             were_asked ? "all who had its state have stopped" : "all who had its state are gone");
+    } else if (is_short) {
+        attempts_put_verdict(core, attempt, FACT_LOST,
+                             has_strays ? "somebody never came into its group" : "too many of its group did not leave it");
+    } else if (who->count + ready >= least || BUG(too_few_go_on, "a group has at least min_slots members")) {
+        if (who == &others && who->wanted < who->count) {
+            MARK(unwanted_go_on_once_more);
+        }
+        if (!has_all_left) {
+            MARK(late_are_left_behind); /* their owners end them, since the record names them no more */
+        }
+        begin_generation(core, coordination, experiment, attempt, who);
+    } else if (!is_on_its_way && core->now_ms - watch->gathered_ms >= CORE_REGROUP_MS) {
+        MARK(group_gives_up);
+        attempts_put_verdict(core, attempt, FACT_LOST, "its group could not go on");
+    }
+}
+
+bool elastic_follow(struct node_core *core, struct core_coordination *coordination,
+                    const struct view_experiment *experiment, const struct view_trial *trial,
+                    const struct view_attempt *attempt, const struct attempt_sight *sight, struct core_watch *watch)
+{
+    if (!view_attempt_is_elastic(attempt) || !core_has_room(core, 256, 1u << 16)) {
+        return false;
+    }
+    bool is_lower = view_trial_highest(trial) != attempt &&
+                    !BUG(lower_goes_on, "of two attempts of a trial that both run the lower ends");
+    if (is_overruled(coordination, attempt) && !is_lower) {
+        watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
+        if (core->now_ms - watch->broken_ms >= CORE_REGROUP_MS) {
+            attempts_put_verdict(core, attempt, FACT_LOST, "a node that does not coordinate it has changed its group");
+        }
+        return true;
+    }
+    struct muster m = muster(core, watch, attempt);
+    if (has_one_size(experiment) && m.gone + m.dead > 0) {
+        return false;
+    }
+    drop_lost_joiners(core, coordination, watch, attempt, &m);
+    watch_key(core, coordination, attempt, &m);
+    bool is_keyless = m.coming > 0 && attempt->generation > 1 && find_regroup(coordination, &attempt->id) == NULL;
+    bool is_stopping =
+        view_experiment_paused(experiment) || owner_group_is_stopping(core, experiment, attempt);
+    uint32_t ready = ready_joiners(core, attempt);
+    watch->join_losses = ready > 0 ? 0 : watch->join_losses;
+    watch->wants_ms = ready > 0 ? 0 : watch->wants_ms;
+    if (m.gone + m.dead + m.left == 0 && !is_keyless) {
+        watch->broken_ms = watch->unsure_ms = watch->gathered_ms = watch->behind_ms = watch->stopping_ms = 0;
+        measure(core, watch, attempt);
+        bool is_due = (ready > 0 && ready == attempt->joiner_count) ||
+                      (m.unwanted > 0 && view_attempt_can_shrink(&core->view, experiment, attempt, NULL));
+        if (is_due && !is_stopping && m.done + m.unsure + m.coming == 0) {
+            ask_to_leave(core, coordination, attempt);
+        }
+        return false;
+    }
+    watch->broken_ms = watch->broken_ms == 0 ? core->now_ms : watch->broken_ms;
+    if (m.gone + m.dead > 0 && BUG(loss_ends_attempt, "a lost worker costs its group a step, not the attempt")) {
+        return false;
+    }
+    watch->stopping_ms = !is_stopping ? 0 : watch->stopping_ms == 0 ? core->now_ms : watch->stopping_ms;
+    if (is_stopping) { /* who is here is asked to save and leave; attempts.c judges when all have, or should have */
+        return m.here > 0 && core->now_ms - watch->stopping_ms < attempts_stop_ms(experiment);
+    }
+    bool is_elsewhere = !may_go_on(&m) && (m.dead + m.unsure > 0 || m.is_behind) && !is_lower;
+    bool lacks_record = m.is_behind && m.dead + m.unsure == 0; /* all are heard, and so it comes within seconds */
+    watch->behind_ms = !lacks_record ? 0 : watch->behind_ms == 0 ? core->now_ms : watch->behind_ms;
+    if (lacks_record && core->now_ms - watch->behind_ms >= CORE_REGROUP_MS) {
+        attempts_put_verdict(core, attempt, FACT_LOST, "the record of its last group is lost");
+        return true;
+    }
+    if (is_elsewhere && sight->away + sight->overdue == 0) {
+        MARK(group_may_go_on_elsewhere);
+        watch->broken_ms = core->now_ms; /* its time to regroup is after the heal */
+        watch->unsure_ms = watch->gathered_ms = 0;
+        return true;
+    }
+    if (m.here == 0 || !may_go_on(&m)) {
+        return false; /* its attempt is over: attempts.c knows why */
+    }
+    if (fails_too_often(experiment, trial, attempt, sight)) {
+        bool may_be_echo = m.unsure > 0 && core->now_ms - watch->failed_ms < CORE_FAILURE_SETTLE_MS; /* of a node's death */
+        if (may_be_echo || !attempts_failure_is_settled(core, experiment, attempt, sight, watch)) {
+            return true;
+        }
+        if (m.dead > 0) {
+            return false;
+        }
+        attempts_put_verdict(core, attempt, FACT_FAILED, "a worker failed"); /* whoever was lost beside it */
+        return true;
+    }
+    if (is_lower) { /* it would end as soon as it had gathered */
+        MARK(lower_attempt_judged);
+        attempts_put_verdict(core, attempt, FACT_LOST, "a higher attempt exists");
+        return true;
+    }
+    decide(core, coordination, experiment, attempt, watch, sight, &m, ready);
+    return true;
+}
+
+uint32_t elastic_wants(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment, const struct view_attempt *attempt, uint32_t size)
+{
+    if (!view_attempt_is_elastic(attempt) || has_one_size(experiment) || attempt->verdicts != NULL ||
+        gangs_has(coordination, &attempt->id) || is_overruled(coordination, attempt)) {
+        return 0;
+    }
+    const struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+    if (watch == NULL || core->now_ms < watch->join_ms) {
+        return 0;
+    }
+    struct muster m = muster(core, watch, attempt);
+    if (m.done > 0 || m.here == 0 || !may_go_on(&m) || owner_group_is_stopping(core, experiment, attempt)) {
+        return 0;
+    }
+    uint32_t have = m.here - m.unwanted + m.unsure + attempt->joiner_count;
+    return have < size ? size - have : 0;
+}

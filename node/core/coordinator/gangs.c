@@ -1,0 +1,397 @@
+/* A group of slots on its way: reserved node after node, recorded, confirmed (DESIGN 7). */
+
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+
+static void lease_message(const struct core_gang *gang, uint32_t rank, enum message_kind kind, struct message *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    out->u.lease.attempt = gang->attempt;
+    out->u.lease.slot = gang->members[rank].slot;
+    out->u.lease.rank = gang->first_number + rank;
+    out->u.lease.claim = gang->claim;
+}
+
+bool gangs_has(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (attempt_id_equal(&gang->attempt, attempt)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gangs_begins(const struct core_coordination *coordination, const attempt_id *attempt)
+{
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (attempt_id_equal(&gang->attempt, attempt) && !gang->is_joining) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct core_gang *find_gang(struct core_coordination *coordination, const attempt_id *attempt)
+{
+    struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL;
+    while (gang != NULL && !attempt_id_equal(&gang->attempt, attempt)) {
+        gang = gang->next;
+    }
+    return gang;
+}
+
+static void gang_release(struct node_core *core, const struct core_gang *gang)
+{
+    if (BUG(gang_keeps, "a gang that gives up returns what it has reserved")) {
+        return;
+    }
+    struct message message;
+    for (uint32_t rank = 0; rank < gang->member_count; rank++) {
+        bool asked = rank > 0 && node_id_equal(gang->members[rank].node, gang->members[rank - 1].node);
+        if (!asked) {
+            lease_message(gang, rank, MESSAGE_RELEASE, &message);
+            coordinator_ask_owner(core, gang->members[rank].node, &message);
+        }
+    }
+}
+
+void gangs_unlink(struct core_coordination *coordination, struct core_gang *gang)
+{
+    struct core_gang **link = &coordination->gangs;
+    while (*link != gang) {
+        link = &(*link)->next;
+    }
+    *link = gang->next;
+}
+
+#define ROOM_TO_END 384 /* effects: a word to each owner, and all that this node's own slots can come to say in a step */
+
+/* Gives up: what was reserved is returned; what is recorded gets its verdict. Out of the list first: this node may be
+ * an owner itself, whose refusal can make us yield, which drops all gangs. These may be more than a step has room for: then
+ * reservations run out by themselves, and whoever looks after the attempt next sees that its slots are not leased to it. */
+static void gang_abort(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                       const char *why)
+{
+    MARK(gang_gives_up);
+    gangs_unlink(coordination, gang);
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &gang->attempt);
+    bool has_room = core_has_room(core, ROOM_TO_END, 1u << 18);
+    if (has_room && attempt != NULL && attempt->assigned && view_attempt_verdict(attempt) == NULL && !gang->is_joining) {
+        attempts_put_verdict(core, attempt, FACT_LOST, why);
+    }
+    if (has_room) {
+        gang_release(core, gang);
+    }
+    arena_give(&core->arena, gang, sizeof *gang);
+}
+
+void gangs_drop(struct node_core *core, struct core_coordination *coordination)
+{
+    while (coordination->gangs != NULL) {
+        gang_abort(core, coordination, coordination->gangs, "its coordinator gave way before the group was complete");
+    }
+}
+
+/* Older first: by submission, then id (leases compare the id themselves). */
+static uint64_t age_of(const struct view_experiment *experiment)
+{
+    return experiment->submitted_s;
+}
+
+/* The slots of one node are asked for at once: one by one those of a large gang would take longer than the first is reserved. */
+static bool is_asked_for(const struct core_gang *gang, uint32_t rank)
+{
+    uint32_t next = 0;
+    while (next < gang->member_count && gang->reserved[next]) {
+        next++;
+    }
+    return rank >= next && !gang->reserved[rank] && node_id_equal(gang->members[rank].node, gang->members[next].node);
+}
+
+/* This node may be an owner itself and answer before ask_owner returns, as of gang_confirm. */
+void gangs_reserve_next(struct node_core *core, const struct view_experiment *experiment, struct core_gang *gang)
+{
+    struct core_coordination *coordination = core_find_coordination(core, gang->attempt.experiment);
+    gang->resend_ms = core->now_ms + CORE_RESEND_MS;
+    const struct core_gang asked = *gang;
+    struct message message;
+    for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
+        if (is_asked_for(&asked, rank)) {
+            lease_message(&asked, rank, MESSAGE_RESERVE, &message);
+            message.u.lease.rank = asked.asking;
+            message.u.lease.priority = experiment->config->priority;
+            message.u.lease.age = age_of(experiment);
+            coordinator_ask_owner(core, asked.members[rank].node, &message);
+        }
+    }
+}
+
+/* All slots are ours for a moment: record the attempt, then confirm. Ranks follow the slots' order. */
+static void gang_record(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment, struct core_gang *gang)
+{
+    gang->state = CORE_GANG_RECORDING;
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    if (gang->is_joining) {
+        if (!elastic_record_joiners(core, coordination, gang)) {
+            gang->until_ms = core->now_ms;
+        }
+        return;
+    }
+    struct fact_attempt fact = {.member_count = gang->member_count};
+    memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
+        BUG(lineages_mixed, "a trial starts from its own checkpoints")) {
+        newest = core_replicas_newest(core, view_find_trial(experiment, 0));
+    }
+    if (newest != NULL) {
+        MARK(resumed_from_checkpoint);
+        fact.start_step = newest->step;
+        fact.checkpoint = newest->blob;
+        fact.checkpoint_bytes = newest->bytes;
+    }
+    const struct view_manifest *oldest = newest;
+    while (oldest != NULL && oldest->next != NULL &&
+           BUG(stale_start_step, "a further attempt starts from the newest checkpoint that can be reached")) {
+        oldest = oldest->next;
+        fact.start_step = oldest->step;
+        fact.checkpoint = oldest->blob;
+    }
+    if (newest != NULL && BUG(start_step_invented, "an attempt starts at the step of its checkpoint")) {
+        fact.start_step++;
+    }
+    uint8_t bytes[FACT_MEMBERS_MAX * 32 + 128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_attempt_pack(&writer, &fact);
+    struct core_pending *pending = core_put(core, FACT_ATTEMPT, fact_key_attempt(&gang->attempt), &writer);
+    if (pending != NULL) {
+        pending->action = CORE_ACTION_ASSIGNED;
+        pending->attempt = gang->attempt;
+        gang->recorded = pending->version;
+    }
+    char where[160] = "";
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        const struct view_member *member = view_find_member(&core->view, gang->members[i].node);
+        size_t used = strlen(where);
+        format_text(where + used, sizeof where - used, " %s/%u", member != NULL ? member->name : "?",
+                    gang->members[i].slot);
+    }
+    TRACE(&core->options.trace, "%s trial %u attempt %u from step %llu on%s", coordinator_name(experiment),
+          gang->attempt.trial, gang->attempt.number, (unsigned long long)fact.start_step, where);
+}
+
+/* This node may be an owner itself and answer before ask_owner returns, which can complete the gang or give it up:
+ * hence the copy, and the look whether it is still there. */
+static void gang_confirm(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang)
+{
+    gang->resend_ms = core->now_ms + CORE_RESEND_MS;
+    const struct core_gang asked = *gang;
+    struct message message;
+    for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
+        if (!asked.confirmed[rank]) {
+            lease_message(&asked, rank, MESSAGE_CONFIRM, &message);
+            memcpy(message.u.lease.group_key, asked.group_key, sizeof message.u.lease.group_key);
+            coordinator_ask_owner(core, asked.members[rank].node, &message);
+        }
+    }
+}
+
+void core_coordinator_assigned(struct node_core *core, const attempt_id *attempt, struct record_version version)
+{
+    struct core_coordination *coordination = core_find_coordination(core, attempt->experiment);
+    struct core_gang *gang = find_gang(coordination, attempt);
+    if (gang != NULL && gang->state == CORE_GANG_RECORDING && record_version_compare(gang->recorded, version) == 0) {
+        gang->state = CORE_GANG_CONFIRMING;
+        gang->asked_ms = core->now_ms;
+        gang->until_ms = core->now_ms + CORE_GANG_CONFIRM_MS;
+        gang_confirm(core, coordination, gang);
+    }
+}
+
+/* While slots were being asked for, another coordinator's work may have become known, or a user's word. */
+static bool gang_is_wanted(const struct node_core *core, const struct view_experiment *experiment,
+                           const struct core_gang *gang)
+{
+    const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+    if (BUG(gang_never_unwanted, "a gang gives up when its trial is done or its experiment cancelled")) {
+        return true;
+    }
+    if (view_experiment_cancelled(experiment) || view_experiment_paused(experiment) ||
+        (gang->state == CORE_GANG_RESERVING && coordinator_minority_pauses(core, experiment)) ||
+        (trial != NULL && view_trial_completed(trial) != NULL)) {
+        return false;
+    }
+    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL && core_replicas_may_return(core, trial)) {
+        return false;
+    }
+    if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&
+        !BUG(gang_of_the_failed, "a trial that is given up is not begun again")) {
+        MARK(gang_of_a_failed_trial);
+        return false; /* another coordinator's word of its last failure has come meanwhile */
+    }
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        bool is_own = attempt_id_equal(&a->id, &gang->attempt);
+        if (is_own && gang->is_joining && a->verdicts == NULL) {
+            continue;
+        }
+        if ((is_own && a->verdicts != NULL) || (!is_own && a->assigned && a->verdicts == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A slot may be another's for a moment. But a node whose disk is full refuses all of its slots. */
+static void note_refusal(struct node_core *core, node_id owner, uint32_t slot, int code)
+{
+    struct core_peer *peer = core_find_peer(core, owner);
+    placing_back_off(core, owner, slot, CORE_SLOT_BACKOFF_MS);
+    if (peer != NULL && code == ERR_REFUSED) {
+        MARK(owner_is_unwilling);
+        peer->unwilling_ms = core->now_ms;
+    }
+}
+
+static void on_reserve_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                              node_id from, const struct message *message)
+{
+    uint32_t rank = 0;
+    while (rank < gang->member_count &&
+           (!node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot)) {
+        rank++;
+    }
+    if (gang->state != CORE_GANG_RESERVING || rank == gang->member_count || !is_asked_for(gang, rank) ||
+        message->u.lease.rank != gang->asking) {
+        return;
+    }
+    if (message->u.lease.code != 0) {
+        note_refusal(core, from, message->u.lease.slot, message->u.lease.code);
+        gang_abort(core, coordination, gang, "a slot was refused");
+        return;
+    }
+    struct core_peer *peer = core_find_peer(core, from);
+    if (peer != NULL) {
+        peer->unwilling_ms = 0;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+    if (!gang_is_wanted(core, experiment, gang)) {
+        MARK(gang_not_wanted_any_more);
+        gang_abort(core, coordination, gang, "it is not wanted any more");
+        return;
+    }
+    gang->reserved[rank] = true;
+    gang->reserved_count++;
+    bool is_last = true; /* of its node */
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        is_last &= gang->reserved[i] || !node_id_equal(gang->members[i].node, from);
+    }
+    if (gang->reserved_count == gang->member_count) {
+        gang_record(core, coordination, experiment, gang);
+    } else if (is_last) {
+        gang->asked_ms = core->now_ms;
+        gangs_reserve_next(core, experiment, gang);
+    }
+}
+
+static void on_confirm_answer(struct node_core *core, struct core_coordination *coordination, struct core_gang *gang,
+                              node_id from, const struct message *message)
+{
+    uint32_t rank = message->u.lease.rank - gang->first_number;
+    if (gang->state != CORE_GANG_CONFIRMING || rank >= gang->member_count ||
+        !node_id_equal(gang->members[rank].node, from) || gang->members[rank].slot != message->u.lease.slot) {
+        return;
+    }
+    if (message->u.lease.code != 0) {
+        note_refusal(core, from, message->u.lease.slot, message->u.lease.code);
+        gang_abort(core, coordination, gang, "a slot was not confirmed");
+        return;
+    }
+    gang->confirmed[rank] = true;
+    for (uint32_t i = 0; i < gang->member_count; i++) {
+        if (!gang->confirmed[i]) {
+            return;
+        }
+    }
+    struct core_watch *watch = gang->is_joining ? attempts_watch(core, coordination, &gang->attempt) : NULL;
+    if (watch != NULL) {
+        watch->joined_ms = core->now_ms; /* in a large mesh the owner's record comes later than its answer */
+    }
+    gangs_unlink(coordination, gang); /* complete: from here on the records speak */
+    arena_give(&core->arena, gang, sizeof *gang);
+}
+
+void gangs_receive(struct node_core *core, struct core_coordination *coordination, node_id from,
+                   const struct message *message)
+{
+    struct core_gang *gang = find_gang(coordination, &message->u.lease.attempt);
+    if (gang != NULL && message->kind == MESSAGE_RESERVE_ANSWER) {
+        on_reserve_answer(core, coordination, gang, from, message);
+    } else if (gang != NULL && message->kind == MESSAGE_CONFIRM_ANSWER) {
+        on_confirm_answer(core, coordination, gang, from, message);
+    }
+}
+
+/* An owner that does not answer, though it is believed to live: others hear it, and we do not, or it does not hear us. It is
+ * not asked for a while. Else the gang would be placed there again and again, whatever is free elsewhere, and would hold what
+ * other gangs could use. */
+static void note_silent(struct node_core *core, const struct core_gang *gang)
+{
+    for (uint32_t rank = 0; rank < gang->member_count && core->now_ms - gang->asked_ms >= CORE_SILENT_MS; rank++) {
+        bool is_asked = gang->state == CORE_GANG_RESERVING ? is_asked_for(gang, rank)
+                                                           : gang->state == CORE_GANG_CONFIRMING && !gang->confirmed[rank];
+        struct core_peer *peer = is_asked ? core_find_peer(core, gang->members[rank].node) : NULL;
+        if (peer != NULL && !BUG(silent_asked_again, "an owner that does not answer is not asked for a while")) {
+            MARK(silent_owner_avoided);
+            peer->silent_until_ms = core->now_ms + CORE_SILENT_FOR_MS;
+        }
+    }
+}
+
+/* True if something was done: gangs may have come to their end meanwhile, so the caller starts over. Each is looked at
+ * once a tick, since what is done moves its next time. */
+static bool gangs_step(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment)
+{
+    for (struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        bool unreachable = false;
+        for (uint32_t i = 0; i < gang->member_count; i++) {
+            unreachable |= !core_node_alive(core, gang->members[i].node);
+        }
+        if (unreachable && gang->state == CORE_GANG_CONFIRMING) {
+            MARK(gang_loses_sight);
+            /* Its workers may have begun over there: no verdict now, attempts_judge() knows when one may be given. */
+            gangs_unlink(coordination, gang);
+            arena_give(&core->arena, gang, sizeof *gang);
+            return true;
+        }
+        if (core->now_ms >= gang->until_ms && !unreachable) {
+            note_silent(core, gang);
+        }
+        if (core->now_ms >= gang->until_ms || unreachable || !gang_is_wanted(core, experiment, gang)) {
+            gang_abort(core, coordination, gang, "its group did not become complete");
+            return true;
+        }
+        if (core->now_ms >= gang->resend_ms && gang->state == CORE_GANG_RESERVING) {
+            gangs_reserve_next(core, experiment, gang);
+            return true;
+        }
+        if (core->now_ms >= gang->resend_ms && gang->state == CORE_GANG_CONFIRMING) {
+            gang_confirm(core, coordination, gang);
+            return true;
+        }
+    }
+    return false;
+}
+
+void gangs_tick(struct node_core *core, struct core_coordination *coordination,
+                const struct view_experiment *experiment)
+{
+    while (core_has_room(core, ROOM_TO_END, 1u << 18) && gangs_step(core, coordination, experiment)) {
+    }
+}

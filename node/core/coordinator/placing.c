@@ -1,0 +1,746 @@
+/* Which trial begins next, and where. */
+
+#include "base/probe.h"
+#include "base/rendezvous.h"
+#include "node/core/coordinator/coordinator.h"
+
+struct choice {
+    node_id node;
+    uint32_t free_count;
+    uint8_t slots[FACT_SLOTS_MAX];
+    bool has_copy;
+    bool is_doubtful; /* as its owner it did not answer a while ago, or granted nothing, and has not since */
+    bool has_suspect; /* a trial that has lost a host before, as this one has: two of them are better kept apart */
+};
+
+/* What is to be placed. */
+struct wish {
+    const struct view_experiment *experiment;
+    const struct view_trial *trial; /* NULL: it has not begun yet */
+    uint64_t waited_ms;             /* for a place, or a better one */
+    uint64_t had_least_ms;          /* so long as many slots have been free as it needs at least */
+};
+
+/* Nodes in quarantine, and those on which the trial failed, are left out as long as the others could hold its gang, be
+ * they busy now: a node on which everything fails at once is always free. A quarantine ends by itself; but the others may
+ * be busy for weeks, or their slots held by a process that does not die: so after CORE_CHOOSY_MS a node on which the trial
+ * failed will do. One that could not start it is left out for a while only, too, longer each time: perhaps what it lacked
+ * has come. */
+enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
+
+#define CHOICES_MAX 256
+
+void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
+{
+    struct core_backoff *oldest = &core->backoffs[0];
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
+    }
+    *oldest = (struct core_backoff){node, slot, core->now_ms + ms};
+}
+
+/* At this moment, now or later. */
+static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot, uint64_t at_ms)
+{
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        const struct core_backoff *b = &core->backoffs[i];
+        if (b->until_ms > at_ms && b->slot == slot && node_id_equal(b->node, node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool slot_is_promised(const struct node_core *core, node_id node, uint32_t slot)
+{
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        for (const struct core_gang *gang = c->gangs; gang != NULL; gang = gang->next) {
+            for (uint32_t i = 0; i < gang->member_count; i++) {
+                if (gang->members[i].slot == slot && node_id_equal(gang->members[i].node, node)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static bool holds_suspect(const struct node_core *core, const struct view_member *member)
+{
+    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        const struct view_experiment *experiment =
+            c->gangs != NULL ? view_find_experiment(&core->view, c->experiment) : NULL;
+        for (const struct core_gang *gang = c->gangs; gang != NULL && experiment != NULL; gang = gang->next) {
+            const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
+            for (uint32_t i = 0; trial != NULL && i < gang->member_count; i++) {
+                if (node_id_equal(gang->members[i].node, member->id) && core_quarantine_is_suspect(trial)) {
+                    return true;
+                }
+            }
+        }
+    }
+    for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+        const struct view_attempt *attempt = member->slots[slot].state == LEASE_LEASED
+                                                 ? view_find_attempt(&core->view, &member->slots[slot].attempt)
+                                                 : NULL;
+        const struct view_experiment *experiment =
+            attempt != NULL ? view_find_experiment(&core->view, attempt->id.experiment) : NULL;
+        if (experiment != NULL && core_quarantine_is_suspect(view_find_trial(experiment, attempt->id.trial))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
+{
+    return wanted == CONFIG_SLOT_ANY || (wanted == CONFIG_SLOT_CUDA) == (kind == FACT_SLOT_CUDA);
+}
+
+/* How many slots there would be if none were busy and all answered; of those, on nodes that do answer; free, whether or not
+ * they can be had at this moment; which can. */
+struct at_best {
+    uint32_t slots, heard, idle, free;
+};
+
+static bool is_avoided(const struct wish *wish, node_id node)
+{
+    uint32_t losses = wish->trial != NULL ? core_quarantine_unstarted_count(wish->trial, &node) : 0;
+    uint64_t avoid_ms = losses == 0 ? 0 : (uint64_t)CORE_UNSTARTED_AVOID_MS << (losses < 16 ? losses - 1 : 15);
+    avoid_ms = avoid_ms < CORE_UNSTARTED_AVOID_MAX_MS ? avoid_ms : CORE_UNSTARTED_AVOID_MAX_MS;
+    bool has_failed = wish->trial != NULL && core_quarantine_avoids(wish->trial, node);
+    return wish->waited_ms < avoid_ms || (has_failed && wish->waited_ms < CORE_CHOOSY_MS);
+}
+
+/* It grants nothing, because its disk is full for instance, and was asked just now. */
+static bool is_unwilling(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL ? peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_SLOT_BACKOFF_MS
+                        : !core->lease.granting;
+}
+
+static bool is_doubtful(const struct node_core *core, const struct core_peer *peer)
+{
+    return peer != NULL &&
+           ((peer->silent_until_ms != 0 && core->now_ms < peer->silent_until_ms + CORE_SILENT_DOUBT_MS) ||
+            (peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_UNWILLING_MS));
+}
+
+/* Free slots by node, and how many there would be at best. */
+static uint32_t collect_choices(const struct node_core *core, const struct wish *wish, enum choice_care care,
+                                struct choice *choices, struct at_best *at_best)
+{
+    const struct view_trial *trial = wish->trial;
+    bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
+    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    struct view_manifest united = {0};
+    if (newest != NULL) {
+        (void)core_replicas_unite(core, newest, &united);
+    }
+    uint32_t count = 0;
+    *at_best = (struct at_best){0};
+    for (uint32_t i = 0; i < core->view.member_count && count < CHOICES_MAX; i++) {
+        const struct view_member *member = core->view.members[i];
+        const struct core_peer *peer = core_find_peer(core, member->id);
+        bool is_suspected = peer != NULL && peer->state == SWIM_SUSPECT && !member->left &&
+                            core_node_speaks(core, member->id) && !core_node_drained(core, member->id);
+        if (!member->has_node || member->slots == NULL || (!core_node_accepts(core, member->id) && !is_suspected) ||
+            is_unwilling(core, member->id)) {
+            continue;
+        }
+        bool is_quarantined = member->quarantine.is_active || core_quarantine_is_false(core, member->id);
+        if ((care == CARE_FOR_ALL && is_quarantined) ||
+            (care != CARE_FOR_NOTHING && is_avoided(wish, member->id))) {
+            continue;
+        }
+        struct choice *choice = &choices[count];
+        *choice = (struct choice){.node = member->id, .has_suspect = is_suspect && holds_suspect(core, member)};
+        bool is_silent = is_suspected || (peer != NULL && peer->silent_until_ms > core->now_ms);
+        choice->is_doubtful = is_doubtful(core, peer);
+        for (uint32_t slot = 0; slot < member->slot_count; slot++) {
+            if (!core_slot_fits(wish->experiment->config->slot_kind, member->slot_kinds[slot]) ||
+                member->slots[slot].state == LEASE_WITHHELD || member->slots[slot].withheld ||
+                (member->slots[slot].state == LEASE_FREE && care != CARE_FOR_NOTHING &&
+                 is_backed_off(core, member->id, slot, core->now_ms + CORE_SLOT_BACKOFF_MS))) {
+                continue; /* one that is not asked for longer than for a moment is nothing to wait for */
+            }
+            at_best->slots++;
+            at_best->heard += !is_silent;
+            bool is_idle = member->slots[slot].state == LEASE_FREE && !slot_is_promised(core, member->id, slot);
+            at_best->idle += is_idle;
+            if (is_idle && !is_silent && !is_backed_off(core, member->id, slot, core->now_ms)) {
+                choice->slots[choice->free_count++] = (uint8_t)slot;
+            }
+        }
+        for (uint32_t h = 0; h < united.holder_count; h++) {
+            choice->has_copy |= node_id_equal(united.holders[h], member->id);
+        }
+        at_best->free += choice->free_count;
+        count += choice->free_count > 0;
+    }
+    return count;
+}
+
+static bool fits_better(const struct choice *a, const struct choice *b)
+{
+    if (a->has_suspect != b->has_suspect) {
+        return b->has_suspect;
+    }
+    if (a->is_doubtful != b->is_doubtful) {
+        return b->is_doubtful;
+    }
+    return a->has_copy != b->has_copy ? a->has_copy : a->free_count < b->free_count;
+}
+
+static bool has_more(const struct choice *a, const struct choice *b)
+{
+    return a->is_doubtful != b->is_doubtful ? b->is_doubtful : a->free_count > b->free_count;
+}
+
+/* One host that has room for all, the tightest fit, with a copy of the checkpoint if possible; else the hosts with most
+ * free slots first, so that a group spans as few as possible. Those that did not answer, or refused, last, so that all of
+ * them do not keep one from what is free elsewhere by being asked in turns. Ties: the smaller id. Fills members in slot
+ * order. */
+static bool choose(struct choice *choices, uint32_t count, uint32_t wanted, struct fact_assignment *members)
+{
+    uint32_t chosen = 0;
+    const struct choice *tightest = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (choices[i].free_count >= wanted && (tightest == NULL || fits_better(&choices[i], tightest))) {
+            tightest = &choices[i];
+        }
+    }
+    while (chosen < wanted) {
+        struct choice *most = NULL;
+        for (uint32_t i = 0; tightest == NULL && i < count; i++) {
+            most = choices[i].free_count > 0 && (most == NULL || has_more(&choices[i], most)) ? &choices[i] : most;
+        }
+        const struct choice *from = tightest != NULL ? tightest : most;
+        if (from == NULL) {
+            return false;
+        }
+        for (uint32_t s = 0; s < from->free_count && chosen < wanted; s++) {
+            members[chosen++] = (struct fact_assignment){from->node, from->slots[s]};
+        }
+        if (most != NULL) {
+            MARK(gang_spans_hosts);
+            most->free_count = 0;
+        }
+    }
+    /* Reservations are asked for in slot order (node, index) everywhere, so that no two gangs wait for each other. */
+    for (uint32_t i = 1; i < chosen; i++) {
+        struct fact_assignment moving = members[i];
+        uint32_t at = i;
+        for (; at > 0; at--) {
+            int order = node_id_compare(members[at - 1].node, moving.node);
+            if (order < 0 || (order == 0 && members[at - 1].slot < moving.slot)) {
+                break;
+            }
+            members[at] = members[at - 1];
+        }
+        members[at] = moving;
+    }
+    return true;
+}
+
+/* During a partition both sides claim trials in the order of their rendezvous rank over the full roster, so that they
+ * first do different work. A side's rank of a trial is how many nodes of the others stand before the first of its own;
+ * where that is 0, those come first of which the others' rank is highest. So the order of one side is that of the other
+ * side backwards (equal ranks by index, on the other side from the end), and two sides meet only when all is done. */
+struct claim_order {
+    int32_t rank; /* below 0: ours, and this is minus the others' rank; 0: nobody is away */
+    uint32_t index;
+};
+
+static bool claimed_before(struct claim_order a, struct claim_order b)
+{
+    if (a.rank != b.rank) {
+        return a.rank < b.rank;
+    }
+    return a.rank <= 0 ? a.index < b.index : a.index > b.index;
+}
+
+/* What that order follows from, looked up once for all trials. */
+struct sides {
+    bool is_whole; /* nobody is away */
+    uint32_t count; /* of election_members */
+    bool is_ours[NODE_MEMBERS_MAX], has_left[NODE_MEMBERS_MAX];
+    uint64_t digest;
+};
+
+static struct sides sides_of(const struct node_core *core)
+{
+    struct sides sides = {.is_whole = true};
+    for (uint32_t i = 0; i < core->election_member_count; i++) {
+        node_id node = core->election_members[i].node;
+        bool is_ours = core_node_trusted(core, node), has_left = coordinator_has_left(core, node);
+        sides.is_whole &= is_ours || has_left;
+        if (i < NODE_MEMBERS_MAX) {
+            uint8_t what[NODE_ID_BYTES + 2];
+            memcpy(what, node.bytes, NODE_ID_BYTES);
+            what[NODE_ID_BYTES] = sides.is_ours[i] = is_ours;
+            what[NODE_ID_BYTES + 1] = sides.has_left[i] = has_left;
+            sides.digest = bytes_hash64(what, sizeof what, sides.digest);
+            sides.count++;
+        }
+    }
+    return sides;
+}
+
+static int32_t rank_of(const struct node_core *core, const struct sides *sides, experiment_id experiment, uint32_t trial)
+{
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
+    uint64_t weights[NODE_MEMBERS_MAX];
+    uint64_t best[2] = {0, 0}; /* of those away, of ours */
+    for (uint32_t i = 0; i < sides->count; i++) {
+        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->election_members[i].node, key, sizeof key);
+        bool is_ours = sides->is_ours[i];
+        best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
+    }
+    int32_t rank = 0;
+    for (uint32_t i = 0; i < sides->count; i++) {
+        rank += !sides->is_ours[i] && weights[i] > best[1];
+        rank -= sides->is_ours[i] && best[0] > 0 && weights[i] > best[0];
+    }
+    return rank;
+}
+
+#define RANK_UNKNOWN INT32_MIN
+
+void placing_forget_ranks(struct node_core *core, struct core_coordination *coordination)
+{
+    arena_give(&core->arena, coordination->ranks, coordination->rank_slots * sizeof *coordination->ranks);
+    coordination->ranks = NULL;
+    coordination->rank_slots = 0;
+}
+
+/* Somebody may be away for days, and what is pending is looked at many times a second: so ranks are kept while the sides
+ * stay as they are. NULL: there is no memory for that. */
+static int32_t *kept_rank(struct node_core *core, struct core_coordination *coordination, const struct sides *sides,
+                          uint32_t trial)
+{
+    bool is_kept = coordination->ranks_of == sides->digest;
+    if (trial >= coordination->rank_slots) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, coordination->experiment);
+        uint32_t slots = trial < experiment->trial_count ? experiment->trial_count : trial + 1;
+        placing_forget_ranks(core, coordination);
+        coordination->ranks = arena_take(&core->arena, slots * sizeof *coordination->ranks);
+        coordination->rank_slots = coordination->ranks != NULL ? slots : 0;
+        is_kept = false;
+    }
+    for (uint32_t i = 0; i < coordination->rank_slots && !is_kept; i++) {
+        coordination->ranks[i] = RANK_UNKNOWN;
+    }
+    coordination->ranks_of = sides->digest;
+    return coordination->ranks != NULL ? &coordination->ranks[trial] : NULL;
+}
+
+static struct claim_order claim_order_of(struct node_core *core, struct core_coordination *coordination,
+                                         const struct sides *sides, uint32_t trial)
+{
+    int32_t *kept = kept_rank(core, coordination, sides, trial);
+    int32_t rank = kept != NULL && *kept != RANK_UNKNOWN ? *kept : rank_of(core, sides, coordination->experiment, trial);
+    if (kept != NULL) {
+        *kept = rank;
+    }
+    return (struct claim_order){rank, trial};
+}
+
+/* From another checkpoint than the last time, since no disk has that one, as is known by now: perhaps that is what it lacked. */
+static bool begins_elsewhere(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *last)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    return newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint);
+}
+
+/* A trial that is lost again and again (its code cannot be fetched, its node reboots) waits longer each time, so that
+ * the mesh does not spin on it: from the second loss in a row on, 0.5 s, 1 s, ... CORE_LOST_WAIT_MS. If its program
+ * never runs and nobody has come who may have what it lacks, more: so one whose code is lost leaves the slots to
+ * others; and what some trials of an experiment have shown none of the others has to show as often. */
+static bool waits_after_losses(struct node_core *core, struct core_coordination *coordination,
+                               const struct view_trial *trial)
+{
+    uint32_t losses = 0;
+    const struct view_attempt *last = NULL;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict != NULL) {
+            losses = verdict->reason == FACT_LOST ? losses + 1 : 0;
+            last = a;
+        }
+    }
+    if (losses < 2) {
+        return false;
+    }
+    struct core_watch *watch = attempts_watch(core, coordination, &last->id);
+    if (watch == NULL) {
+        return false;
+    }
+    watch->seen_pass = coordination->pass;
+    MARK(waits_after_losses);
+    watch->ended_ms = watch->ended_ms == 0 ? core->now_ms : watch->ended_ms;
+    if (attempts_never_ran(last) && begins_elsewhere(core, trial, last)) {
+        MARK(lost_checkpoint_passed_over);
+        return false;
+    }
+    bool has_news = !attempts_never_ran(last);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;
+    }
+    bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
+    uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MS : CORE_NEVER_RAN_WAIT_MS;
+    wait_ms = is_often ? wait_ms : (uint64_t)CORE_LOST_FIRST_MS << (losses - 2);
+    return core->now_ms - watch->ended_ms < wait_ms;
+}
+
+static bool trial_is_pending(struct node_core *core, struct core_coordination *coordination,
+                             const struct view_experiment *experiment, uint32_t index)
+{
+    if (view_trial_state(experiment, index) != VIEW_TRIAL_QUEUED) {
+        return false;
+    }
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL) {
+            return false; /* a lower attempt still lives: it is judged first */
+        }
+    }
+    if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
+                          core_quarantine_waits(core, trial) || core_replicas_may_return(core, trial))) {
+        return false;
+    }
+    for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        if (gang->attempt.trial == index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A coordinator that was cut off went on by index until it noticed: the trials behind the last one that it is known to
+ * have started may be running over there, as many as fit there. */
+struct unseen {
+    uint32_t from, count;
+};
+
+static struct unseen unseen_starts(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct unseen unseen = {0, 0};
+    node_id looked_up = core->options.self;
+    bool is_trusted = core_node_trusted(core, looked_up);
+    for (uint32_t i = experiment->trial_slots; i-- > 0 && unseen.from == 0;) {
+        const struct view_trial *trial = experiment->trials[i];
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            if (!node_id_equal(a->id.coordinator, looked_up)) { /* most are of the same */
+                looked_up = a->id.coordinator;
+                is_trusted = core_node_trusted(core, looked_up);
+            }
+            unseen.from = is_trusted ? unseen.from : i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < core->view.member_count && unseen.from > 0; i++) {
+        const struct view_member *member = core->view.members[i];
+        unseen.count += core_node_trusted(core, member->id) || member->left ? 0 : member->slot_count;
+    }
+    return unseen;
+}
+
+/* The next trial to be claimed, behind `after` if that is not NULL. */
+static bool next_pending(struct node_core *core, struct core_coordination *coordination,
+                         const struct view_experiment *experiment, const struct sides *sides,
+                         const struct claim_order *after, struct claim_order *out)
+{
+    bool by_index = sides->is_whole || BUG(index_order, "two sides of a cut claim trials in opposite orders"), found = false;
+    struct claim_order best = {0, 0};
+    struct unseen unseen = by_index ? (struct unseen){0, 0} : unseen_starts(core, experiment);
+    for (uint32_t i = 0; i < experiment->trial_count && !(found && by_index); i++) {
+        if (!trial_is_pending(core, coordination, experiment, i)) {
+            continue;
+        }
+        struct claim_order order = by_index ? (struct claim_order){0, i} : claim_order_of(core, coordination, sides, i);
+        if (i >= unseen.from && i - unseen.from < unseen.count) {
+            MARK(perhaps_begun_beyond_a_cut);
+        }
+        if (order.rank != 0) {
+            MARK(claimed_by_rank);
+        }
+        order.rank += i >= unseen.from && i - unseen.from < unseen.count ? 2 * NODE_MEMBERS_MAX : 0;
+        if ((after == NULL || claimed_before(*after, order)) && (!found || claimed_before(order, best))) {
+            found = true;
+            best = order;
+        }
+    }
+    *out = best;
+    return found;
+}
+
+static bool any_pending(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment)
+{
+    for (uint32_t i = 0; i < experiment->trial_count; i++) {
+        if (trial_is_pending(core, coordination, experiment, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a kind that the experiment takes. One on a drained node counts: where none does, nobody looks since when a lost trial
+ * waits. With little memory left nobody looks at all: what begins could not be told to its end. */
+static bool has_free_slot(const struct node_core *core, const struct view_experiment *experiment)
+{
+    for (uint32_t i = 0; i < core->view.member_count && !core->memory_is_short; i++) {
+        const struct view_member *member = core->view.members[i];
+        bool has_one = false;
+        for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
+            has_one = member->slots[slot].state == LEASE_FREE &&
+                      core_slot_fits(experiment->config->slot_kind, member->slot_kinds[slot]);
+        }
+        if (has_one && core_node_trusted(core, member->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where a gang could go now. */
+struct place {
+    bool has_least; /* as many slots as it needs at least are free, whether or not it can have them now */
+    uint32_t member_count;
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+};
+
+static bool find_place(const struct node_core *core, const struct wish *wish, uint32_t wanted, struct place *out)
+{
+    struct choice choices[CHOICES_MAX];
+    struct at_best at_best = {0};
+    uint32_t count = 0;
+    for (enum choice_care care = CARE_FOR_ALL; care <= CARE_FOR_NOTHING; care++) {
+        count = collect_choices(core, wish, care, choices, &at_best);
+        if (at_best.slots >= wanted) {
+            break; /* a node that is silent or suspect is asked again soon: that is waited for, rather than to take a worse one */
+        }
+    }
+    uint32_t least = wish->experiment->config->min_slots, best = at_best.heard >= least ? at_best.heard : at_best.slots;
+    out->has_least = at_best.idle >= least; /* a node that is suspected for a moment does not make it wait anew */
+    if (wish->had_least_ms >= CORE_CHOOSY_MS && at_best.free >= least) {
+        best = at_best.free;
+    }
+    if (best < wanted && best >= least) {
+        MARK(gang_smaller_than_wanted);
+        wanted = best;
+    }
+    out->member_count = wanted;
+    return wanted <= FACT_MEMBERS_MAX && choose(choices, count, wanted, out->members);
+}
+
+/* True for a trial that waits for a node on which it has not failed, while others could use what is free. */
+static bool is_picky(const struct view_trial *trial)
+{
+    return trial != NULL && (view_trial_failures(trial) > 0 || core_quarantine_is_suspect(trial) ||
+                             core_quarantine_unstarted_count(trial, NULL) > 0);
+}
+#define PICKY_MAX 16 /* trials passed over at a time */
+
+static bool has_begun(const struct node_core *core, experiment_id id, uint32_t index)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, index) : NULL;
+    return trial != NULL && view_trial_highest(trial) != NULL;
+}
+
+/* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
+ * wait behind it; and they wait together, since which is first changes as nodes come and go. */
+static struct core_choosy *choosy_of(struct node_core *core, struct core_coordination *coordination,
+                                     const struct view_trial *trial, uint32_t index)
+{
+    const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+    if (highest != NULL) {
+        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        if (watch == NULL) {
+            return NULL;
+        }
+        watch->seen_pass = coordination->pass;
+        return &watch->choosy;
+    }
+    if (has_begun(core, coordination->experiment, coordination->choosy_trial)) {
+        coordination->choosy = (struct core_choosy){0, 0};
+    }
+    coordination->choosy_trial = index;
+    return &coordination->choosy;
+}
+
+static uint64_t since(const struct node_core *core, uint64_t since_ms)
+{
+    return since_ms != 0 ? core->now_ms - since_ms : 0;
+}
+
+static bool find_place_for(struct node_core *core, struct core_coordination *coordination,
+                           const struct view_experiment *experiment, uint32_t index, struct place *out)
+{
+    struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
+    struct core_choosy none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
+    choosy = choosy != NULL ? choosy : &none;
+    wish.waited_ms = since(core, choosy->since_ms);
+    wish.had_least_ms = since(core, choosy->least_ms);
+    if (find_place(core, &wish, experiment->config->slots_per_trial, out)) {
+        return true;
+    }
+    choosy->since_ms = choosy->since_ms == 0 ? core->now_ms : choosy->since_ms;
+    choosy->least_ms = !out->has_least ? 0 : choosy->least_ms == 0 ? core->now_ms : choosy->least_ms;
+    return false;
+}
+
+void placing_forget_waits(struct core_coordination *coordination)
+{
+    coordination->choosy = (struct core_choosy){0, 0};
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        coordination->watches[i]->choosy = (struct core_choosy){0, 0};
+        coordination->watches[i]->wants_ms = 0;
+    }
+}
+
+/* Starts one gang for the first pending trial that has a place. */
+bool placing_start_one(struct node_core *core, struct core_coordination *coordination,
+                       const struct view_experiment *experiment)
+{
+    struct claim_order order, after;
+    struct place place;
+    if (!has_free_slot(core, experiment)) {
+        return false;
+    }
+    struct sides sides = sides_of(core);
+    bool has_place = false, found = next_pending(core, coordination, experiment, &sides, NULL, &order);
+    for (uint32_t tries = 0; found && tries < PICKY_MAX; tries++) {
+        has_place = find_place_for(core, coordination, experiment, order.index, &place);
+        if (has_place || !is_picky(view_find_trial(experiment, order.index))) {
+            break;
+        }
+        MARK(picky_trial_passed_over);
+        after = order;
+        found = next_pending(core, coordination, experiment, &sides, &after, &order);
+    }
+    if (!has_place) {
+        return false;
+    }
+    uint32_t index = order.index;
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+    if (gang == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    memset(&gang->attempt, 0, sizeof gang->attempt);
+    gang->attempt.experiment = experiment->id;
+    gang->attempt.trial = index;
+    gang->attempt.number = trial != NULL ? view_trial_next_number(trial) : 1;
+    gang->attempt.term = coordination->election.highest.term;
+    gang->attempt.coordinator = core->options.self;
+    gang->claim = coordination->election.highest;
+    gang->asking = ++coordination->askings;
+    gang->member_count = place.member_count;
+    memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+    gang->asked_ms = core->now_ms;
+    gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+    core_secret(core, gang->group_key, sizeof gang->group_key);
+    gang->next = coordination->gangs;
+    coordination->gangs = gang;
+    gangs_reserve_next(core, experiment, gang);
+    return true;
+}
+
+/* One at a time, so that what is asked for and what is left over never depend on more than one answer. */
+static bool bring_to(struct node_core *core, struct core_coordination *coordination,
+                     const struct view_experiment *experiment, uint32_t size)
+{
+    struct place place;
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *attempt = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (attempt == NULL || view_trial_completed(trial) != NULL ||
+            elastic_wants(core, coordination, experiment, attempt, size) == 0) {
+            continue;
+        }
+        struct core_watch *watch = attempts_watch(core, coordination, &attempt->id);
+        if (watch == NULL) {
+            continue;
+        }
+        const struct wish wish = {.experiment = experiment, .trial = trial, .waited_ms = since(core, watch->wants_ms)};
+        watch->wants_ms = watch->wants_ms == 0 ? core->now_ms : watch->wants_ms;
+        if (!find_place(core, &wish, 1, &place)) {
+            continue;
+        }
+        struct core_gang *gang = arena_take(&core->arena, sizeof *gang);
+        if (gang == NULL) {
+            core->counters.full++;
+            return false;
+        }
+        memset(gang, 0, sizeof *gang);
+        gang->attempt = attempt->id;
+        gang->is_joining = true;
+        gang->first_number = elastic_next_number(attempt); /* of which it may give up those from here on */
+        gang->claim = coordination->election.highest;
+        gang->asking = ++coordination->askings;
+        gang->member_count = place.member_count;
+        memcpy(gang->members, place.members, place.member_count * sizeof place.members[0]);
+        gang->asked_ms = core->now_ms;
+        gang->until_ms = core->now_ms + CORE_GANG_RESERVE_MS;
+        gang->next = coordination->gangs;
+        coordination->gangs = gang;
+        gangs_reserve_next(core, experiment, gang);
+        return true;
+    }
+    return false;
+}
+
+bool placing_refill_one(struct node_core *core, struct core_coordination *coordination,
+                        const struct view_experiment *experiment)
+{
+    return has_free_slot(core, experiment) && bring_to(core, coordination, experiment, experiment->config->slots_per_trial);
+}
+
+bool placing_grow_one(struct node_core *core, struct core_coordination *coordination,
+                      const struct view_experiment *experiment)
+{
+    return has_free_slot(core, experiment) && !any_pending(core, coordination, experiment) &&
+           bring_to(core, coordination, experiment, experiment->config->max_slots);
+}
+
+/* What may be running on unreachable nodes alone comes last: only when nothing else is pending and there is room for
+ * it, and only once patience is over. Until then no verdict is given, since after a heal it would end a worker that is
+ * well. */
+bool placing_claim_overdue(struct node_core *core, struct core_coordination *coordination,
+                           const struct view_experiment *experiment)
+{
+    struct place place;
+    const struct view_attempt *claimed = NULL;
+    struct claim_order best = {0, 0};
+    struct sides sides = sides_of(core);
+    if (sides.is_whole || !has_free_slot(core, experiment) || any_pending(core, coordination, experiment)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
+        if (highest == NULL || !highest->assigned || highest->verdicts != NULL || view_trial_completed(trial) != NULL ||
+            view_trial_state(experiment, i) != VIEW_TRIAL_RUNNING) {
+            continue;
+        }
+        struct core_watch *watch = attempts_watch(core, coordination, &highest->id);
+        struct claim_order order = claim_order_of(core, coordination, &sides, i);
+        if (watch != NULL && attempts_look(core, experiment, highest, watch).overdue > 0 &&
+            (claimed == NULL || claimed_before(order, best))) {
+            claimed = highest;
+            best = order;
+        }
+    }
+    if (claimed == NULL || !find_place_for(core, coordination, experiment, best.index, &place)) {
+        return false;
+    }
+    attempts_put_verdict(core, claimed, FACT_LOST,
+                         "its node has not answered for a long time, and nothing else is left to do");
+    return true;
+}

@@ -1,0 +1,705 @@
+#include "base/probe.h"
+#include "base/rendezvous.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/view/retention.h"
+
+_Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
+
+const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
+        for (uint32_t i = 0; i < manifest->holder_count; i++) {
+            if (core_node_alive(core, manifest->holders[i]) &&
+                !core_copy_is_missing(core, manifest->blob, manifest->holders[i])) {
+                return manifest;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool core_replicas_may_return(const struct node_core *core, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
+        for (uint32_t i = 0; i < row->holder_count; i++) {
+            const struct core_peer *peer = core_find_peer(core, row->holders[i]);
+            if (peer != NULL && peer->state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS &&
+                !core_copy_is_missing(core, row->blob, row->holders[i])) {
+                MARK(holder_just_called_dead);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_good_holder(const void *context, hash256 blob, node_id holder)
+{
+    const struct node_core *core = context;
+    return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
+}
+
+const struct view_manifest *core_replicas_unite(const struct node_core *core, const struct view_manifest *first,
+                                                struct view_manifest *out)
+{
+    return view_manifest_unite_by(first, is_good_holder, core, out);
+}
+
+bool core_replicas_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
+{
+    while (*row != NULL) {
+        *row = core_replicas_unite(core, *row, out);
+        if (out->holder_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool replicas_list_has(const node_id *list, uint32_t count, node_id node)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (node_id_equal(list[i], node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- how many copies are under way ------------------------------------------------------------------------------------- */
+
+/* A daemon has a bounded number of requests on their way (node/bulk): copies that nobody waits for leave most of them to
+ * fetches and to the checkpoints of running workers. */
+static uint32_t pushes_to(const struct node_core *core, node_id to)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
+        count += core->code_pushes[i].used && node_id_equal(core->code_pushes[i].to, to);
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        for (uint32_t i = 0; (push->is_repair || push->is_check) && i < push->asked_count; i++) {
+            count += push->is_waited[i] && node_id_equal(push->asked[i], to);
+        }
+    }
+    return count;
+}
+
+bool replicas_may_push_to(const struct node_core *core, node_id to)
+{
+    const struct core_peer *peer = core_find_peer(core, to);
+    return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER : 1);
+}
+
+static bool may_repair(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        count += push->is_repair || push->is_check;
+    }
+    return count < CORE_REPAIRS_MAX;
+}
+
+void replicas_put_off(struct node_core *core, experiment_id experiment)
+{
+    if (!core->repair_is_behind) {
+        core->repair_is_behind = true;
+        core->repair_from = experiment;
+    }
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------------- */
+
+/* This node's record of the same step, or NULL. */
+static const struct view_manifest *own_row(const struct node_core *core, const struct core_push *push)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, push->attempt.experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, push->attempt.trial) : NULL;
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    while (row != NULL && !(row->step == push->step && attempt_id_equal(&row->attempt, &push->attempt) &&
+                            node_id_equal(row->writer, core->options.self))) {
+        row = row->next;
+    }
+    return row;
+}
+
+static bool has_refused(const struct core_push *push, node_id node)
+{
+    for (uint32_t i = 0; i < push->asked_count; i++) {
+        if (node_id_equal(push->asked[i], node)) {
+            return !push->is_waited[i];
+        }
+    }
+    return false;
+}
+
+/* To the holders of a push those that this node's record of the same bytes names already, and that are good still: the next
+ * record replaces it. */
+static uint32_t add_named(const struct node_core *core, const struct core_push *push, node_id *holders, uint32_t count)
+{
+    const struct view_manifest *row = own_row(core, push);
+    for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
+        if (count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
+            !replicas_list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
+            holders[count++] = row->holders[i];
+        }
+    }
+    return count;
+}
+
+/* The record that is there is of other bytes of this step, which are on more disks. */
+static bool is_outdone(const struct node_core *core, const struct core_push *push)
+{
+    const struct view_manifest *row = own_row(core, push);
+    uint32_t good = 0;
+    for (uint32_t i = 0; row != NULL && !hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
+        good += is_good_holder(core, row->blob, row->holders[i]);
+    }
+    return good > push->holder_count;
+}
+
+/* The manifest record is written last: once the copies are confirmed, or nobody is left to ask (DESIGN 10). False: there is
+ * no memory for it. */
+static bool finish(struct node_core *core, const struct core_push *push)
+{
+    struct fact_manifest fact = {
+        .blob = push->blob, .bytes = push->bytes, .has_metric = push->has_metric, .metric = push->metric};
+    memcpy(fact.holders, push->holders, sizeof fact.holders);
+    fact.holder_count = add_named(core, push, fact.holders, push->holder_count);
+    fact.durable = fact.holder_count >= push->wanted ||
+                   BUG(durable_on_fewer, "a checkpoint is durable on as many disks as asked");
+    uint8_t bytes[FACT_HOLDERS_MAX * 32 + 128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_manifest_pack(&writer, &fact);
+    if (!push->is_repair && BUG(saved_unsaid, "a record says what was saved, and where")) {
+        return true;
+    }
+    if (!fact.durable && is_outdone(core, push)) {
+        return true;
+    }
+    bool is_said;
+    struct core_pending *pending =
+        core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_said);
+    if (pending != NULL && fact.durable && !push->is_repair) {
+        pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
+        pending->attempt = push->attempt;
+        pending->slot = push->slot;
+        pending->step = push->step;
+    }
+    return is_said || core->is_out || core->leaving; /* who goes does not wait for memory */
+}
+
+void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
+    effect->u.worker.slot = slot;
+    effect->u.worker.attempt = *attempt;
+    effect->u.worker.step = step;
+}
+
+/* Asks the next nodes in rendezvous order of the trial until as many are asked or have confirmed as are wanted. Returns
+ * false when the push is over. */
+static bool advance(struct node_core *core, struct core_push *push)
+{
+    push->was_put_off = false;
+    node_id candidates[NODE_MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        if (core_node_accepts(core, core->peers[i]->id)) {
+            candidates[count++] = core->peers[i]->id;
+        }
+    }
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, push->attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, push->attempt.trial);
+    rendezvous_sort(candidates, count, key, sizeof key);
+    for (uint32_t i = 0; i < count && push->holder_count + push->waiting_count < push->wanted; i++) {
+        bool asked = false;
+        for (uint32_t j = 0; j < push->asked_count; j++) {
+            asked |= node_id_equal(push->asked[j], candidates[i]);
+        }
+        if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
+            continue;
+        }
+        if (push->is_repair && !replicas_may_push_to(core, candidates[i])) {
+            push->was_put_off = true;
+            continue;
+        }
+        push->is_waited[push->asked_count] = true;
+        push->asked[push->asked_count++] = candidates[i];
+        push->waiting_count++;
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
+        effect->u.push.blob = push->blob;
+        effect->u.push.to = candidates[i];
+        effect->u.push.attempt = push->attempt;
+        effect->u.push.step = push->step;
+    }
+    return push->waiting_count > 0;
+}
+
+static void push_drop(struct node_core *core, struct core_push *push)
+{
+    struct core_push **link = &core->pushes;
+    while (*link != push) {
+        link = &(*link)->next;
+    }
+    *link = push->next;
+    arena_give(&core->arena, push, sizeof *push);
+}
+
+/* It is over, but for its manifest, if there is no memory for that yet. */
+static void push_end(struct node_core *core, struct core_push *push)
+{
+    push->is_unsaid = !finish(core, push);
+    if (!push->is_unsaid) {
+        push_drop(core, push);
+    }
+}
+
+static void say_unsaid(struct node_core *core)
+{
+    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+        next = push->next;
+        if (push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
+            push_end(core, push);
+        }
+    }
+}
+
+void core_replicas_forget(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+        next = push->next;
+        if (experiment_id_equal(push->attempt.experiment, experiment)) {
+            push_drop(core, push); /* answers that still come are nobody's */
+        }
+    }
+    replicas_code_forget(core, experiment);
+}
+
+/* The same bytes are under way already: once is enough, and the worker waits for those. */
+static bool join_earlier(struct node_core *core, const struct core_push *save)
+{
+    struct core_push *push = core->pushes;
+    while (push != NULL && (push->is_check || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
+                            !attempt_id_equal(&push->attempt, &save->attempt))) {
+        push = push->next;
+    }
+    if (push == NULL) {
+        return false;
+    }
+    push->is_repair = false;
+    push->slot = save->slot;
+    push->wanted = save->wanted;
+    if (save->has_metric) {
+        push->has_metric = true;
+        push->metric = save->metric;
+    }
+    push->is_unsaid &= !advance(core, push); /* a repair may have put somebody off */
+    return true;
+}
+
+void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
+{
+    if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
+        return; /* its worker is being ended */
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);
+    struct core_push save = {.attempt = event->u.blob.attempt,
+                             .slot = event->u.blob.slot,
+                             .step = event->u.blob.step,
+                             .blob = event->u.blob.blob,
+                             .bytes = event->u.blob.bytes};
+    save.wanted = experiment != NULL && experiment->known ? experiment->config->checkpoint_replicas
+                                                              : FACT_HOLDERS_MAX; /* who knows how many it asked for */
+    if ((experiment == NULL || !experiment->known) && BUG(copies_guessed, "copies of the unknown are not called enough")) {
+        save.wanted = 2;
+    }
+    save.has_metric = experiment != NULL && experiment->known && event->byte_count > 0 &&
+                      view_metric(event->bytes, event->byte_count, "validation", experiment->config->metric,
+                                  &save.metric) &&
+                      save.metric - save.metric == 0;
+    save.metric = save.has_metric ? save.metric : 0;
+    if (join_earlier(core, &save)) {
+        return;
+    }
+    save.holders[0] = core->options.self;
+    save.holder_count = add_named(core, &save, save.holders, 1);
+    memcpy(save.asked, save.holders, save.holder_count * sizeof save.asked[0]);
+    save.asked_count = save.holder_count;
+    struct core_push *push = arena_take(&core->arena, sizeof *push);
+    if (push == NULL) {
+        core->counters.full++;
+        (void)finish(core, &save); /* a repair makes its copies, once there is memory for that */
+        return;
+    }
+    *push = save;
+    push->next = core->pushes;
+    core->pushes = push;
+    bool is_over = !advance(core, push);
+    if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
+        memcpy(push->holders, push->asked, push->asked_count * sizeof push->asked[0]);
+        push->holder_count = push->asked_count;
+        is_over = true;
+    }
+    if (is_over) {
+        push_end(core, push);
+    }
+}
+
+void core_replicas_ended(struct node_core *core, const attempt_id *attempt)
+{
+    struct core_push *newest = NULL;
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        bool is_its = !push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt);
+        newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
+    }
+    if (newest != NULL && newest->is_unsaid) {
+        push_end(core, newest);
+    } else if (newest != NULL && !newest->is_said) {
+        newest->is_said = finish(core, newest);
+    }
+}
+
+/* ---- repairs that were begun -------------------------------------------------------------------------------------------- */
+
+static bool is_repair_of(const struct core_repair *repair, const struct core_push *push)
+{
+    return repair->step == push->step && hash256_equal(repair->blob, push->blob) &&
+           attempt_id_equal(&repair->attempt, &push->attempt);
+}
+
+/* Forgets the repair of one checkpoint, or (NULL) all that are too long ago. */
+static void repair_drop(struct node_core *core, const struct core_push *push)
+{
+    for (struct core_repair **link = &core->repairs; *link != NULL;) {
+        struct core_repair *repair = *link;
+        if (push != NULL ? is_repair_of(repair, push) : core->now_ms >= repair->until_ms) {
+            *link = repair->next;
+            arena_give(&core->arena, repair, sizeof *repair);
+        } else {
+            link = &repair->next;
+        }
+    }
+}
+
+/* It was tried lately among the same nodes, and there are no more copies than before. */
+static bool repair_is_futile(struct node_core *core, const struct core_push *push)
+{
+    for (const struct core_repair *repair = core->repairs; repair != NULL; repair = repair->next) {
+        if (is_repair_of(repair, push)) {
+            if (push->holder_count <= repair->living_copies && core->repair_nodes == repair->nodes) {
+                return true;
+            }
+            repair_drop(core, push);
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool repair_note(struct node_core *core, const struct core_push *push)
+{
+    struct core_repair *repair = arena_take(&core->arena, sizeof *repair);
+    if (repair == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    repair->attempt = push->attempt;
+    repair->step = push->step;
+    repair->blob = push->blob;
+    repair->living_copies = push->holder_count;
+    repair->nodes = core->repair_nodes;
+    repair->until_ms = core->now_ms + CORE_REPAIR_AGAIN_MS;
+    repair->next = core->repairs;
+    core->repairs = repair;
+    return true;
+}
+
+/* Changes whenever another node may take copies than before, or one begins anew. */
+static uint64_t digest_nodes(const struct node_core *core)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        uint64_t state = core_node_accepts(core, peer->id) ? 2 : core_node_alive(core, peer->id);
+        digest = (digest ^ bytes_get_u64(peer->id.bytes) ^ peer->boot ^ state << 60) * 0x9e3779b97f4a7c15u;
+    }
+    return digest;
+}
+
+/* ---- copies made --------------------------------------------------------------------------------------------------------- */
+
+/* True once for each node that was asked. */
+static bool answers(struct core_push *push, const struct node_event *event)
+{
+    if (!hash256_equal(push->blob, event->u.blob.blob) || push->step != event->u.blob.step ||
+        !attempt_id_equal(&push->attempt, &event->u.blob.attempt)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < push->asked_count; i++) {
+        if (push->is_waited[i] && node_id_equal(push->asked[i], event->u.blob.node)) {
+            push->is_waited[i] = false;
+            push->waiting_count--;
+            return true;
+        }
+    }
+    return false;
+}
+
+void core_replicas_pushed(struct node_core *core, const struct node_event *event)
+{
+    struct core_peer *peer = core_find_peer(core, event->u.blob.node);
+    if (peer != NULL && !event->u.blob.is_missing) {
+        peer->takes_copies = event->u.blob.ok;
+    }
+    if (core->repair_is_behind) {
+        core->repair_ms = core->now_ms; /* what was put off may have a place now */
+    }
+    if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
+        replicas_code_pushed(core, event);
+        return;
+    }
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (!answers(push, event)) {
+            continue;
+        }
+        if (push->is_check) {
+            push_drop(core, push);
+            return;
+        }
+        bool is_kept = event->u.blob.ok && push->holder_count < FACT_HOLDERS_MAX;
+        if (!event->u.blob.ok) {
+            MARK(copy_refused);
+        }
+        if (is_kept) {
+            push->holders[push->holder_count++] = event->u.blob.node;
+            push->has_copied = true;
+        }
+        if (!advance(core, push)) {
+            if (push->was_put_off) {
+                repair_drop(core, push);
+                replicas_put_off(core, push->attempt.experiment);
+            }
+            if (push->has_copied || !push->is_repair) {
+                push_end(core, push);
+            } else {
+                push_drop(core, push);
+            }
+        }
+        return;
+    }
+}
+
+/* ---- repair ------------------------------------------------------------------------------------------------------------- */
+
+/* A holder died, or its copy: the living holder with the smallest id copies the checkpoint to one more node. What it
+ * writes is a row of its own, since each record has one writer; readers unite the rows of one checkpoint. */
+static void repair_checkpoint(struct node_core *core, const struct view_experiment *experiment,
+                              const struct view_manifest *checkpoint)
+{
+    struct view_manifest united;
+    (void)core_replicas_unite(core, checkpoint, &united);
+    struct core_push repair = {.attempt = united.attempt,
+                               .step = united.step,
+                               .blob = united.blob,
+                               .bytes = united.bytes,
+                               .has_metric = united.has_metric,
+                               .metric = united.metric,
+                               .is_repair = true};
+    for (uint32_t i = 0; i < united.holder_count; i++) {
+        if (is_good_holder(core, united.blob, united.holders[i])) {
+            repair.holders[repair.holder_count++] = united.holders[i];
+            repair.asked[repair.asked_count++] = united.holders[i];
+        }
+    }
+    repair.wanted = experiment->config->checkpoint_replicas;
+    bool is_mine = replicas_list_has(repair.holders, repair.holder_count, core->options.self);
+    for (uint32_t i = 0; i < repair.holder_count; i++) {
+        is_mine &= node_id_compare(core->options.self, repair.holders[i]) <= 0;
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        is_mine &= !hash256_equal(push->blob, united.blob);
+    }
+    if (repair_is_futile(core, &repair) || !is_mine || repair.holder_count >= repair.wanted) {
+        return;
+    }
+    if (!may_repair(core)) {
+        replicas_put_off(core, experiment->id);
+        return;
+    }
+    struct core_push *push = repair_note(core, &repair) ? arena_take(&core->arena, sizeof *push) : NULL;
+    if (push == NULL) {
+        repair_drop(core, &repair);
+        return;
+    }
+    *push = repair;
+    MARK(checkpoint_repaired);
+    push->next = core->pushes;
+    core->pushes = push;
+    if (!advance(core, push)) { /* nobody is left to ask */
+        if (push->was_put_off) {
+            replicas_put_off(core, experiment->id);
+        }
+        repair_drop(core, push);
+        push_drop(core, push);
+    }
+}
+
+/* Of the checkpoints that are kept none is left: then the newest that is there is what the trial has. */
+static bool has_lost_kept(const struct node_core *core, const struct view_trial *trial)
+{
+    bool has_any = false;
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        for (uint32_t i = 0; row->is_kept && i < row->holder_count; i++) {
+            if (is_good_holder(core, row->blob, row->holders[i])) {
+                return false;
+            }
+            has_any = true;
+        }
+    }
+    return has_any;
+}
+
+/* All that are kept, and the newest one that somebody alive holds, from which a trial that lives would go on, or which stands
+ * for kept ones that are lost. What may be let go is not copied again. */
+static void repair_trial(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                         bool is_over)
+{
+    bool lives = retention_trial_lives(experiment, trial, is_over);
+    const struct view_manifest *newest = lives || has_lost_kept(core, trial) ? core_replicas_newest(core, trial) : NULL;
+    if (newest != NULL && (lives || !retention_may_go(experiment, trial, newest))) {
+        repair_checkpoint(core, experiment, newest);
+    }
+    for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
+        struct view_manifest united;
+        next = core_replicas_unite(core, row, &united);
+        if (united.is_kept && row != newest && core_has_room(core, 64, 1u << 16)) {
+            repair_checkpoint(core, experiment, row);
+        }
+    }
+}
+
+/* A node that begins anew may have an old or an empty disk. Each trial's newest checkpoint that it should hold is sent to
+ * it once more by the other living holder with the smallest id; if it has it, it says so at once. */
+static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
+{
+    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    if (newest == NULL) {
+        return;
+    }
+    struct view_manifest united;
+    (void)core_replicas_unite(core, newest, &united);
+    bool is_mine = replicas_list_has(united.holders, united.holder_count, core->options.self) &&
+                   replicas_list_has(united.holders, united.holder_count, peer->id);
+    for (uint32_t i = 0; i < united.holder_count; i++) {
+        bool is_other = node_id_equal(united.holders[i], peer->id) || !core_node_alive(core, united.holders[i]);
+        is_mine &= is_other || node_id_compare(core->options.self, united.holders[i]) <= 0;
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        is_mine &= !hash256_equal(push->blob, newest->blob);
+    }
+    struct core_push *push = is_mine ? arena_take(&core->arena, sizeof *push) : NULL;
+    if (push == NULL) {
+        return;
+    }
+    push->attempt = newest->attempt;
+    push->step = newest->step;
+    push->blob = newest->blob;
+    push->bytes = newest->bytes;
+    push->is_check = true;
+    push->waiting_count = 1;
+    push->asked_count = 1;
+    push->asked[0] = peer->id;
+    push->is_waited[0] = true;
+    push->next = core->pushes;
+    core->pushes = push;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
+    effect->u.push.blob = push->blob;
+    effect->u.push.to = peer->id;
+    effect->u.push.attempt = push->attempt;
+    effect->u.push.step = push->step;
+}
+
+static void check_copies(struct node_core *core, struct core_peer *peer)
+{
+    if (!core_node_trusted(core, peer->id) || peer->boot == 0 || (peer->copies_done && peer->copies_boot == peer->boot)) {
+        return;
+    }
+    if (peer->copies_boot != peer->boot) {
+        peer->copies_boot = peer->boot;
+        memset(&peer->copies_experiment, 0, sizeof peer->copies_experiment);
+        peer->copies_trial = 0;
+    }
+    peer->copies_done = false;
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        int order = experiment_id_compare(experiment->id, peer->copies_experiment);
+        if (order < 0) {
+            continue; /* looked at in an earlier pass */
+        }
+        for (uint32_t t = order > 0 ? 0 : peer->copies_trial; t < experiment->trial_slots; t++) {
+            if (!may_repair(core) || !replicas_may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
+                peer->copies_experiment = experiment->id;
+                peer->copies_trial = t;
+                replicas_put_off(core, core->repair_from);
+                return;
+            }
+            if (experiment->trials[t] != NULL) {
+                check_copy(core, peer, experiment->trials[t]);
+            }
+        }
+    }
+    peer->copies_done = true;
+}
+
+/* What only this boot knows of, it says when the copies take long: another one would have them made, once it knows. */
+static void say_slow(struct node_core *core)
+{
+    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (push->is_slow && !push->is_said && !push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
+            push->is_said = finish(core, push);
+        }
+        push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */
+    }
+}
+
+void core_replicas_housekeep(struct node_core *core)
+{
+    if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
+        say_unsaid(core);
+    }
+    if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
+        return;
+    }
+    say_slow(core);
+    core->repair_ms = core->now_ms + CORE_REPAIR_MS;
+    core->repair_pass++;
+    core->repair_is_behind = false;
+    core->repair_nodes = digest_nodes(core);
+    repair_drop(core, NULL);
+    uint32_t count = core->view.experiment_count, first = 0;
+    while (first < count && experiment_id_compare(core->view.experiments[first]->id, core->repair_from) < 0) {
+        first++;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[(first + i) % count];
+        if (!experiment->known) {
+            continue;
+        }
+        bool is_over = view_experiment_over(experiment);
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+            if (experiment->trials[t] != NULL && core_has_room(core, 64, 1u << 16)) {
+                repair_trial(core, experiment, experiment->trials[t], is_over);
+            }
+        }
+        if (!is_over) {
+            replicas_code_look(core, experiment);
+        }
+    }
+    replicas_code_drop(core);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        check_copies(core, core->peers[i]);
+    }
+}

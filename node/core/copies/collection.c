@@ -1,0 +1,427 @@
+/* Checkpoints that are kept no longer (DESIGN 10). What to keep follows from the fold alone (retention.h); when it is safe
+ * to let the rest go is decided here, for this node's own disk and its own records only:
+ *
+ *   1. Every member is reachable, or has been away for a day, or the disk is full. Who is away may know more. And there is
+ *      memory for all records.
+ *   2. The writer of a manifest asks the holders of what is kept of that trial, and of the best of the experiment, to read
+ *      their copies. What would not be kept even if nothing were left but those of which as many as there should be are
+ *      whole, is let go: it writes its row again, without holders.
+ *   3. Now and then the shell is told every blob that is still named: what belongs to none of them may go. So whatever
+ *      became garbage in any way (checkpoints let go, experiments deleted, uploads that broke off) goes on this one way.
+ *
+ * Rows of writers that are gone for good are never written again: the others ask in their place until each has decided to
+ * pass over them in its own list. */
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "node/core/ground/state.h"
+#include "node/core/view/retention.h"
+
+static struct core_confirmation *find_confirmation(const struct node_core *core, hash256 blob, node_id node)
+{
+    struct core_confirmation *row = core->confirmations;
+    while (row != NULL && !(hash256_equal(row->blob, blob) && node_id_equal(row->node, node))) {
+        row = row->next;
+    }
+    return row;
+}
+
+static bool is_within(const struct node_core *core, uint64_t since_ms, uint64_t span_ms)
+{
+    return since_ms != 0 && core->now_ms - since_ms < span_ms;
+}
+
+bool core_copy_is_doubtful(const struct node_core *core, hash256 blob, node_id node)
+{
+    const struct core_confirmation *row = find_confirmation(core, blob, node);
+    return row != NULL && is_within(core, row->refused_ms, CORE_CONFIRM_RETRY_MS);
+}
+
+bool core_copy_is_missing(const struct node_core *core, hash256 blob, node_id node)
+{
+    const struct core_confirmation *row = find_confirmation(core, blob, node);
+    return row != NULL && row->is_missing && is_within(core, row->refused_ms, CORE_CONFIRM_FRESH_MS);
+}
+
+void core_collection_confirmed(struct node_core *core, const struct node_event *event)
+{
+    struct core_confirmation *row = find_confirmation(core, event->u.blob.blob, event->u.blob.node);
+    if (row == NULL || !row->is_asked) {
+        return;
+    }
+    row->is_asked = false;
+    row->held_ms = event->u.blob.ok ? core->now_ms : 0;
+    row->refused_ms = event->u.blob.ok ? 0 : core->now_ms;
+    row->is_missing = !event->u.blob.ok && event->u.blob.is_missing;
+    if (row->is_missing) {
+        MARK(copy_is_missing);
+    }
+    if (event->u.blob.ok) {
+        MARK(copy_confirmed);
+        core->retention_ms = core->now_ms; /* perhaps the last that was waited for */
+    }
+}
+
+static void drop_old(struct node_core *core)
+{
+    for (struct core_confirmation **link = &core->confirmations; *link != NULL;) {
+        struct core_confirmation *row = *link;
+        bool is_of_use = row->is_asked || is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS) ||
+                         is_within(core, row->refused_ms,
+                                    row->is_missing ? CORE_CONFIRM_FRESH_MS : CORE_CONFIRM_RETRY_MS);
+        if (is_of_use) {
+            link = &row->next;
+        } else {
+            *link = row->next;
+            arena_give(&core->arena, row, sizeof *row);
+        }
+    }
+}
+
+/* Whether the copy is there. One that could not say a moment ago is asked again only if somebody waits for it. */
+static void ask(struct node_core *core, hash256 blob, node_id node, bool is_waited_for)
+{
+    uint32_t asked = 0;
+    for (const struct core_confirmation *row = core->confirmations; row != NULL; row = row->next) {
+        asked += row->is_asked;
+    }
+    struct core_confirmation *row = find_confirmation(core, blob, node);
+    if (asked >= CORE_CONFIRMS_MAX || (row != NULL && (row->is_asked || (core_copy_is_doubtful(core, blob, node) && !is_waited_for))) ||
+        !core_has_room(core, 64, 1u << 14)) {
+        return;
+    }
+    if (row == NULL) {
+        row = arena_take(&core->arena, sizeof *row);
+        if (row == NULL) {
+            core->counters.full++;
+            return;
+        }
+        row->blob = blob;
+        row->node = node;
+        row->next = core->confirmations;
+        core->confirmations = row;
+    }
+    row->is_asked = true;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_CONFIRM);
+    effect->u.push.blob = blob;
+    effect->u.push.to = node;
+}
+
+void core_collection_told(struct node_core *core, const struct record *record)
+{
+    struct fact_manifest fact;
+    if (core->confirmations == NULL || fact_manifest_read(record, &fact) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        struct core_confirmation *row = find_confirmation(core, fact.blob, fact.holders[i]);
+        if (row != NULL) {
+            row->is_missing = false;
+        }
+    }
+}
+
+void core_collection_doubt(struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        for (uint32_t i = 0; i < row->holder_count && row->step <= attempt->start_step; i++) {
+            if (core_node_alive(core, row->holders[i]) && !core_copy_is_missing(core, row->blob, row->holders[i])) {
+                ask(core, row->blob, row->holders[i], true);
+            }
+        }
+    }
+}
+
+/* Gone by its own word, or away for so long that nobody waits for it. */
+static bool is_gone(const struct node_core *core, node_id node)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    const struct view_member *member = view_find_member(&core->view, node);
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (member == NULL || peer == NULL || member->left || view_member_is_out(member)) {
+        return true;
+    }
+    uint64_t since_ms = peer->died_ms != 0 ? peer->died_ms : core->started_ms;
+    return peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT && core->now_ms - since_ms >= CORE_COLLECT_AWAY_MS;
+}
+
+/* There was no memory for some record, or for what it says: it may name what would go. Others offer what they have again all
+ * the time. */
+static bool lacks_records(const struct node_core *core)
+{
+    return core->has_unloaded || core->has_unfolded || core->refold_bucket < RECORDS_BUCKETS ||
+           is_within(core, core->lacked_ms, CORE_COLLECT_MS);
+}
+
+static bool may_collect(const struct node_core *core)
+{
+    if (lacks_records(core)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->peer_count && !core->disk_full; i++) {
+        if (BUG(collects_beside_the_away, "while a member is away nothing is collected")) {
+            break;
+        }
+        if (core->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->peers[i]->id)) {
+            MARK(nothing_collected_beside_the_away);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How many copies there should be: no more than there are nodes. */
+static uint32_t copies_wanted(const struct node_core *core, const struct view_experiment *experiment)
+{
+    uint32_t nodes = 1;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        nodes += !is_gone(core, core->peers[i]->id);
+    }
+    uint32_t wanted = experiment->config->checkpoint_replicas;
+    return wanted < nodes ? wanted : nodes;
+}
+
+/* Which checkpoints of the trial are known to be on as many disks as they should; what is kept (`only_best`: as one of the
+ * best of the experiment) and is not is asked for. */
+static void mark_safe(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial,
+                      bool only_best)
+{
+    uint32_t wanted = copies_wanted(core, experiment);
+    for (struct view_manifest *row = trial->manifests; row != NULL;) {
+        struct view_manifest checkpoint;
+        const struct view_manifest *end = core_replicas_unite(core, row, &checkpoint);
+        uint32_t confirmed = 0;
+        for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
+            const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
+            if (said != NULL && is_within(core, said->held_ms, CORE_CONFIRM_FRESH_MS)) {
+                confirmed++;
+            } else if ((only_best ? checkpoint.is_best : checkpoint.is_kept) && core_node_alive(core, checkpoint.holders[i])) {
+                ask(core, checkpoint.blob, checkpoint.holders[i], false);
+            }
+        }
+        for (; row != end; row = row->next) {
+            row->is_safe = confirmed >= wanted;
+        }
+    }
+}
+
+static void let_go(struct node_core *core, const struct view_manifest *row)
+{
+    struct fact_manifest fact = {
+        .blob = row->blob, .bytes = row->bytes, .has_metric = row->has_metric, .metric = row->metric};
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_manifest_pack(&writer, &fact);
+    (void)core_put(core, FACT_MANIFEST, fact_key_manifest(&row->attempt, row->step), &writer);
+}
+
+static bool is_pushed(const struct node_core *core, hash256 blob)
+{
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        if (hash256_equal(push->blob, blob)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there a row that this node has still to decide about: its own, or one of a writer that is gone? */
+static bool has_work(const struct node_core *core, const struct view_manifest *row)
+{
+    return row->holder_count > 0 && !row->is_kept && !is_pushed(core, row->blob) &&
+           (node_id_equal(row->writer, core->options.self) || (!row->is_passed_over && is_gone(core, row->writer)));
+}
+
+static bool trial_has_work(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if (has_work(core, row)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What was confirmed of a trial when this node last had to decide something of it counts no more. */
+static bool forget_safe(struct view_trial *trial)
+{
+    bool has_best = false;
+    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        row->is_safe = false;
+        has_best |= row->is_best;
+    }
+    return has_best;
+}
+
+static void let_go_of_trial(struct node_core *core, const struct view_experiment *experiment, struct view_trial *trial)
+{
+    for (struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        if (!has_work(core, row) || !retention_may_go(experiment, trial, row)) {
+            continue;
+        }
+        if (!node_id_equal(row->writer, core->options.self)) {
+            MARK(row_of_the_gone_passed_over);
+            row->is_passed_over = true;
+        } else if (core_has_room(core, 256, 1u << 18)) {
+            TRACE(&core->options.trace, "%s trial %u: the checkpoint of step %llu is kept no longer",
+                  experiment->config->name, trial->index, (unsigned long long)row->step);
+            MARK(checkpoint_let_go);
+            let_go(core, row);
+        }
+    }
+}
+
+/* What this node has to decide of its own trials depends on the best of all: so it asks for those, too, whosever they are. */
+static void let_go_of_experiment(struct node_core *core, struct view_experiment *experiment)
+{
+    bool any = false;
+    for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+        any |= experiment->trials[t] != NULL && trial_has_work(core, experiment->trials[t]);
+    }
+    for (uint32_t t = 0; any && t < experiment->trial_slots; t++) {
+        struct view_trial *trial = experiment->trials[t];
+        bool is_waiting = trial != NULL && trial_has_work(core, trial);
+        bool has_best = trial != NULL && forget_safe(trial);
+        if (is_waiting || has_best) {
+            mark_safe(core, experiment, trial, !is_waiting);
+        }
+    }
+    if (any) {
+        retention_find_bar(experiment);
+    }
+    for (uint32_t t = 0; any && t < experiment->trial_slots; t++) {
+        if (experiment->trials[t] != NULL) {
+            let_go_of_trial(core, experiment, experiment->trials[t]);
+        }
+    }
+}
+
+/* ---- what is named -------------------------------------------------------------------------------------------------- */
+
+/* Written twice: first with out NULL, to count. */
+struct named {
+    uint8_t *out;
+    uint32_t count;
+    hash256 last;
+};
+
+/* The rows of one checkpoint follow each other, and name it once. */
+static void name_blob(struct named *named, hash256 blob)
+{
+    if (hash256_is_none(blob) || hash256_equal(blob, named->last)) {
+        return;
+    }
+    named->last = blob;
+    if (named->out != NULL) {
+        memcpy(named->out + (size_t)named->count * HASH_BYTES, blob.bytes, HASH_BYTES);
+    }
+    named->count++;
+}
+
+static void name_trial(const struct node_core *core, const struct view_trial *trial, struct named *named)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a->assigned && a->verdicts == NULL &&
+            !BUG(beginning_collected, "what a running attempt began with is not collected")) {
+            name_blob(named, a->checkpoint);
+        }
+    }
+    for (const struct view_manifest *row = trial->manifests; row != NULL; row = row->next) {
+        bool is_let_go = !row->is_kept && row->is_passed_over && is_gone(core, row->writer);
+        bool is_missed = !row->is_kept && BUG(collected_too_early, "a copy is collected once its checkpoint was let go");
+        if (row->holder_count > 0 && !is_let_go && !is_missed) {
+            name_blob(named, row->blob);
+        }
+    }
+}
+
+static void name_all(const struct node_core *core, struct named *named)
+{
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        if (experiment->known) {
+            name_blob(named, experiment->code);
+            name_blob(named, experiment->config_text);
+        }
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+            if (experiment->trials[t] != NULL) {
+                name_trial(core, experiment->trials[t], named);
+            }
+        }
+        for (uint32_t s = 0; s < experiment->stray_count; s++) {
+            name_trial(core, experiment->strays[s], named);
+        }
+    }
+    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+        name_blob(named, push->blob);
+    }
+    for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+        name_blob(named, ack->blob);
+        name_blob(named, ack->blob_too);
+    }
+}
+
+static void forget_named(struct node_core *core)
+{
+    arena_give(&core->arena, core->named, core->named_bytes);
+    core->named = NULL;
+    core->named_bytes = 0;
+}
+
+/* The list may be longer than all else that one step has to say, so it has a place of its own, until the next step. */
+static void collect(struct node_core *core)
+{
+    struct named named = {0};
+    name_all(core, &named);
+    uint32_t counted = named.count;
+    CHECK(core->named == NULL);
+    core->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
+    if (core->named == NULL || !core_has_room(core, 64, 1u << 18)) {
+        TRACE(&core->options.trace, "nothing is collected: there is no room to list the %u blobs that are named", counted);
+        arena_give(&core->arena, core->named, (size_t)counted * HASH_BYTES);
+        core->named = NULL;
+        core->counters.full++;
+        return;
+    }
+    core->named_bytes = counted * HASH_BYTES;
+    named = (struct named){.out = core->named};
+    name_all(core, &named);
+    CHECK(named.count == counted);
+    if (core->disk_full) {
+        MARK(collects_on_full_disk);
+    }
+    MARK(collects);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_COLLECT);
+    effect->u.collect.idle_s = core->disk_full ? CORE_COLLECT_FULL_IDLE_S : CORE_COLLECT_IDLE_S;
+    effect->bytes = core->named;
+    effect->byte_count = core->named_bytes;
+}
+
+void core_collection_housekeep(struct node_core *core)
+{
+    forget_named(core);
+    if (core->now_ms < core->retention_ms || core->syncing || core->leaving) {
+        return;
+    }
+    core->retention_ms = core->now_ms + CORE_RETENTION_MS;
+    drop_old(core);
+    bool may = may_collect(core);
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        struct view_experiment *experiment = core->view.experiments[i];
+        if (!experiment->known) {
+            continue;
+        }
+        retention_mark(experiment);
+        if (may) {
+            let_go_of_experiment(core, experiment);
+        }
+    }
+    uint64_t every_ms = core->disk_full ? CORE_COLLECT_FULL_MS : CORE_COLLECT_MS;
+    if (may && core->now_ms - core->started_ms >= every_ms && core->now_ms >= core->collect_ms) {
+        core->collect_ms = core->now_ms + every_ms;
+        collect(core);
+    }
+}

@@ -1,0 +1,419 @@
+#include "node/core/facts/inside.h"
+
+#include "base/err.h"
+
+void fact_experiment_pack(struct pack_writer *writer, const struct fact_experiment *fact)
+{
+    pack_array(writer, 5);
+    pack_u64(writer, fact->submitted_s);
+    pack_bin(writer, fact->code.bytes, HASH_BYTES);
+    pack_u64(writer, fact->code_bytes);
+    pack_bin(writer, fact->config_text.bytes, HASH_BYTES);
+    pack_raw(writer, fact->config, fact->config_bytes);
+}
+
+int fact_experiment_read(const struct record *record, struct fact_experiment *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_experiment fact;
+    fact_body_open(&reader, record, 5, &extra);
+    fact.submitted_s = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.code.bytes, HASH_BYTES);
+    fact.code_bytes = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.config_text.bytes, HASH_BYTES);
+    size_t bytes;
+    fact.config = pack_read_any(&reader, &bytes);
+    fact.config_bytes = (uint32_t)bytes;
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_control_pack(struct pack_writer *writer, const struct fact_control *fact)
+{
+    pack_array(writer, 3);
+    pack_u64(writer, fact->lamport);
+    pack_bool(writer, fact->paused);
+    pack_bool(writer, fact->cancelled);
+}
+
+int fact_control_read(const struct record *record, struct fact_control *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_control fact;
+    fact_body_open(&reader, record, 3, &extra);
+    fact.lamport = pack_read_u64(&reader);
+    fact.paused = pack_read_bool(&reader);
+    fact.cancelled = pack_read_bool(&reader);
+    bool is_cancel = record->key_bytes == KEY_CANCEL_BYTES && record->key[KEY_EXPERIMENT_BYTES] == 1 && fact.cancelled &&
+                     fact.lamport == 0 && !fact.paused;
+    if (fact_body_close(&reader, extra) != 0 || (record->key_bytes != KEY_EXPERIMENT_BYTES && !is_cancel)) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_claim_pack(struct pack_writer *writer, const struct fact_claim *fact)
+{
+    pack_array(writer, 2);
+    pack_u64(writer, fact->term);
+    pack_bool(writer, fact->released);
+}
+
+int fact_claim_read(const struct record *record, struct fact_claim *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_claim fact;
+    fact_body_open(&reader, record, 2, &extra);
+    fact.term = pack_read_u64(&reader);
+    fact.released = pack_read_bool(&reader);
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_attempt_pack(struct pack_writer *writer, const struct fact_attempt *fact)
+{
+    pack_array(writer, 4);
+    pack_array(writer, fact->member_count);
+    for (uint32_t i = 0; i < fact->member_count; i++) {
+        pack_array(writer, 2);
+        pack_bin(writer, fact->members[i].node.bytes, NODE_ID_BYTES);
+        pack_u64(writer, fact->members[i].slot);
+    }
+    pack_u64(writer, fact->start_step);
+    pack_bin(writer, fact->checkpoint.bytes, HASH_BYTES);
+    pack_u64(writer, fact->checkpoint_bytes);
+}
+
+int fact_attempt_read(const struct record *record, struct fact_attempt *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_attempt fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 4, &extra);
+    fact.member_count = pack_read_array(&reader);
+    if (fact.member_count == 0 || fact.member_count > FACT_MEMBERS_MAX) {
+        return ERR_MALFORMED;
+    }
+    for (uint32_t i = 0; i < fact.member_count; i++) {
+        if (pack_read_array(&reader) != 2) {
+            return ERR_MALFORMED;
+        }
+        pack_read_bin_exact(&reader, fact.members[i].node.bytes, NODE_ID_BYTES);
+        fact.members[i].slot = (uint32_t)pack_read_u64_max(&reader, FACT_SLOTS_MAX - 1);
+    }
+    fact.start_step = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, fact.checkpoint.bytes, HASH_BYTES);
+    fact.checkpoint_bytes = pack_read_u64(&reader);
+    if (fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+static void places_pack(struct pack_writer *writer, const struct fact_place *places, uint32_t count)
+{
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_array(writer, 4);
+        pack_bin(writer, places[i].node.bytes, NODE_ID_BYTES);
+        pack_u64(writer, places[i].slot);
+        pack_u64(writer, places[i].number);
+        pack_bool(writer, places[i].has_state);
+    }
+}
+
+void fact_generation_pack(struct pack_writer *writer, const struct fact_generation *fact)
+{
+    pack_array(writer, 6);
+    pack_u64(writer, fact->generation);
+    pack_u64(writer, fact->term);
+    pack_u64(writer, fact->start_step);
+    pack_bool(writer, fact->is_leaving);
+    places_pack(writer, fact->members, fact->member_count);
+    places_pack(writer, fact->joiners, fact->joiner_count);
+}
+
+static uint32_t places_read(struct pack_reader *reader, struct fact_place places[FACT_MEMBERS_MAX])
+{
+    uint32_t count = pack_read_array(reader);
+    if (count > FACT_MEMBERS_MAX) {
+        reader->failed = true;
+        return 0;
+    }
+    for (uint32_t i = 0; i < count && !reader->failed; i++) {
+        uint32_t fields = pack_read_array(reader);
+        if (fields < 4) {
+            reader->failed = true;
+            return 0;
+        }
+        pack_read_bin_exact(reader, places[i].node.bytes, NODE_ID_BYTES);
+        places[i].slot = (uint32_t)pack_read_u64_max(reader, FACT_SLOTS_MAX - 1);
+        places[i].number = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
+        places[i].has_state = pack_read_bool(reader);
+        for (uint32_t more = 4; more < fields && !reader->failed; more++) {
+            pack_skip(reader);
+        }
+    }
+    return count;
+}
+
+/* No worker twice, and no slot among the members; who joins may take the place of one that has ended there. */
+static bool places_differ(const struct fact_generation *fact)
+{
+    uint32_t count = fact->member_count + fact->joiner_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact_place *a = i < fact->member_count ? &fact->members[i] : &fact->joiners[i - fact->member_count];
+        for (uint32_t j = 0; j < i; j++) {
+            const struct fact_place *b =
+                j < fact->member_count ? &fact->members[j] : &fact->joiners[j - fact->member_count];
+            bool are_members = i < fact->member_count;
+            if (a->number == b->number || (are_members && a->slot == b->slot && node_id_equal(a->node, b->node))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int fact_generation_read(const struct record *record, struct fact_generation *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_generation fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 6, &extra);
+    fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.term = pack_read_u64(&reader);
+    fact.start_step = pack_read_u64(&reader);
+    fact.is_leaving = pack_read_bool(&reader);
+    fact.member_count = places_read(&reader, fact.members);
+    fact.joiner_count = places_read(&reader, fact.joiners);
+    if (fact_body_close(&reader, extra) != 0 || fact.generation == 0 || fact.term == 0 || fact.member_count == 0 ||
+        !places_differ(&fact)) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+static const uint8_t *metrics_read(struct pack_reader *reader, uint32_t *bytes)
+{
+    size_t count;
+    const uint8_t *metrics = pack_read_bin(reader, &count);
+    if (count > FACT_METRICS_BYTES_MAX) {
+        reader->failed = true;
+    }
+    *bytes = (uint32_t)count;
+    return metrics;
+}
+
+void fact_worker_pack(struct pack_writer *writer, const struct fact_worker *fact)
+{
+    pack_array(writer, 15);
+    pack_u64(writer, fact->state);
+    pack_text(writer, fact->host);
+    pack_u64(writer, fact->master_port);
+    pack_u64(writer, fact->data_port);
+    pack_u64(writer, fact->generation);
+    pack_u64(writer, fact->step);
+    pack_u64(writer, fact->reason);
+    pack_i64(writer, fact->exit_code);
+    pack_u64(writer, fact->started_s);
+    pack_bin(writer, fact->metrics, fact->metrics_bytes);
+    pack_text(writer, fact->tail);
+    pack_bool(writer, fact->is_elastic);
+    pack_bool(writer, fact->waits);
+    pack_bool(writer, fact->has_state);
+    pack_u64(writer, fact->applied_step);
+}
+
+int fact_worker_read(const struct record *record, struct fact_worker *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_worker fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 11, &extra);
+    fact.state = (enum fact_worker_state)pack_read_u64_max(&reader, FACT_WORKER_ENDED);
+    pack_read_text_copy(&reader, fact.host, sizeof fact.host);
+    fact.master_port = (uint32_t)pack_read_u64_max(&reader, UINT16_MAX);
+    fact.data_port = (uint32_t)pack_read_u64_max(&reader, UINT16_MAX);
+    fact.generation = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    fact.step = pack_read_u64(&reader);
+    fact.reason = (enum fact_reason)pack_read_u64_max(&reader, FACT_REASONS - 1);
+    int64_t exit_code = pack_read_i64(&reader);
+    fact.started_s = pack_read_u64(&reader);
+    fact.metrics = metrics_read(&reader, &fact.metrics_bytes);
+    pack_read_text_copy(&reader, fact.tail, sizeof fact.tail);
+    if (extra >= 4) {
+        extra -= 4;
+        fact.is_elastic = pack_read_bool(&reader);
+        fact.waits = pack_read_bool(&reader);
+        fact.has_state = pack_read_bool(&reader);
+        fact.applied_step = pack_read_u64(&reader);
+    }
+    if (fact_body_close(&reader, extra) != 0 || exit_code < INT16_MIN || exit_code > INT16_MAX) {
+        return ERR_MALFORMED;
+    }
+    fact.exit_code = (int32_t)exit_code;
+    *out = fact;
+    return 0;
+}
+
+void fact_verdict_pack(struct pack_writer *writer, const struct fact_verdict *fact)
+{
+    pack_array(writer, 5);
+    pack_u64(writer, fact->reason);
+    pack_u64(writer, fact->step);
+    pack_bin(writer, fact->metrics, fact->metrics_bytes);
+    pack_u64(writer, fact->duration_s);
+    pack_text(writer, fact->why);
+}
+
+int fact_verdict_read(const struct record *record, struct fact_verdict *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_verdict fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 5, &extra);
+    fact.reason = (enum fact_reason)pack_read_u64_max(&reader, FACT_REASONS - 1);
+    fact.step = pack_read_u64(&reader);
+    fact.metrics = metrics_read(&reader, &fact.metrics_bytes);
+    fact.duration_s = pack_read_u64(&reader);
+    pack_read_text_copy(&reader, fact.why, sizeof fact.why);
+    if (fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_manifest_pack(struct pack_writer *writer, const struct fact_manifest *fact)
+{
+    pack_array(writer, 5);
+    pack_bin(writer, fact->blob.bytes, HASH_BYTES);
+    pack_u64(writer, fact->bytes);
+    pack_array(writer, fact->holder_count);
+    for (uint32_t i = 0; i < fact->holder_count; i++) {
+        pack_bin(writer, fact->holders[i].bytes, NODE_ID_BYTES);
+    }
+    pack_bool(writer, fact->durable);
+    if (fact->has_metric) {
+        pack_double(writer, fact->metric);
+    } else {
+        pack_nil(writer);
+    }
+}
+
+int fact_manifest_read(const struct record *record, struct fact_manifest *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_manifest fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 4, &extra);
+    pack_read_bin_exact(&reader, fact.blob.bytes, HASH_BYTES);
+    fact.bytes = pack_read_u64(&reader);
+    fact.holder_count = pack_read_array(&reader);
+    if (fact.holder_count > FACT_HOLDERS_MAX) {
+        return ERR_MALFORMED;
+    }
+    for (uint32_t i = 0; i < fact.holder_count; i++) {
+        pack_read_bin_exact(&reader, fact.holders[i].bytes, NODE_ID_BYTES);
+    }
+    fact.durable = pack_read_bool(&reader);
+    if (extra > 0) { /* as first landed it had no metric */
+        extra--;
+        fact.has_metric = pack_peek(&reader) != PACK_NIL;
+        if (fact.has_metric) {
+            fact.metric = pack_read_double(&reader);
+        } else {
+            pack_skip(&reader);
+        }
+    }
+    if (fact.metric - fact.metric != 0 || fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_death_pack(struct pack_writer *writer, const struct fact_death *fact)
+{
+    pack_array(writer, 4);
+    pack_bin(writer, fact->node.bytes, NODE_ID_BYTES);
+    pack_u64(writer, fact->boot);
+    pack_u64(writer, fact->lived_ms);
+    pack_u64(writer, fact->suspects);
+}
+
+int fact_death_read(const struct record *record, struct fact_death *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_death fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 4, &extra);
+    pack_read_bin_exact(&reader, fact.node.bytes, NODE_ID_BYTES);
+    fact.boot = pack_read_u64(&reader);
+    fact.lived_ms = pack_read_u64(&reader);
+    fact.suspects = (uint32_t)pack_read_u64_max(&reader, UINT32_MAX);
+    if (fact_body_close(&reader, extra) != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_quarantine_pack(struct pack_writer *writer, const struct fact_quarantine *fact)
+{
+    pack_array(writer, 4);
+    pack_bool(writer, fact->is_active);
+    pack_u64(writer, fact->level);
+    pack_u64(writer, fact->minutes);
+    pack_text(writer, fact->why);
+}
+
+int fact_quarantine_read(const struct record *record, struct fact_quarantine *out)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    struct fact_quarantine fact;
+    memset(&fact, 0, sizeof fact);
+    fact_body_open(&reader, record, 4, &extra);
+    fact.is_active = pack_read_bool(&reader);
+    fact.level = (uint32_t)pack_read_u64_max(&reader, FACT_QUARANTINE_LEVEL_MAX);
+    fact.minutes = (uint32_t)pack_read_u64_max(&reader, 60);
+    pack_read_text_copy(&reader, fact.why, sizeof fact.why);
+    if (fact_body_close(&reader, extra) != 0 || record->key_bytes != 0) {
+        return ERR_MALFORMED;
+    }
+    *out = fact;
+    return 0;
+}
+
+void fact_tombstone_pack(struct pack_writer *writer)
+{
+    pack_array(writer, 0);
+}
+
+int fact_tombstone_read(const struct record *record)
+{
+    struct pack_reader reader;
+    uint32_t extra;
+    fact_body_open(&reader, record, 0, &extra);
+    return fact_body_close(&reader, extra) != 0 || record->key_bytes != KEY_EXPERIMENT_BYTES ? ERR_MALFORMED : 0;
+}

@@ -1,0 +1,514 @@
+#include "base/check.h"
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/ground/state.h"
+
+/* ---- what waits for the disk ------------------------------------------------------------------------------------- */
+
+static void pending_link(struct node_core *core, struct core_pending *pending)
+{
+    if (core->pending_last != NULL) {
+        core->pending_last->next = pending;
+    } else {
+        core->pending_first = pending;
+    }
+    core->pending_last = pending;
+}
+
+static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
+{
+    struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
+    if (pending == NULL) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "memory is full: what waits for the disk is forgotten");
+        return NULL;
+    }
+    pending->ticket = ticket;
+    pending->action = action;
+    pending_link(core, pending);
+    return pending;
+}
+
+static void pending_run(struct node_core *core, const struct core_pending *pending)
+{
+    switch (pending->action) {
+    case CORE_ACTION_NONE:
+        break;
+    case CORE_ACTION_SEND: {
+        if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
+            core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
+        }
+        if (pending->message.kind == MESSAGE_STORED &&
+            records_find(&core->records, pending->message.u.stored.ident) == NULL) {
+            break; /* deleted meanwhile */
+        }
+        if (node_id_equal(pending->node, core->options.self) && pending->message.kind != MESSAGE_STORED) {
+            core_coordinator_receive(core, core->options.self, &pending->message);
+        } else {
+            core_send(core, pending->node, &pending->message);
+        }
+        break;
+    }
+    case CORE_ACTION_ACK:
+        core_ack_on_disk(core, pending->client, pending->ident, pending->version);
+        break;
+    case CORE_ACTION_WELCOME:
+        core_requests_welcome(core, pending->client, pending->node);
+        break;
+    case CORE_ACTION_LED:
+        core_coordinator_led(core, pending->attempt.experiment, pending->term);
+        break;
+    case CORE_ACTION_ASSIGNED:
+        core_coordinator_assigned(core, &pending->attempt, pending->version);
+        break;
+    case CORE_ACTION_GROUPED:
+        core_coordinator_grouped(core, &pending->attempt, pending->version);
+        break;
+    case CORE_ACTION_DURABLE:
+        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
+        break;
+    }
+}
+
+struct core_pending *core_after_disk(struct node_core *core, enum core_action action)
+{
+    return pending_append(core, core->ticket, action);
+}
+
+struct core_pending *core_find_welcome(const struct node_core *core, node_id joiner)
+{
+    struct core_pending *pending = core->pending_first;
+    while (pending != NULL && (pending->action != CORE_ACTION_WELCOME || pending->is_record ||
+                               !node_id_equal(pending->node, joiner))) {
+        pending = pending->next;
+    }
+    return pending;
+}
+
+static bool says_the_same(const struct message *a, const struct message *b)
+{
+    if (a->kind != b->kind) {
+        return false;
+    }
+    if (a->kind == MESSAGE_STORED) {
+        return record_ident_equal(a->u.stored.ident, b->u.stored.ident) &&
+               record_version_compare(a->u.stored.version, b->u.stored.version) == 0;
+    }
+    return attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
+           (a->u.lease.rank == b->u.lease.rank || a->kind == MESSAGE_RESERVE_ANSWER) && a->u.lease.code == b->u.lease.code &&
+           election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
+}
+
+/* While the disk refuses nothing is answered, and who hears no answer asks again, without end. */
+static struct core_pending *find_answer(const struct node_core *core, node_id to, const struct message *message)
+{
+    struct core_pending *pending = core->refused_count > 0 ? core->pending_first : NULL;
+    while (pending != NULL && (pending->action != CORE_ACTION_SEND || !node_id_equal(pending->node, to) ||
+                               !says_the_same(&pending->message, message))) {
+        pending = pending->next;
+    }
+    return pending;
+}
+
+void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
+{
+    struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
+    if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
+        BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
+        pending_run(core, &pending);
+        return;
+    }
+    MARK(answer_waits_for_disk);
+    struct core_pending *before = find_answer(core, to, message);
+    if (before != NULL) {
+        before->message = *message; /* of several askings for a slot only the last one is waited for */
+        return;
+    }
+    struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
+    if (kept != NULL) {
+        kept->node = to;
+        kept->message = *message;
+    }
+}
+
+/* ---- fences ------------------------------------------------------------------------------------------------------ */
+
+static struct core_fence *fence_row(struct node_core *core, experiment_id experiment)
+{
+    struct core_fence **link = &core->fences;
+    while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL && experiment_id_equal((*link)->experiment, experiment)) {
+        return *link;
+    }
+    struct core_fence *fence = arena_take(&core->arena, sizeof *fence);
+    if (fence != NULL) {
+        fence->experiment = experiment;
+        fence->next = *link;
+        *link = fence;
+    }
+    return fence;
+}
+
+struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment)
+{
+    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+        if (experiment_id_equal(fence->experiment, experiment)) {
+            return fence->claim;
+        }
+    }
+    return (struct election_claim){0};
+}
+
+static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id experiment)
+{
+    struct election_claim claim = core_fence_get(core, experiment);
+    uint8_t bytes[64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, 3);
+    pack_bin(&writer, experiment.bytes, sizeof experiment.bytes);
+    pack_u64(&writer, claim.term);
+    pack_bin(&writer, claim.node.bytes, sizeof claim.node.bytes);
+    CHECK(!writer.failed);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_FENCE);
+    effect->u.persist.ticket = ticket;
+    effect->u.persist.key_bytes = sizeof experiment.bytes;
+    memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
+    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
+    effect->byte_count = (uint32_t)writer.used_bytes;
+}
+
+int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
+{
+    struct core_fence *fence = fence_row(core, experiment);
+    struct core_pending *pending = fence != NULL ? pending_append(core, core->ticket + 1, CORE_ACTION_NONE) : NULL;
+    if (pending == NULL) {
+        core->counters.full++;
+        return ERR_FULL;
+    }
+    fence->claim = claim;
+    core->ticket++;
+    pending->is_fence = true;
+    pending->fenced = experiment;
+    fence_effect(core, core->ticket, experiment);
+    return 0;
+}
+
+void core_fence_forget(struct node_core *core, experiment_id experiment)
+{
+    for (struct core_fence **link = &core->fences; *link != NULL; link = &(*link)->next) {
+        struct core_fence *fence = *link;
+        if (experiment_id_equal(fence->experiment, experiment)) {
+            *link = fence->next;
+            arena_give(&core->arena, fence, sizeof *fence);
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_FENCE);
+            effect->u.persist.key_bytes = sizeof experiment.bytes;
+            memcpy(effect->u.persist.key, experiment.bytes, sizeof experiment.bytes);
+            return;
+        }
+    }
+}
+
+void core_fence_load(struct node_core *core, const uint8_t *bytes, uint32_t count)
+{
+    struct pack_reader reader;
+    experiment_id experiment;
+    struct election_claim claim;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t fields = pack_read_array(&reader);
+    pack_read_bin_exact(&reader, experiment.bytes, sizeof experiment.bytes);
+    claim.term = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, claim.node.bytes, sizeof claim.node.bytes);
+    struct core_fence *fence = fields == 3 && pack_at_end(&reader) ? fence_row(core, experiment) : NULL;
+    if (fence == NULL) {
+        core->counters.malformed++;
+        return;
+    }
+    if (BUG(fence_forgotten, "an owner that restarts still knows the highest term that it obeyed")) {
+        return;
+    }
+    fence->claim = claim;
+}
+
+/* ---- records on their way ---------------------------------------------------------------------------------------- */
+
+static void persist_effect(struct node_core *core, const struct records_entry *entry, uint64_t ticket)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PERSIST_RECORD);
+    effect->u.persist.ticket = ticket;
+    effect->u.persist.own = !entry->published;
+    effect->u.persist.key_bytes = sizeof entry->ident.bytes;
+    memcpy(effect->u.persist.key, entry->ident.bytes, sizeof entry->ident.bytes);
+    effect->bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
+    effect->byte_count = entry->envelope_bytes;
+}
+
+struct core_pending *core_persist(struct node_core *core, struct records_entry *entry)
+{
+    uint64_t ticket = ++core->ticket;
+    struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
+    if (pending != NULL) {
+        pending->is_record = true;
+        pending->ident = entry->ident;
+        pending->version = entry->record.version;
+    }
+    entry->is_unawaited = pending == NULL;
+    core->has_unawaited |= entry->is_unawaited;
+    persist_effect(core, entry, ticket);
+    return pending;
+}
+
+/* True if what waits for the disk can be remembered. */
+static bool has_memory_to_wait(struct node_core *core)
+{
+    struct core_pending *pending = arena_take(&core->arena, sizeof *pending);
+    arena_give(&core->arena, pending, sizeof *pending);
+    return pending != NULL;
+}
+
+/* Records that went to the disk while there was no memory to wait for it go there once more, now that there is: their own
+ * writer tells nobody of them before. */
+static void persist_unawaited(struct node_core *core)
+{
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->unawaited_bucket < RECORDS_BUCKETS; i++) {
+        struct records_entry *entry = core->records.buckets[core->unawaited_bucket];
+        for (; entry != NULL; entry = entry->next_in_bucket) {
+            if (!entry->is_unawaited) {
+                continue;
+            }
+            if (!core_has_room(core, 600, 1u << 20) || !has_memory_to_wait(core)) {
+                return;
+            }
+            (void)core_persist(core, entry);
+        }
+        core->unawaited_bucket++;
+    }
+}
+
+static bool has_claim(const struct core_pending *pending, experiment_id experiment)
+{
+    bool is_found = false;
+    for (; pending != NULL && !is_found; pending = pending->next) {
+        is_found = pending->action == CORE_ACTION_LED && experiment_id_equal(pending->attempt.experiment, experiment);
+    }
+    return is_found;
+}
+
+bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment)
+{
+    return has_claim(core->pending_first, experiment) || has_claim(core->refused, experiment);
+}
+
+void core_outbox_flush(struct node_core *core)
+{
+    if (core->outbox_bytes == 0) {
+        return;
+    }
+    const uint8_t *bytes = NULL;
+    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
+        const struct core_peer *peer = core->peers[i];
+        if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
+            continue;
+        }
+        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
+            break; /* the digests will differ, and exchange brings it */
+        }
+        if (bytes == NULL) {
+            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
+        }
+        struct message message = {.kind = MESSAGE_RECORDS};
+        message.bytes = bytes;
+        message.byte_count = core->outbox_bytes;
+        core_send(core, peer->id, &message);
+    }
+    core->outbox_bytes = 0;
+}
+
+static void outbox_add(struct node_core *core, const struct records_entry *entry)
+{
+    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
+        core_outbox_flush(core);
+    }
+    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
+    core->outbox_bytes += entry->envelope_bytes;
+}
+
+static void record_on_disk(struct node_core *core, const struct core_pending *pending,
+                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
+{
+    struct records_entry *entry = records_find(&core->records, pending->ident);
+    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        MARK(older_version_on_disk);
+        return; /* a newer version has its own ticket */
+    }
+    entry->on_disk = true;
+    experiment_id about;
+    if (entry->record.kind == FACT_TOMBSTONE) {
+        core_deletion_stored(core);
+    } else if (entry->record.kind == FACT_WORKER && node_id_equal(entry->record.writer, core->options.self) &&
+               fact_is_of_experiment(&entry->record, &about)) {
+        struct view_experiment *experiment = view_find_experiment(&core->view, about);
+        if (experiment != NULL) {
+            experiment->changed = true; /* a worker may have waited for that */
+        }
+    }
+    if (!entry->published &&
+        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
+        if (core_members_fans_out(core)) {
+            core_members_relay(core, entry);
+        } else {
+            outbox_add(core, entry);
+        }
+    }
+}
+
+/* ---- what the disk says ------------------------------------------------------------------------------------------ */
+
+static bool is_of_same(const struct core_pending *a, const struct core_pending *b)
+{
+    return a->is_fence ? b->is_fence && experiment_id_equal(a->fenced, b->fenced)
+                       : b->is_record && record_ident_equal(a->ident, b->ident);
+}
+
+/* True if what happens once `a` is on the disk is about a newer version than `b`, or there is something and of `b` nothing. */
+static bool stands_for(const struct core_pending *a, const struct core_pending *b)
+{
+    int order = a->is_fence ? 0 : record_version_compare(a->version, b->version);
+    return order > 0 || (order == 0 && a->action != CORE_ACTION_NONE);
+}
+
+/* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
+static void refuse(struct node_core *core, struct core_pending *pending)
+{
+    TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
+    MARK(disk_refused);
+    core->refused_count += !pending->is_retry;
+    struct core_pending **link = &core->refused;
+    while (*link != NULL && !is_of_same(*link, pending)) {
+        link = &(*link)->next;
+    }
+    struct core_pending *other = *link;
+    if (other != NULL) {
+        core->refused_count--;
+        *link = other->next;
+        bool is_newer = stands_for(pending, other);
+        arena_give(&core->arena, is_newer ? other : pending, sizeof *pending);
+        pending = is_newer ? pending : other;
+    }
+    pending->next = core->refused;
+    core->refused = pending;
+    core->retry_ms = core->now_ms + CORE_RETRY_MS;
+}
+
+/* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
+static struct core_pending *pending_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
+{
+    struct core_pending *before = NULL;
+    for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+        bool has_ticket = pending->is_record || pending->is_fence;
+        if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
+            *(before != NULL ? &before->next : &core->pending_first) = pending->next;
+            core->pending_last = core->pending_last == pending ? before : core->pending_last;
+            pending->next = NULL;
+            return pending;
+        }
+        before = pending;
+    }
+    return NULL;
+}
+
+/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
+ * a later write never stands in for an earlier one. */
+static void run_waiting(struct node_core *core)
+{
+    core->waiting_left = core->refused_count == 0;
+    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = pending_take(core, core->ticket_done, false);
+        if (pending == NULL) {
+            core->waiting_left = false;
+            break;
+        }
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+}
+
+void core_disk_persisted(struct node_core *core, const struct node_event *event)
+{
+    uint64_t ticket = event->u.persisted.ticket;
+    if (ticket > core->ticket || ticket <= core->ticket_done) {
+        return;
+    }
+    core->ticket_done = ticket;
+    struct core_pending *pending = pending_take(core, ticket, true);
+    if (pending != NULL && !event->u.persisted.ok) {
+        refuse(core, pending);
+    } else if (pending != NULL) {
+        if (pending->is_retry) {
+            MARK(retried_after_refusal);
+        }
+        core->refused_count -= pending->is_retry;
+        if (pending->is_record) {
+            record_on_disk(core, pending, event->u.persisted.signature);
+        }
+        run_waiting(core); /* what was said before comes first */
+        pending_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+    run_waiting(core);
+}
+
+/* Tries again what the disk refused, with new tickets and as it is by now: what waits for an older version may go on only when
+ * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
+static void retry_refused(struct node_core *core)
+{
+    while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
+        struct core_pending *pending = core->refused;
+        core->refused = pending->next;
+        const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
+        bool is_overtaken = entry != NULL && record_version_compare(entry->record.version, pending->version) != 0;
+        bool is_over = pending->is_record ? entry == NULL || (is_overtaken && entry->on_disk)
+                                          : node_id_is_none(core_fence_get(core, pending->fenced).node);
+        if (is_over) {
+            MARK(refused_version_overtaken);
+            core->refused_count--;
+            arena_give(&core->arena, pending, sizeof *pending);
+            continue;
+        }
+        if (is_overtaken) {
+            pending->version = entry->record.version;
+            pending->action = CORE_ACTION_NONE; /* that was about the older one */
+        }
+        pending->next = NULL;
+        pending->is_retry = true;
+        pending->ticket = ++core->ticket;
+        pending_link(core, pending);
+        if (pending->is_fence) {
+            fence_effect(core, pending->ticket, pending->fenced);
+        } else {
+            persist_effect(core, entry, pending->ticket);
+        }
+    }
+    run_waiting(core);
+}
+
+void core_disk_tick(struct node_core *core)
+{
+    if (core->waiting_left) {
+        run_waiting(core);
+    }
+}
+
+void core_disk_housekeep(struct node_core *core)
+{
+    if (core->has_unawaited && core->unawaited_bucket == RECORDS_BUCKETS) {
+        core->has_unawaited = false;
+        core->unawaited_bucket = 0;
+    }
+    persist_unawaited(core);
+    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
+        retry_refused(core);
+    }
+}

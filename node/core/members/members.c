@@ -1,0 +1,605 @@
+#include "base/probe.h"
+#include "node/core/members/members.h"
+
+/* ---- peers -------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t peer_position(const struct node_core *core, node_id id)
+{
+    uint32_t low = 0, high = core->peer_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (node_id_compare(core->peers[middle]->id, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct core_peer *core_find_peer(const struct node_core *core, node_id id)
+{
+    uint32_t at = peer_position(core, id);
+    return at < core->peer_count && node_id_equal(core->peers[at]->id, id) ? core->peers[at] : NULL;
+}
+
+static struct core_peer *peer_add(struct node_core *core, node_id id)
+{
+    if (core->peer_count >= NODE_MEMBERS_MAX) {
+        return NULL;
+    }
+    if (core->peer_count == core->peer_slots) {
+        uint32_t wanted = core->peer_slots == 0 ? 16 : core->peer_slots * 2;
+        void *bigger = arena_grow(&core->arena, core->peers, core->peer_slots * sizeof(void *), wanted * sizeof(void *));
+        if (bigger == NULL) {
+            return NULL;
+        }
+        core->peers = bigger;
+        core->peer_slots = wanted;
+    }
+    struct core_peer *peer = arena_take(&core->arena, sizeof *peer);
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->id = id;
+    uint32_t at = peer_position(core, id);
+    memmove(core->peers + at + 1, core->peers + at, (core->peer_count - at) * sizeof *core->peers);
+    core->peers[at] = peer;
+    core->peer_count++;
+    return peer;
+}
+
+void members_drop_peer(struct node_core *core, struct core_peer *peer)
+{
+    uint32_t at = peer_position(core, peer->id);
+    memmove(core->peers + at, core->peers + at + 1, (core->peer_count - at - 1) * sizeof *core->peers);
+    core->peer_count--;
+    arena_give(&core->arena, peer, sizeof *peer);
+}
+
+void members_set_address(struct node_core *core, struct core_peer *peer, const uint8_t public_key[PUBLIC_KEY_BYTES],
+                         const char *address)
+{
+    if (address[0] == '\0' || strcmp(peer->address, address) == 0) {
+        return;
+    }
+    bytes_copy_text(peer->address, sizeof peer->address, address);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+    effect->u.peer.node = peer->id;
+    memcpy(effect->u.peer.public_key, public_key, PUBLIC_KEY_BYTES);
+    bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, address);
+}
+
+/* ---- the roster ----------------------------------------------------------------------------------------------------------- */
+
+void core_members_update_roster(struct node_core *core)
+{
+    core->roster_is_cut_short = false;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        if (node_id_equal(member->id, core->options.self)) {
+            continue;
+        }
+        if (view_member_is_out(member) && !BUG(evicted_is_admitted, "who is evicted is shut out") && outcasts_find(core, member->id) == NULL) {
+            if (!core_has_room(core, 128, 0) || !outcasts_shut_out(core, member)) {
+                core->view.roster_changed = true;
+                return;
+            }
+            core->members_changed = true;
+        }
+        if (!member->admitted) {
+            continue;
+        }
+        outcasts_take_back(core, member->id);
+        struct core_peer *peer = core_find_peer(core, member->id);
+        if (peer == NULL) {
+            peer = peer_add(core, member->id);
+            if (peer != NULL && swim_member_add(&core->swim, core->now_ms, member->id) != 0) {
+                members_drop_peer(core, peer);
+                peer = NULL;
+            }
+            if (peer == NULL) {
+                core->counters.full++;
+                continue;
+            }
+            TRACE(&core->options.trace, "%s is on the roster", member->name);
+            core->members_changed = true;
+        }
+        if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
+            core->view.roster_changed = true;
+            core->roster_is_cut_short = true;
+            return;
+        }
+        if (!peer->admitted) {
+            peer->admitted = true;
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+            effect->u.peer.node = member->id;
+            memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
+        }
+        if (member->has_node && member->address_count > 0 && !core->is_out) {
+            members_set_address(core, peer, member->public_key, member->addresses[0]);
+        }
+    }
+    core->members_changed = true;
+}
+
+void core_members_update_elections(struct node_core *core)
+{
+    uint32_t wanted = core->peer_count + 1;
+    if (wanted > core->election_member_slots) {
+        uint32_t slots = wanted * 2;
+        void *bigger = arena_grow(&core->arena, core->election_members,
+                                  core->election_member_slots * sizeof *core->election_members,
+                                  slots * sizeof *core->election_members);
+        if (bigger == NULL) {
+            core->counters.full++;
+            return;
+        }
+        core->election_members = bigger;
+        core->election_member_slots = slots;
+    }
+    uint32_t count = 0, row = 0;
+    bool self_done = false;
+    for (uint32_t i = 0; i <= core->peer_count; i++) {
+        bool self_is_next = !self_done && (i == core->peer_count ||
+                                           node_id_compare(core->options.self, core->peers[i]->id) < 0);
+        if (self_is_next) {
+            core->election_members[count++] = (struct election_member){
+                .node = core->options.self,
+                .alive = !core->leaving && !core->is_out,
+                .drained = core_node_drained(core, core->options.self),
+                .up_since_ms = core->started_ms};
+            self_done = true;
+        }
+        if (i < core->peer_count) {
+            const struct core_peer *peer = core->peers[i];
+            while (row < core->view.member_count && node_id_compare(core->view.members[row]->id, peer->id) < 0) {
+                row++; /* both are sorted by id */
+            }
+            const struct view_member *member =
+                row < core->view.member_count && node_id_equal(core->view.members[row]->id, peer->id)
+                    ? core->view.members[row]
+                    : NULL;
+            bool left = member != NULL && member->left;
+            core->election_members[count++] = (struct election_member){
+                .node = peer->id,
+                .alive = !left && (peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT),
+                .drained = member != NULL && view_member_drain(member).drained,
+                .up_since_ms = peer->up_since_ms};
+        }
+    }
+    core->election_member_count = count;
+}
+
+bool core_node_alive(const struct node_core *core, node_id node)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return true;
+    }
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL && (peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT);
+}
+
+bool core_node_trusted(const struct node_core *core, node_id node)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return !core->leaving && !core->is_out;
+    }
+    const struct core_peer *peer = core_find_peer(core, node);
+    const struct view_member *member = view_find_member(&core->view, node);
+    return peer != NULL && peer->state == SWIM_ALIVE && member != NULL && !member->left;
+}
+
+bool core_node_drained(const struct node_core *core, node_id node)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    return member != NULL && view_member_drain(member).drained;
+}
+
+bool core_node_accepts(const struct node_core *core, node_id node)
+{
+    return core_node_trusted(core, node) && core_node_speaks(core, node) && !core_node_drained(core, node);
+}
+
+static bool peer_refuses(const struct node_core *core, const struct core_peer *peer)
+{
+    return peer->refused_since_ms != 0 && core->now_ms - peer->refused_since_ms >= CORE_REFUSED_MS;
+}
+
+bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms)
+{
+    if (node_id_equal(node, core->options.self)) {
+        return false;
+    }
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (peer == NULL || peer->state == SWIM_LEFT) {
+        return true; /* not on the roster, or gone by its own word */
+    }
+    if (peer->state == SWIM_UNKNOWN) {
+        /* Not seen in this boot of ours: as silent since our start. */
+        return peer_refuses(core, peer) || core->now_ms - core->started_ms >= patience_ms;
+    }
+    if (peer->state != SWIM_DEAD) {
+        return false;
+    }
+    if (peer_refuses(core, peer)) {
+        return true;
+    }
+    if (peer->refused_since_ms != 0) {
+        MARK(host_there_daemon_gone);
+        return false; /* its host is there, so it is not a partition: wait for CORE_REFUSED_MS */
+    }
+    if (core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
+        return false; /* when a partition heals, either side hears the other's word that all of it are dead */
+    }
+    uint32_t before = 1, together = 0; /* ourselves were alive */
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *other = core->peers[i];
+        bool is_dead = other->state == SWIM_DEAD;
+        /* Also who is back since: when a partition heals, they come back one by one. */
+        bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
+        bool died_near = was_dead && other->died_ms + CORE_TOGETHER_MS >= peer->died_ms &&
+                         other->died_ms <= peer->died_ms + CORE_TOGETHER_MS;
+        /* Who is cut off loses the others one by one: when the first is declared dead, the rest is suspect already, or once
+         * more. */
+        bool is_suspect = other->state == SWIM_SUSPECT;
+        bool alive_then = other->state == SWIM_ALIVE || is_suspect || died_near ||
+                          (is_dead && other->died_ms > peer->died_ms);
+        before += alive_then;
+        together += (died_near && other->fell_silent) || (is_suspect && other->refused_since_ms == 0);
+    }
+    if (together * 2 < before || BUG(no_patience, "what may run beyond a cut is waited for")) {
+        return true;
+    }
+    if (core->now_ms - peer->died_ms >= patience_ms) {
+        MARK(patience_over);
+    }
+    return core->now_ms - peer->died_ms >= patience_ms;
+}
+
+/* ---- membership --------------------------------------------------------------------------------------------------------- */
+
+static void check_link(struct node_core *core, struct core_peer *peer)
+{
+    if (!core_has_room(core, 1, 0) || core->is_out) {
+        return;
+    }
+    peer->check_ms = core->now_ms;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_CHECK_LINK);
+    effect->u.peer.node = peer->id;
+    bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, peer->address);
+}
+
+static void perform_swim(struct node_core *core)
+{
+    for (size_t i = 0; i < core->swim_effects.count; i++) {
+        const struct swim_effect *effect = &core->swim_effects.items[i];
+        struct core_peer *peer = core_find_peer(core, effect->node);
+        if (peer == NULL) {
+            continue;
+        }
+        if (effect->kind == SWIM_SEND) {
+            if (!core_has_room(core, 64, 0) || core->is_out) {
+                continue; /* as if lost */
+            }
+            struct message message = {.kind = MESSAGE_SWIM};
+            message.hash = core->records.hash;
+            message.u.swim = effect->message;
+            if (peer->state != SWIM_ALIVE && core->options.node.address_count > 0) {
+                bytes_copy_text(message.address, sizeof message.address, core->options.node.addresses[0]);
+            }
+            core_send(core, peer->id, &message);
+            continue;
+        }
+        const struct view_member *member = view_find_member(&core->view, peer->id);
+        TRACE(&core->options.trace, "%s is %s", member != NULL ? member->name : "?", swim_state_name(effect->new_state));
+        peer->state = effect->new_state;
+        core->members_changed = true;
+        bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;
+        if (!was_there && (effect->new_state == SWIM_ALIVE || effect->new_state == SWIM_SUSPECT)) {
+            peer->up_since_ms = core->now_ms;
+            peer->synced = false;
+        }
+        switch (effect->new_state) {
+        case SWIM_ALIVE:
+            peer->refused_since_ms = 0;
+            if (effect->old_state == SWIM_DEAD && core->now_ms - peer->died_ms < CORE_REFUTE_MS) {
+                peer->died_ms = 0; /* a rumour: it never was */
+                peer->fell_silent = false;
+            }
+            break;
+        case SWIM_SUSPECT:
+            check_link(core, peer);
+            break;
+        case SWIM_DEAD:
+            peer->died_ms = core->now_ms;
+            peer->fell_silent = peer->refused_since_ms == 0;
+            core_quarantine_died(core, peer->id);
+            check_link(core, peer);
+            break;
+        case SWIM_LEFT:
+        case SWIM_UNKNOWN:
+            break;
+        }
+    }
+    core->swim_effects.count = 0;
+}
+
+/* Up to CORE_DIRECT_NODES, and while it catches up, a node sends a digest to every peer that differs. In a larger mesh a
+ * change on its way makes most nodes differ from most others for a moment: there one digest in CORE_SYNC_PEER_MS has to
+ * do, and who has just heard some news waits for that long once, since the others are about to hear it too. */
+static bool digest_may_go(const struct node_core *core)
+{
+    return core->syncing || !core_members_fans_out(core) || core->digest_ms == 0 ||
+           core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS;
+}
+
+void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message)
+{
+    struct core_peer *peer = core_find_peer(core, from);
+    if (message->address[0] != '\0' && peer->state != SWIM_ALIVE) {
+        const struct view_member *member = view_find_member(&core->view, from);
+        if (member != NULL) {
+            members_set_address(core, peer, member->public_key, message->address);
+        }
+    }
+    if (swim_receive(&core->swim, core->now_ms, from, &message->u.swim, &core->swim_effects) != 0) {
+        core->counters.malformed++;
+        return;
+    }
+    perform_swim(core);
+    bool same = records_hash_equal(core->records.hash, message->hash);
+    peer->synced |= same;
+    if (BUG(gap_never_pulled, "a digest that differs is followed by an exchange")) {
+        peer->synced = true;
+        return;
+    }
+    core->digest_is_put_off &= !same;
+    if (!same && (peer->digest_ms == 0 || core->now_ms - peer->digest_ms >= CORE_SYNC_PEER_MS) &&
+        digest_may_go(core) && core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
+        peer->digest_ms = core->now_ms;
+        core->digest_ms = core->now_ms;
+        core->digest_is_put_off = false;
+        uint8_t buckets[EXCHANGE_BUCKETS_BYTES];
+        exchange_buckets(&core->records, buckets);
+        struct message digest = {.kind = MESSAGE_BUCKETS};
+        digest.bytes = core_effect_bytes(core, buckets, sizeof buckets);
+        digest.byte_count = sizeof buckets;
+        core_send(core, from, &digest);
+    }
+}
+
+/* ---- fan-out -------------------------------------------------------------------------------------------------------------- */
+
+bool core_members_fans_out(const struct node_core *core)
+{
+    return swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1 >
+           CORE_DIRECT_NODES;
+}
+
+void core_members_relay(struct node_core *core, const struct records_entry *entry)
+{
+    size_t alive = swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1;
+    fanout_add(&core->fanout, entry->ident, fanout_rounds((uint32_t)alive));
+    if (!core->digest_is_put_off && core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS) {
+        core->digest_is_put_off = true;
+        core->digest_ms = core->now_ms;
+    }
+}
+
+/* Different peers that live, by chance. Few if few live. */
+static uint32_t pick_peers(struct node_core *core, const struct core_peer *picked[FANOUT_PEERS])
+{
+    uint32_t count = 0;
+    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && core->peer_count > 0; tries++) {
+        const struct core_peer *peer = core->peers[random_below(&core->random, core->peer_count)];
+        bool fits = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
+        for (uint32_t i = 0; i < count; i++) {
+            fits &= peer != picked[i];
+        }
+        if (fits) {
+            picked[count++] = peer;
+        }
+    }
+    return count;
+}
+
+static void relay_round(struct node_core *core)
+{
+    if (core->now_ms < fanout_next_ms(&core->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
+        return;
+    }
+    uint8_t out[FANOUT_BYTES_MAX];
+    uint32_t count = fanout_round(&core->fanout, core->now_ms, &core->records, out, sizeof out);
+    if (count == 0) {
+        return;
+    }
+    const struct core_peer *picked[FANOUT_PEERS];
+    uint32_t picked_count = pick_peers(core, picked);
+    struct message message = {.kind = MESSAGE_RECORDS};
+    message.bytes = core_effect_bytes(core, out, count);
+    message.byte_count = count;
+    for (uint32_t i = 0; i < picked_count; i++) {
+        core_send(core, picked[i]->id, &message);
+    }
+}
+
+/* ---- time ----------------------------------------------------------------------------------------------------------------- */
+
+void core_members_tick(struct node_core *core)
+{
+    relay_round(core);
+    if (core->now_ms < swim_next_ms(&core->swim)) {
+        return;
+    }
+    swim_tick(&core->swim, core->now_ms, &core->swim_effects);
+    perform_swim(core);
+}
+
+void core_members_link(struct node_core *core, node_id id, bool refused, bool open)
+{
+    struct core_peer *peer = core_find_peer(core, id);
+    if (peer == NULL) {
+        return;
+    }
+    (void)open; /* somebody listens there, but it is not the peer until it speaks: neither refusal nor life */
+    if (!refused) {
+        peer->refused_since_ms = 0;
+    } else if (peer->refused_since_ms == 0) {
+        peer->refused_since_ms = core->now_ms;
+    }
+    if (peer->state == SWIM_DEAD) {
+        peer->fell_silent &= !refused;
+    }
+}
+
+static void sync_progress(struct node_core *core)
+{
+    uint64_t up_ms = core->now_ms - core->started_ms;
+    uint32_t alive = 0, synced = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        bool is_alive = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
+        if (is_alive && core_node_speaks(core, peer->id)) { /* nothing can be pulled from the others */
+            alive++;
+            synced += peer->synced;
+        }
+    }
+    bool is_filling = core->filling_ms != 0 && core->now_ms - core->filling_ms < CORE_SYNC_FILLING_MS &&
+                      up_ms < CORE_SYNC_LONG_MS;
+    bool is_late = (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
+    bool done = core->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
+    if (done && alive == 0 && core->peer_count > 0) {
+        MARK(started_alone);
+    }
+    if (done && alive > 0 && synced < alive) {
+        MARK(started_out_of_step);
+    }
+    if (done) {
+        core->syncing = false;
+        core->members_changed = true;
+        TRACE(&core->options.trace, "in step with %u of %u other nodes: may grant and coordinate", alive,
+              core->peer_count);
+    }
+}
+
+/* When many are absent at once they take turns. */
+static void check_links(struct node_core *core)
+{
+    uint32_t checked = 0, from = core->check_from;
+    for (uint32_t i = 0; i < core->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
+        struct core_peer *peer = core->peers[(from + i) % core->peer_count];
+        bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
+        uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
+        uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
+        if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
+            check_link(core, peer);
+            checked++;
+            core->check_from = (from + i + 1) % core->peer_count;
+        }
+    }
+}
+
+void core_members_housekeep(struct node_core *core)
+{
+    if (core->syncing) {
+        sync_progress(core);
+        if (!core->syncing) {
+            core_owner_restate(core);
+        }
+    }
+    outcasts_take_turns(core);
+    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        outcasts_bid_farewell(core, outcast);
+    }
+    check_links(core);
+    core->members_changed |= swim_state_count(&core->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
+    /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
+    core->members_changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
+}
+
+void core_members_start(struct node_core *core)
+{
+    core->syncing = true;
+    core_members_update_roster(core);
+    core->view.roster_changed = core->roster_is_cut_short;
+    sync_progress(core);
+}
+
+void core_members_leave(struct node_core *core)
+{
+    swim_leave(&core->swim, core->now_ms, &core->swim_effects);
+    perform_swim(core);
+}
+
+/* ---- exchange ------------------------------------------------------------------------------------------------------------- */
+
+static void send_bytes(struct node_core *core, node_id to, enum message_kind kind, const uint8_t *bytes, size_t count)
+{
+    if (count == 0 || !core_has_room(core, 64, (uint32_t)count)) {
+        return; /* the digests still differ, so it comes again */
+    }
+    struct message message = {.kind = kind};
+    message.bytes = core_effect_bytes(core, bytes, (uint32_t)count);
+    message.byte_count = (uint32_t)count;
+    core_send(core, to, &message);
+}
+
+static int take_records(struct node_core *core, node_id from, const struct message *message)
+{
+    size_t offset = 0;
+    while (offset < message->byte_count) {
+        size_t length;
+        int error = record_length(message->bytes + offset, message->byte_count - offset, &length);
+        if (error != 0) {
+            return error;
+        }
+        if (!core_has_room(core, 600, (uint32_t)length + (1u << 20))) {
+            break; /* what is left comes by exchange */
+        }
+        (void)core_take_record(core, message->bytes + offset, (uint32_t)length, false,
+                               message->want_stored ? &from : NULL);
+        offset += length;
+    }
+    return 0;
+}
+
+void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message)
+{
+    uint8_t out[EXCHANGE_MESSAGE_BYTES_MAX];
+    uint8_t pull[EXCHANGE_PULL_BYTES_MAX];
+    size_t out_bytes = 0, pull_bytes = 0;
+    uint32_t had = core->records.count;
+    struct core_peer *peer = core_find_peer(core, from); /* NULL: a twin, of which RECORDS alone are heard */
+    int error = 0;
+    switch (message->kind) {
+    case MESSAGE_BUCKETS:
+        error = exchange_on_buckets(&core->records, message->bytes, message->byte_count, core->rotate, out, sizeof out,
+                                    &out_bytes);
+        if (error == 0) {
+            send_bytes(core, from, MESSAGE_KEYS, out, out_bytes);
+        }
+        break;
+    case MESSAGE_KEYS:
+        error = exchange_on_keys(&core->records, message->bytes, message->byte_count, &peer->send_from, pull, sizeof pull,
+                                 &pull_bytes, out, sizeof out, &out_bytes);
+        if (error == 0) {
+            send_bytes(core, from, MESSAGE_PULL, pull, pull_bytes);
+            send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
+            peer->synced |= pull_bytes == 0 && exchange_keys_are_all(message->bytes, message->byte_count);
+        }
+        break;
+    case MESSAGE_PULL:
+        error = exchange_on_pull(&core->records, message->bytes, message->byte_count, &peer->send_from, out, sizeof out,
+                                 &out_bytes);
+        if (error == 0) {
+            send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
+        }
+        break;
+    default:
+        error = take_records(core, from, message);
+        core->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->filling_ms;
+        break;
+    }
+    core->counters.malformed += error != 0;
+}

@@ -1,0 +1,250 @@
+/* Those who are out of the mesh: nobody listens to them, and they are told so before they are forgotten. */
+
+#include "base/probe.h"
+#include "base/rendezvous.h"
+#include "node/core/members/members.h"
+
+static const char *name_or_unknown(const struct view_member *member)
+{
+    return member != NULL && member->name[0] != '\0' ? member->name : "?";
+}
+
+struct core_outcast *outcasts_find(const struct node_core *core, node_id id)
+{
+    struct core_outcast *outcast = core->outcasts;
+    while (outcast != NULL && !node_id_equal(outcast->id, id)) {
+        outcast = outcast->next;
+    }
+    return outcast;
+}
+
+struct farewell {
+    node_id about;
+    bool about_it; /* what is said of it first, then the rest: who vouched for it may be out */
+    uint32_t count;
+    uint8_t bytes[EXCHANGE_MESSAGE_BYTES_MAX];
+};
+
+static bool farewell_entry(void *context, const struct records_entry *entry)
+{
+    struct farewell *farewell = context;
+    bool about_it = entry->record.kind == FACT_EVICTION && entry->record.key_bytes == NODE_ID_BYTES &&
+                    memcmp(entry->record.key, farewell->about.bytes, NODE_ID_BYTES) == 0;
+    bool wanted = entry->record.kind == FACT_EVICTION && entry->published && about_it == farewell->about_it;
+    if (wanted && entry->envelope_bytes <= sizeof farewell->bytes - farewell->count) {
+        memcpy(farewell->bytes + farewell->count, entry->envelope, entry->envelope_bytes);
+        farewell->count += entry->envelope_bytes;
+    }
+    return true;
+}
+
+static void link_begin(struct node_core *core, struct core_outcast *outcast)
+{
+    const struct view_member *member = view_find_member(&core->view, outcast->id);
+    outcast->has_link = true;
+    outcast->link_ms = core->now_ms;
+    if (member != NULL && member->has_node && member->address_count > 0) {
+        struct core_peer unknown = {.id = outcast->id};
+        members_set_address(core, &unknown, member->public_key, member->addresses[0]);
+    }
+}
+
+static void link_end(struct node_core *core, struct core_outcast *outcast)
+{
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+    effect->u.peer.node = outcast->id;
+    effect->u.peer.gone = true;
+    outcast->has_link = false;
+}
+
+static uint32_t link_count(const struct node_core *core)
+{
+    uint32_t count = 0;
+    for (const struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        count += outcast->has_link;
+    }
+    return count;
+}
+
+/* Any number may be out, and connections are for members first: who has waited longest for one is next. */
+void outcasts_take_turns(struct node_core *core)
+{
+    struct core_outcast *oldest = NULL, *next = NULL;
+    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+        struct core_outcast **first = outcast->has_link ? &oldest : &next;
+        if (*first == NULL || outcast->link_ms < (*first)->link_ms) {
+            *first = outcast;
+        }
+    }
+    if (next == NULL || core->is_out || !core_has_room(core, 64, 0)) {
+        return;
+    }
+    if (link_count(core) >= CORE_OUTCAST_LINKS_MAX) {
+        if (core->now_ms - oldest->link_ms < CORE_OUTCAST_LINK_MS) {
+            return;
+        }
+        link_end(core, oldest);
+    }
+    link_begin(core, next);
+    next->tell_ms = core->now_ms + CORE_FAREWELL_MS; /* the connection is not there yet */
+}
+
+/* Nobody answers: the door is closed. So it is said again, by few, seldom, for ever: the machine may come back in a year. */
+void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
+{
+    if (!outcast->has_link || core->now_ms < outcast->tell_ms || core->is_out ||
+        !core_has_room(core, 64, EXCHANGE_MESSAGE_BYTES_MAX)) {
+        return;
+    }
+    uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *peer = core->peers[i];
+        before += peer->state == SWIM_ALIVE && rendezvous_weight(peer->id, outcast->id.bytes, NODE_ID_BYTES) > own;
+    }
+    outcast->tell_ms = core->now_ms + (outcast->told_count < CORE_FAREWELLS ? CORE_FAREWELL_MS : CORE_FAREWELL_LATE_MS);
+    if (before >= CORE_FAREWELL_TELLERS && outcast->told_count > 0) {
+        return; /* the first word is everybody's */
+    }
+    struct farewell farewell = {.about = outcast->id, .about_it = true};
+    records_each(&core->records, farewell_entry, &farewell);
+    farewell.about_it = false;
+    records_each(&core->records, farewell_entry, &farewell);
+    if (farewell.count == 0) {
+        outcast->tell_ms = core->now_ms; /* our own word is on its way to the disk */
+        return;
+    }
+    outcast->told_count++;
+    struct message message = {.kind = MESSAGE_RECORDS};
+    message.bytes = core_effect_bytes(core, farewell.bytes, farewell.count);
+    message.byte_count = farewell.count;
+    core_send(core, outcast->id, &message);
+}
+
+struct void_invites {
+    struct node_core *core;
+    node_id writer;
+};
+
+static bool void_invite(void *context, const struct records_entry *entry)
+{
+    const struct void_invites *invites = context;
+    if (entry->record.kind == FACT_INVITE && entry->record.key_bytes == PUBLIC_KEY_BYTES &&
+        node_id_equal(entry->record.writer, invites->writer) && core_has_room(invites->core, 64, 0)) {
+        struct node_effect *effect = core_effect(invites->core, NODE_EFFECT_ADMIT);
+        effect->u.peer.invite = true;
+        effect->u.peer.gone = true;
+        memcpy(effect->u.peer.public_key, entry->record.key, PUBLIC_KEY_BYTES);
+    }
+    return true;
+}
+
+/* Somebody is out: nothing of it comes in from now on, and what it held is lost. Our connection to it stays for the
+ * farewell, unless too many do. False when memory is full: then it is tried again. */
+bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
+{
+    struct core_outcast *outcast = arena_take(&core->arena, sizeof *outcast);
+    if (outcast == NULL) {
+        core->counters.full++;
+        return false;
+    }
+    outcast->id = member->id;
+    outcast->tell_ms = core->now_ms;
+    bool may_link = link_count(core) < CORE_OUTCAST_LINKS_MAX;
+    struct core_outcast **link = &core->outcasts;
+    while (*link != NULL && node_id_compare((*link)->id, outcast->id) < 0) {
+        link = &(*link)->next;
+    }
+    outcast->next = *link;
+    *link = outcast;
+    struct core_peer *peer = core_find_peer(core, member->id);
+    struct void_invites invites = {core, member->id};
+    records_each(&core->records, void_invite, &invites);
+    if (peer == NULL) { /* it was out before this boot */
+        if (may_link) {
+            link_begin(core, outcast);
+        }
+        return true;
+    }
+    if (may_link) {
+        outcast->has_link = true;
+        outcast->link_ms = core->now_ms;
+    } else {
+        link_end(core, outcast);
+    }
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+    effect->u.peer.node = member->id;
+    effect->u.peer.gone = true;
+    memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
+    (void)swim_member_remove(&core->swim, member->id);
+    members_drop_peer(core, peer);
+    const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
+    if (evictor != NULL) {
+        TRACE(&core->options.trace, "%s is evicted by %s", member->name, evictor->name);
+    } else {
+        TRACE(&core->options.trace, "nobody's word for %s stands any more: it is out", member->name);
+    }
+    return true;
+}
+
+/* A member vouched anew for somebody who was not evicted itself. */
+void outcasts_take_back(struct node_core *core, node_id id)
+{
+    for (struct core_outcast **link = &core->outcasts; *link != NULL; link = &(*link)->next) {
+        if (node_id_equal((*link)->id, id)) {
+            struct core_outcast *outcast = *link;
+            *link = outcast->next;
+            arena_give(&core->arena, outcast, sizeof *outcast);
+            return;
+        }
+    }
+}
+
+/* Nobody of the mesh is talked to any more. What one step has no room for is left to the next. */
+static void end_links(struct node_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
+        if (core->peers[i]->address[0] != '\0') {
+            core->peers[i]->address[0] = '\0';
+            struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+            effect->u.peer.node = core->peers[i]->id;
+            effect->u.peer.gone = true;
+        }
+    }
+}
+
+void core_outcasts_heed(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
+    if (core->twin.is_yielding) {
+        return;
+    }
+    if (is_out == core->is_out) {
+        if (is_out) {
+            end_links(core);
+        }
+        return;
+    }
+    core->is_out = is_out;
+    core->members_changed = true;
+    core->lease.granting = false; /* the next step looks again */
+    if (!is_out) {
+        core->view.roster_changed = true; /* connections are made again */
+        TRACE(&core->options.trace, "this node is a member again");
+        return;
+    }
+    const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
+    node_id cause = evictor != NULL ? evictor->id : self->voucher;
+    char hex[13];
+    bytes_to_hex(hex, cause.bytes, 6);
+    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
+          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
+          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
+    TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
+                                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
+    core_coordinator_out(core);
+    core_owner_out(core);
+    core_acks_refuse(core);
+    end_links(core);
+}

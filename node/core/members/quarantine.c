@@ -1,0 +1,510 @@
+/* Trials that take machines down, and machines that take trials down (DESIGN 7).
+ *
+ * A trial is quarantined by the fold alone (view_trial_quarantine). What the records did not say is that a host died soon
+ * after a trial's start: every node notes that of what it sees, and whoever coordinates writes it down (FACT_DEATH). A
+ * death is charged only if the host fell silent (one that refuses connections has lost its daemon, not its life), and if
+ * no other host fell silent with it but those of the trial's own other attempts: a rack that loses its power, however
+ * often, and a partition charge nobody.
+ *
+ * A node quarantines itself, since it alone knows how long a worker lived; coordinators read its record and avoid it while
+ * others could do the work. It blames itself for a trial that failed here within a minute, not for one that failed on
+ * another node too. Trials of one experiment may all fail for its code: unless that works elsewhere (a trial completed, or
+ * running for longer than a minute) they count as one, and as none once it has failed elsewhere.
+ *
+ * It blames itself too for a trial that it could not even start: its network lets no code through, its disk has no room, its
+ * keep is gone. But code that nobody has can be started nowhere. So that counts only if another node that lives has started
+ * something of the experiment, and thus has the code; of a trial that was to start from a checkpoint, only if that trial has
+ * been started elsewhere since; and never if another node could not start it either. */
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "node/core/ground/state.h"
+
+/* ---- trials: hosts that die ---------------------------------------------------------------------------------------------- */
+
+/* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
+ * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
+ * comes from our disk before we have started is no news. */
+bool core_node_in_step(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (peer == NULL || (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT)) {
+        return false;
+    }
+    uint64_t since_ms = peer->up_since_ms > core->woke_ms ? peer->up_since_ms : core->woke_ms;
+    return peer->synced || core->now_ms - since_ms >= CORE_SYNC_PATIENCE_MS;
+}
+
+void core_quarantine_worker(struct node_core *core, const struct record *record)
+{
+    attempt_id id;
+    uint32_t number;
+    struct fact_worker fact;
+    if (fact_key_read_attempt(record, &id) != 0 || fact_key_read_number(record, &number) != 0 ||
+        fact_worker_read(record, &fact) != 0 || fact.state != FACT_WORKER_RUNNING) {
+        return;
+    }
+    struct view_attempt *attempt = view_find_attempt(&core->view, &id);
+    for (struct view_worker *w = attempt != NULL ? attempt->workers : NULL; w != NULL; w = w->next) {
+        if (w->number != number || !node_id_equal(w->writer, record->writer)) {
+            continue;
+        }
+        if (w->noted.running_ms == 0) {
+            w->noted.running_ms = core->now_ms;
+            w->noted.is_start_seen = core_node_in_step(core, record->writer);
+        }
+        w->noted.boot = record->version.boot;
+        w->noted.died_ms = 0; /* it lives */
+    }
+}
+
+void core_quarantine_died(struct node_core *core, node_id node)
+{
+    uint64_t heard_ms = swim_heard_ms(&core->swim, node);
+    for (uint32_t e = 0; e < core->view.experiment_count; e++) {
+        const struct view_experiment *experiment = core->view.experiments[e];
+        for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+            const struct view_trial *trial = experiment->trials[i];
+            for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+                for (struct view_worker *w = a->verdicts == NULL ? a->workers : NULL; w != NULL; w = w->next) {
+                    uint64_t lived_ms = heard_ms > w->noted.running_ms ? heard_ms - w->noted.running_ms : 0;
+                    if (node_id_equal(w->writer, node) && w->state == FACT_WORKER_RUNNING && w->noted.is_start_seen &&
+                        lived_ms < CORE_YOUNG_MS) {
+                        w->noted.died_ms = core->now_ms;
+                        w->noted.lived_ms = lived_ms;
+                        w->noted.is_judged = false;
+                    }
+                }
+            }
+        }
+    }
+}
+
+static bool ran_elsewhere_on(const struct view_trial *trial, const struct view_attempt *attempt, node_id node)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (uint32_t i = 0; i < a->member_count; i++) {
+            if (a != attempt && node_id_equal(a->members[i].node, node)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool died_alone(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *attempt,
+                       const struct view_worker *worker)
+{
+    const struct core_peer *host = core_find_peer(core, worker->writer);
+    if (host == NULL || !host->fell_silent || host->died_ms != worker->noted.died_ms) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        const struct core_peer *other = core->peers[i];
+        bool is_near = other->died_ms != 0 && other->died_ms + CORE_DEATH_SETTLE_MS >= worker->noted.died_ms &&
+                       other->died_ms <= worker->noted.died_ms + CORE_DEATH_SETTLE_MS;
+        if (other != host && is_near && other->fell_silent && !ran_elsewhere_on(trial, attempt, other->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_suspect(const struct view_trial *trial, const struct view_attempt *but)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        if (a != but && view_attempt_death(a) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many other trials lost their host at this moment, too, and have lost one before. */
+static uint32_t count_suspects(const struct node_core *core, const struct view_trial *trial,
+                               const struct view_worker *worker)
+{
+    uint32_t count = 0;
+    for (uint32_t e = 0; e < core->view.experiment_count; e++) {
+        const struct view_experiment *experiment = core->view.experiments[e];
+        for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+            const struct view_trial *other = experiment->trials[i];
+            for (const struct view_attempt *a = other != NULL ? other->attempts : NULL; a != NULL; a = a->next) {
+                for (const struct view_worker *w = other != trial ? a->workers : NULL; w != NULL; w = w->next) {
+                    count += w->noted.died_ms == worker->noted.died_ms && node_id_equal(w->writer, worker->writer) &&
+                             is_suspect(other, a);
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* False: there is no memory for it. */
+static bool put_death(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
+                      const struct view_attempt *attempt, const struct view_worker *worker)
+{
+    bool is_said;
+    struct fact_death fact = {.node = worker->writer,
+                              .boot = worker->noted.boot,
+                              .lived_ms = worker->noted.lived_ms,
+                              .suspects = count_suspects(core, trial, worker)};
+    uint8_t bytes[64];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_death_pack(&writer, &fact);
+    (void)core_try_put(core, FACT_DEATH, fact_key_verdict(&attempt->id), &writer, &is_said);
+    if (!is_said) {
+        return false;
+    }
+    const struct view_member *member = view_find_member(&core->view, worker->writer);
+    TRACE(&core->options.trace, "%s trial %u attempt %u: its host %s died %llu s after its start", experiment->config->name,
+          attempt->id.trial, attempt->id.number, member != NULL ? member->name : "?",
+          (unsigned long long)fact.lived_ms / 1000);
+    core_quarantine_told(core, experiment, attempt->id.trial);
+    return true;
+}
+
+void core_quarantine_judge(struct node_core *core, const struct view_experiment *experiment,
+                           const struct view_trial *trial, const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    for (struct view_worker *w = attempt->workers; w != NULL; w = w->next) {
+        if (w->noted.died_ms == 0 || w->noted.is_judged || core->now_ms - w->noted.died_ms < CORE_DEATH_SETTLE_MS) {
+            continue;
+        }
+        w->noted.is_judged = true;
+        if (verdict->reason == FACT_LOST && attempt->deaths == NULL && died_alone(core, trial, attempt, w)) {
+            MARK(host_died_young);
+            w->noted.is_judged = put_death(core, experiment, trial, attempt, w);
+        }
+    }
+}
+
+bool core_quarantine_waits(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            const struct core_peer *host = w->noted.died_ms != 0 ? core_find_peer(core, w->writer) : NULL;
+            if (host != NULL && host->fell_silent && !w->noted.is_judged &&
+                core->now_ms - w->noted.died_ms < CORE_DEATH_SETTLE_MS + CORE_HOUSEKEEP_MS) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool core_quarantine_avoids(const struct view_trial *trial, node_id node)
+{
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        bool has_failed = verdict != NULL && verdict->reason == FACT_FAILED;
+        if ((has_failed || view_attempt_death(a) != NULL) && node_id_equal(view_attempt_node(a), node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool core_quarantine_is_suspect(const struct view_trial *trial)
+{
+    return is_suspect(trial, NULL);
+}
+
+uint32_t core_quarantine_unstarted_count(const struct view_trial *trial, const node_id *node)
+{
+    uint32_t count = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        bool is_lost = verdict != NULL && verdict->reason == FACT_LOST, has_run = false, is_unstarted = false;
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            has_run |= w->has_started;
+            is_unstarted |= is_lost && view_worker_is_unstarted(w) && (node == NULL || node_id_equal(w->writer, *node));
+        }
+        count = is_unstarted ? count + 1 : has_run ? 0 : count;
+    }
+    return count;
+}
+
+void core_quarantine_told(struct node_core *core, const struct view_experiment *experiment, uint32_t index)
+{
+    char text[256];
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    if (trial != NULL && core_quarantine_reason(core, trial, text, sizeof text)) {
+        TRACE(&core->options.trace, "%s trial %u is %s", experiment->config->name, index, text);
+    }
+}
+
+bool core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size)
+{
+    node_id nodes[VIEW_QUARANTINE_NODES];
+    uint32_t count;
+    enum view_quarantine quarantine = view_trial_quarantine(trial, nodes, &count);
+    if (quarantine == VIEW_NO_QUARANTINE) {
+        return false;
+    }
+    MARK(trial_quarantined);
+    size_t used = format_text(out, size, "quarantined: %s",
+                              quarantine == VIEW_QUARANTINE_FAILURES ? "it failed on"
+                                                                     : "its host died within 60 s of its start, on");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct view_member *member = view_find_member(&core->view, nodes[i]);
+        used += format_text(out + used, size - used, "%s %s", i == 0 ? "" : i + 1 < count ? "," : " and",
+                            member != NULL ? member->name : "?");
+    }
+    return true;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+
+static void put_quarantine(struct node_core *core)
+{
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_quarantine_pack(&writer, &core->quarantine);
+    (void)core_put(core, FACT_QUARANTINE, fact_key_empty(), &writer);
+}
+
+void core_quarantine_restate(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    if (core->has_quarantined && core->quarantine.is_active && self != NULL && !self->quarantine.is_active) {
+        put_quarantine(core);
+    }
+}
+
+void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before)
+{
+    const struct view_member *member = view_find_member(&core->view, node);
+    if (core->started && node_id_equal(node, core->options.self) && !(core->has_quarantined && core->quarantine.is_active)) {
+        core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
+    }
+    if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
+        return;
+    }
+    if (member->quarantine.is_active) {
+        TRACE(&core->options.trace, "%s is quarantined for %u min: %s", member->name, member->quarantine.minutes,
+              member->quarantine.why);
+    } else {
+        TRACE(&core->options.trace, "%s is quarantined no more", member->name);
+    }
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        core->view.experiments[i]->changed = true;
+    }
+}
+
+static bool could_not_start_elsewhere(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            if (view_worker_is_unstarted(w) && !node_id_equal(w->writer, core->options.self)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whoever has started a worker elsewhere has its code, and the checkpoint. */
+static bool starts_elsewhere(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct core_young_failure *failure)
+{
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial =
+            !failure->lacked_checkpoint || i == failure->attempt.trial ? experiment->trials[i] : NULL;
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            bool is_since = !failure->lacked_checkpoint || a->id.number > failure->attempt.number;
+            for (const struct view_worker *w = is_since ? a->workers : NULL; w != NULL; w = w->next) {
+                if (w->has_started && !node_id_equal(w->writer, core->options.self) &&
+                    swim_state_of(&core->swim, w->writer) == SWIM_ALIVE) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static bool has_failed_elsewhere(const struct node_core *core, const struct view_trial *trial)
+{
+    for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+            if (w->state == FACT_WORKER_ENDED && w->reason == FACT_FAILED &&
+                !node_id_equal(w->writer, core->options.self)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+struct elsewhere {
+    bool works, fails;
+};
+
+static struct elsewhere look_elsewhere(const struct node_core *core, const struct view_experiment *experiment)
+{
+    struct elsewhere out = {false, false};
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *trial = experiment->trials[i];
+        out.fails |= has_failed_elsewhere(core, trial);
+        for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+            for (const struct view_worker *w = a->workers; w != NULL; w = w->next) {
+                bool is_completed = w->state == FACT_WORKER_ENDED && w->reason == FACT_COMPLETED;
+                bool is_old = w->state == FACT_WORKER_RUNNING && w->noted.running_ms != 0 &&
+                              core->now_ms - w->noted.running_ms >= CORE_YOUNG_MS;
+                out.works |= (is_completed || is_old) && !node_id_equal(w->writer, core->options.self);
+            }
+        }
+    }
+    return out;
+}
+
+/* For how many of the trials that failed here this node is to blame. */
+static uint32_t count_blame(const struct node_core *core)
+{
+    uint32_t blame = 0;
+    for (uint32_t i = 0; i < core->young_failure_count; i++) {
+        const struct core_young_failure *failure = &core->young_failures[i];
+        const struct view_experiment *experiment = view_find_experiment(&core->view, failure->attempt.experiment);
+        const struct view_trial *trial =
+            experiment != NULL ? view_find_trial(experiment, failure->attempt.trial) : NULL;
+        if (failure->is_unstarted && experiment != NULL) {
+            blame += starts_elsewhere(core, experiment, failure) && !could_not_start_elsewhere(core, trial);
+            continue;
+        }
+        if (experiment == NULL || has_failed_elsewhere(core, trial)) {
+            continue;
+        }
+        struct elsewhere elsewhere = look_elsewhere(core, experiment);
+        bool is_first = true;
+        for (uint32_t j = 0; j < i; j++) {
+            is_first &= core->young_failures[j].is_unstarted ||
+                        !experiment_id_equal(core->young_failures[j].attempt.experiment, failure->attempt.experiment);
+        }
+        blame += elsewhere.works || (is_first && !elsewhere.fails);
+    }
+    return blame;
+}
+
+static void begin_quarantine(struct node_core *core, uint32_t trials)
+{
+    MARK(node_quarantined);
+    struct fact_quarantine *q = &core->quarantine;
+    q->is_active = true;
+    q->level += q->level < FACT_QUARANTINE_LEVEL_MAX;
+    q->minutes = q->level < FACT_QUARANTINE_LEVEL_MAX ? 1u << (q->level - 1) : 60;
+    bool any_unstarted = false;
+    for (uint32_t i = 0; i < core->young_failure_count; i++) {
+        any_unstarted |= core->young_failures[i].is_unstarted;
+    }
+    format_text(q->why, sizeof q->why, "%u trials %sfailed on it within 60 s of their start, and on no other node", trials,
+                any_unstarted ? "could not be started or " : "");
+    core->quarantine_until_ms = core->now_ms + q->minutes * 60000ull;
+    core->young_failure_count = 0;
+    core->has_quarantined = true;
+    put_quarantine(core);
+}
+
+static void note_failure(struct node_core *core, const struct core_young_failure *failure)
+{
+    for (uint32_t i = 0; i < core->young_failure_count; i++) {
+        struct core_young_failure *same = &core->young_failures[i];
+        if (same->attempt.trial == failure->attempt.trial &&
+            experiment_id_equal(same->attempt.experiment, failure->attempt.experiment)) {
+            *same = same->is_unstarted ? *failure : *same;
+            return;
+        }
+    }
+    if (core->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
+        core->young_failure_count--;
+        memmove(core->young_failures, core->young_failures + 1, core->young_failure_count * sizeof core->young_failures[0]);
+    }
+    core->young_failures[core->young_failure_count++] = *failure;
+}
+
+void core_quarantine_unstarted(struct node_core *core, const struct core_worker *worker)
+{
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    struct core_young_failure failure = {
+        .attempt = worker->attempt,
+        .is_unstarted = true,
+        .lacked_checkpoint = worker->phase == CORE_WORKER_PREPARING && (attempt == NULL || attempt->start_step > 0)};
+    note_failure(core, &failure);
+}
+
+void core_quarantine_exited(struct node_core *core, const struct core_worker *worker, enum fact_reason reason)
+{
+    if (reason == FACT_COMPLETED) {
+        core->young_failure_count = 0;
+        if (core->quarantine.level > 0) {
+            memset(&core->quarantine, 0, sizeof core->quarantine);
+            put_quarantine(core);
+        }
+        return;
+    }
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    bool is_young = worker->started_ms != 0 && core->now_ms - worker->started_ms < CORE_YOUNG_MS;
+    if (reason != FACT_FAILED || !is_young || attempt == NULL ||
+        !node_id_equal(view_attempt_node(attempt), core->options.self)) {
+        return;
+    }
+    note_failure(core, &(struct core_young_failure){.attempt = worker->attempt});
+}
+
+void core_quarantine_housekeep(struct node_core *core)
+{
+    if (core->quarantine.is_active && core->now_ms >= core->quarantine_until_ms &&
+        !BUG(quarantine_stays, "a quarantine ends with its time")) {
+        MARK(quarantine_over);
+        core->quarantine.is_active = false;
+        put_quarantine(core);
+    }
+    if (!core->quarantine.is_active && core->young_failure_count >= CORE_QUARANTINE_TRIALS) {
+        uint32_t blame = count_blame(core);
+        if (blame >= CORE_QUARANTINE_TRIALS) {
+            begin_quarantine(core, blame);
+        }
+    }
+    if (core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
+        core_quarantine_restate(core); /* there may have been no memory for it */
+    }
+}
+
+/* ---- two records of one version ------------------------------------------------------------------------------------------- */
+
+void core_quarantine_equivocated(struct node_core *core, node_id node)
+{
+    struct core_peer *peer = core_find_peer(core, node);
+    const struct view_member *member = view_find_member(&core->view, node);
+    const char *name = member != NULL && member->name[0] != '\0' ? member->name : "?";
+    if (node_id_equal(node, core->options.self)) {
+        TRACE(&core->options.trace, "two records of one version by this node differ: a copy of this running machine runs, too; "
+                                    "end one of them, and start it with a new data directory");
+    } else if (peer == NULL || !core_quarantine_is_false(core, node)) {
+        TRACE(&core->options.trace,
+              "two records of one version by %s differ: its running machine has been copied, or it lies; quarantined here for "
+              "%u minutes",
+              name, CORE_EQUIVOCATION_MS / 60000);
+    }
+    if (peer != NULL) {
+        peer->equivocated_ms = core->now_ms;
+    }
+}
+
+bool core_quarantine_is_false(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    return peer != NULL && peer->equivocated_ms != 0 && core->now_ms - peer->equivocated_ms < CORE_EQUIVOCATION_MS;
+}
+
+void core_quarantine_start(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    if (self != NULL) {
+        core->quarantine = self->quarantine;
+        core->quarantine_until_ms = core->now_ms + self->quarantine.minutes * 60000ull;
+    }
+}

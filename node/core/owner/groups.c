@@ -1,0 +1,213 @@
+/* The workers of this node and the groups of their attempts: who is told of which group, when it is to be left, and when
+ * all of it stops (DESIGN 9). What a group is the coordinator decides (elastic.c); here it is followed. */
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "node/core/owner/owner.h"
+
+/* The group itself is in the coordinator's record. */
+void owner_group_take_key(struct node_core *core, const struct message *message)
+{
+    struct view_experiment *experiment = view_find_experiment(&core->view, message->u.lease.attempt.experiment);
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && attempt_id_equal(&worker->attempt, &message->u.lease.attempt)) {
+            worker->key_generation = message->u.lease.generation;
+            worker->key_claim = message->u.lease.claim;
+            memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
+        }
+    }
+    if (experiment != NULL) {
+        experiment->changed = true;
+    }
+}
+
+bool owner_group_joins(const struct view_attempt *attempt, uint32_t rank)
+{
+    return attempt->generation > 1 || rank >= attempt->member_count;
+}
+
+static bool is_on_disk(const struct node_core *core, const struct core_worker *worker)
+{
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    return entry != NULL && entry->on_disk;
+}
+
+/* What an older generation made beyond the step at which the new one begins is void (DESIGN 9). */
+static void go_back(struct core_worker *worker, uint64_t start_step)
+{
+    if (worker->step > start_step) {
+        worker->step = start_step;
+        worker->metrics_bytes = worker->metrics_step > start_step ? 0 : worker->metrics_bytes;
+    }
+}
+
+/* Tells the worker its group once every rank listens. One that can change its group hears of it when it is on the disk that
+ * it has: a daemon that died then would take it to wait still, with what it had applied before. */
+static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
+{
+    struct core_worker *worker = &core->workers[slot];
+    uint8_t bytes[FACT_MEMBERS_MAX * (FACT_ADDRESS_BYTES + 16)];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_array(&writer, attempt->member_count);
+    for (uint32_t i = 0; i < attempt->member_count; i++) {
+        const struct view_worker *other = view_attempt_worker(attempt, i);
+        const struct records_entry *entry = other != NULL ? records_find(&core->records, other->ident) : NULL;
+        struct fact_worker fact;
+        if (entry == NULL || other->data_port == 0 || other->state != FACT_WORKER_RUNNING ||
+            fact_worker_read(&entry->record, &fact) != 0) {
+            return;
+        }
+        pack_array(&writer, 4);
+        pack_u64(&writer, i);
+        pack_text(&writer, fact.host);
+        pack_u64(&writer, fact.data_port);
+        pack_bool(&writer, attempt->members[i].has_state);
+    }
+    CHECK(!writer.failed);
+    if (worker->waits || worker->generation < attempt->generation) {
+        worker->waits = worker->is_told = false;
+        worker->generation = attempt->generation;
+        go_back(worker, attempt->group_step);
+        owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+    }
+    if (worker->is_elastic && !is_on_disk(core, worker)) {
+        return;
+    }
+    worker->is_told = true;
+    owner_worker_effect(core, NODE_EFFECT_GROUP, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = attempt->member_count;
+    effect->u.worker.generation = attempt->generation;
+    effect->u.worker.step = attempt->group_step;
+    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
+    effect->bytes = core_effect_bytes(core, bytes, (uint32_t)writer.used_bytes);
+    effect->byte_count = (uint32_t)writer.used_bytes;
+}
+
+/* No collective of this group will ever end: somebody is gone, or has left it. */
+static bool group_is_broken(const struct node_core *core, const struct view_attempt *attempt, uint32_t generation)
+{
+    for (uint32_t i = 0; i < attempt->member_count; i++) {
+        node_id node = attempt->members[i].node;
+        const struct view_worker *other = view_attempt_worker(attempt, i);
+        bool is_self = node_id_equal(node, core->options.self);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, node);
+        const struct view_member *member = view_find_member(&core->view, node);
+        bool is_out = member != NULL && (member->left || view_member_is_out(member));
+        bool is_over = other != NULL && other->state == FACT_WORKER_ENDED && other->reason != FACT_COMPLETED;
+        bool has_left = other != NULL && other->waits && other->generation == generation;
+        if (is_over || has_left || is_out || state == SWIM_DEAD || state == SWIM_LEFT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One that waits says so to a new boot as soon as it can. Who has not, and waits by what the disk says, may be in a group that an
+ * old disk knows nothing of, and have applied more there: nobody tells it of a group, or speaks for it, until it is clear that
+ * it is in the newest. */
+static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (rank >= attempt->member_count || core->syncing || core->now_ms - core->started_ms < CORE_UNHEARD_MS) {
+        return false;
+    }
+    MARK(unheard_is_in_its_group);
+    worker->waits = worker->is_unheard = false;
+    worker->generation = attempt->generation;
+    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+    return true;
+}
+
+/* From one group of its attempt to the next (DESIGN 9). */
+void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->is_unheard && !is_taken_to_be_in(core, slot, attempt, rank)) {
+        return;
+    }
+    if (worker->waits || (worker->generation > 0 && !worker->is_told)) {
+        bool has_key = (worker->key_generation == attempt->generation &&
+                        (attempt->generation == 1 ||
+                         election_claim_compare(worker->key_claim, attempt->group_claim) == 0)) ||
+                       BUG(key_of_another, "a worker enters a group under the key of that very generation");
+        bool is_due = rank < attempt->member_count && (worker->generation < attempt->generation || !worker->waits);
+        /* Its coordinator has not heard of all that this one has made, in a group that another one named. (That is what it has
+         * still, since it was told of no group that it has not left.) */
+        bool is_ahead = worker->has_state && worker->applied_step > attempt->group_step;
+        bool is_over =
+            worker->is_elastic && (is_ahead || attempt->is_leaving || group_is_broken(core, attempt, attempt->generation));
+        if (is_due && is_over) {
+            MARK(group_passed_over);
+            worker->generation = attempt->generation; /* as if it had been in it: it waits for the next */
+            worker->waits = true;
+            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+        } else if (is_due && has_key) {
+            tell_group(core, slot, attempt);
+        }
+        return;
+    }
+    bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
+    bool is_said = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
+    if (!worker->is_elastic || worker->generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
+        return;
+    }
+    MARK(worker_asked_to_leave_its_group);
+    worker->leaving = worker->generation;
+    worker->is_leaving_at_once = at_once;
+    owner_worker_effect(core, NODE_EFFECT_LEAVE_GROUP, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.generation = worker->generation;
+    effect->u.worker.at_once = at_once;
+}
+
+/* A group stops as a whole if one rank was asked to stop in the midst of it and has gone already, since what one rank hears
+ * all hear (train/shoal/shoal.h); or if slots are wanted back and too few members are left without them, or not all of them can
+ * do that. All owners see it in the records, whoever coordinates. */
+bool owner_group_is_stopping(const struct node_core *core, const struct view_experiment *experiment,
+                             const struct view_attempt *attempt)
+{
+    bool is_elastic = view_attempt_is_elastic(attempt), is_wanted_back = false;
+    for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        bool is_stopped = worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_STOPPED;
+        if (is_stopped && !(is_elastic && worker->waits)) {
+            return true;
+        }
+        is_wanted_back |= view_attempt_is_wanted_back(&core->view, attempt, rank);
+    }
+    return is_wanted_back && !view_attempt_can_shrink(&core->view, experiment, attempt, NULL);
+}
+
+void owner_group_listens(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    struct core_worker *worker = &core->workers[slot];
+    /* It can have been in no group that nobody has told it of. */
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    uint32_t known = attempt != NULL ? attempt->generation : 0;
+    uint32_t newest = known > worker->generation ? known : worker->generation;
+    uint32_t was_in = event->u.worker.generation < newest ? event->u.worker.generation : newest;
+    bool is_news = worker->data_port != event->u.worker.port || !worker->waits ||
+                   worker->generation != was_in || worker->applied_step != event->u.worker.step ||
+                   worker->has_state != event->u.worker.has_state;
+    worker->waits = worker->is_told = true;
+    worker->is_unheard = false;
+    worker->leaving = 0;
+    worker->data_port = event->u.worker.port;
+    worker->is_elastic = event->u.worker.is_elastic;
+    worker->has_state = event->u.worker.has_state;
+    worker->applied_step = event->u.worker.has_state ? event->u.worker.step : 0;
+    worker->generation = was_in;
+    if (is_news && worker->phase == CORE_WORKER_RUNNING) {
+        owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+    }
+    struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+    if (experiment != NULL) {
+        experiment->changed = true;
+    }
+}

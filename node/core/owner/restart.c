@@ -1,0 +1,155 @@
+/* What a new boot of this node finds of its last one: workers that live on and are adopted, slots that were leased or
+ * withheld, slots that are no more; and what it says anew when others have newer words of it than its disk. What becomes of
+ * slots from then on is in owner.c, of workers in owner_workers.c. */
+
+#include "base/probe.h"
+#include "node/core/owner/owner.h"
+
+static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    return self != NULL ? view_member_slot(self, slot) : NULL;
+}
+
+void core_owner_adopt(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.adopt.slot;
+    if (slot >= core->lease.count || core->workers[slot].phase != CORE_WORKER_NONE) {
+        return;
+    }
+    const struct view_slot *before = own_slot(core, slot);
+    bool is_leased = before != NULL && before->state == LEASE_LEASED &&
+                     attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
+    struct core_worker *worker = &core->workers[slot];
+    worker->attempt = event->u.adopt.attempt;
+    worker->number = event->u.adopt.number;
+    worker->end_reason = FACT_LOST;
+    worker->data_port = event->u.adopt.data_port;
+    worker->lease_on_disk = true;
+    worker->is_told = true; /* or it says that it waits still */
+    worker->key_generation = 1;
+    worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
+    memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
+    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
+                               is_leased);
+    worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
+    if (is_leased) {
+        MARK(worker_adopted);
+    } else {
+        MARK(worker_found_without_lease);
+    }
+
+    /* What it last said of itself goes on: step, metrics, ports. */
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    const struct records_entry *entry = records_find(
+        &core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker fact;
+    if (entry != NULL && fact_worker_read(&entry->record, &fact) == 0) {
+        worker->step = fact.step;
+        worker->started_s = fact.started_s;
+        worker->master_port = fact.master_port;
+        worker->data_port = worker->data_port != 0 ? worker->data_port : fact.data_port;
+        worker->generation = fact.generation;
+        worker->is_elastic = fact.is_elastic;
+        worker->waits = worker->is_unheard = fact.waits;
+        worker->has_state = fact.has_state;
+        worker->applied_step = fact.applied_step;
+        worker->metrics_step = fact.step; /* the highest that they may be of */
+        worker->metrics_bytes = fact.metrics_bytes;
+        memcpy(worker->metrics, fact.metrics, fact.metrics_bytes);
+    }
+}
+
+/* A slot of an earlier life that this machine has no more: what ran there is over, and its record must not say that it is
+ * leased for ever. */
+static void slot_is_gone(struct node_core *core, uint32_t slot)
+{
+    const struct view_slot *before = own_slot(core, slot);
+    if (before == NULL || (before->state != LEASE_LEASED && before->state != LEASE_RELEASING)) {
+        return;
+    }
+    TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
+    core->workers[slot].attempt = before->attempt;
+    core->workers[slot].number = (uint16_t)before->rank;
+    owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    (void)owner_put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
+}
+
+/* What its owner withheld in an earlier life stays withheld, unless he has asked for something else in this one; not what he
+ * withholds at a twin. Deadlines are not stored: a time begins anew. */
+static void restore_hold(struct node_core *core, uint32_t slot)
+{
+    const struct view_slot *before = own_slot(core, slot);
+    bool is_asked = (core->asked_slots >> slot & 1) != 0;
+    struct lease_changes changes;
+    if (before != NULL && before->withheld && !core->lease.holds[slot].withheld && !is_asked && core->twin.life == 0) {
+        (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
+    }
+}
+
+void core_owner_start(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        restore_hold(core, slot);
+        struct core_worker *worker = &core->workers[slot];
+        const struct view_slot *before = own_slot(core, slot);
+        if (worker->phase == CORE_WORKER_RUNNING) {
+            TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
+            owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL); /* under this boot */
+            (void)owner_put_slot(core, slot);
+        } else if (worker->phase == CORE_WORKER_ENDING) {
+            (void)owner_put_slot(core, slot);
+            owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        } else if (before != NULL && (before->state == LEASE_LEASED || before->state == LEASE_RELEASING)) {
+            TRACE(&core->options.trace, "the worker of trial %u in slot %u did not survive", before->attempt.trial, slot);
+            worker->attempt = before->attempt;
+            worker->number = (uint16_t)before->rank;
+#ifdef SHOAL_BUGS
+            struct fact_key key = fact_key_slot(slot);
+            const struct records_entry *entry =
+                records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
+            struct fact_slot fact;
+            if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0) {
+                memcpy(core->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
+            }
+#endif
+            owner_worker_gone(core, slot, FACT_LOST, 0, NULL);
+        } else {
+            (void)owner_put_slot(core, slot);
+        }
+    }
+    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+        slot_is_gone(core, slot);
+    }
+}
+
+void core_owner_restate(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        restore_hold(core, slot);
+        const struct view_slot *said = own_slot(core, slot);
+        struct core_worker *worker = &core->workers[slot];
+        bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
+        if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
+            const struct core_worker kept = *worker;
+            *worker = (struct core_worker){.attempt = said->attempt, .number = (uint16_t)said->rank};
+            owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
+            *worker = kept;
+        }
+        if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
+            bool runs = worker->phase == CORE_WORKER_RUNNING;
+            owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
+        }
+        if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
+            owner_reservation_return(core, slot);
+        }
+        struct core_pending *pending = owner_put_slot(core, slot);
+        if (pending != NULL) {
+            core_acks_renew(core, pending->ident); /* who has withheld it hears of this one */
+        }
+    }
+    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+        slot_is_gone(core, slot);
+    }
+}

@@ -1,0 +1,442 @@
+/* The slots of this node: what it says of them and of the workers in them, what coordinators ask for and get (DESIGN 7, 8), and
+ * what their owner takes back. What workers do from their lease to their end is in owner_workers.c; what a new boot finds of
+ * all that, in owner_restart.c. */
+
+#include <sodium/crypto_generichash.h>
+
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/owner/owner.h"
+
+/* ---- what this node says about its slots ------------------------------------------------------------------------------ */
+
+static void token_hash(lease_token token, uint8_t out[16])
+{
+    memset(out, 0, 16);
+    if (!lease_token_is_none(token)) {
+        (void)crypto_generichash(out, 16, token.bytes, sizeof token.bytes, NULL, 0);
+    }
+}
+
+struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
+{
+    bool is_asked = (core->asked_slots >> slot & 1) != 0;
+    if (core->syncing && !core->lease.granting && !is_asked) {
+        return NULL;
+    }
+    const struct lease_slot *lease = &core->lease.slots[slot];
+    const struct lease_hold *hold = &core->lease.holds[slot];
+    struct fact_slot fact = {.state = lease->state,
+                             .attempt = lease->attempt,
+                             .rank = lease->rank,
+                             .withheld = hold->withheld,
+                             .withheld_s = hold->for_ms / 1000};
+    if (lease->state == LEASE_RESERVED) {
+        fact.state = LEASE_FREE; /* reservations are volatile */
+    }
+    if (fact.state == LEASE_FREE || fact.state == LEASE_WITHHELD) {
+        memset(&fact.attempt, 0, sizeof fact.attempt);
+        fact.rank = 0;
+    }
+    token_hash(lease->token, fact.token_hash);
+    uint8_t bytes[256];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_slot_pack(&writer, &fact);
+    bool is_said;
+    struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_said);
+    core->unsaid_slots = (core->unsaid_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_said << slot;
+    return pending;
+}
+
+static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES])
+{
+    const char *address = core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
+    const char *colon = strrchr(address, ':');
+    bool bracketed = address[0] == '['; /* IPv6 */
+    const char *from = bracketed ? address + 1 : address;
+    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
+    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
+}
+
+/* In the group as it is now; its number, if it is in none. */
+static uint32_t own_rank(const struct node_core *core, uint32_t slot)
+{
+    const struct core_worker *worker = &core->workers[slot];
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    uint32_t rank = attempt != NULL ? view_attempt_rank(attempt, core->options.self, slot, worker->number) : UINT32_MAX;
+    return rank != UINT32_MAX ? rank : worker->number;
+}
+
+bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
+                       int32_t exit_code, const char *tail)
+{
+    struct core_worker *worker = &core->workers[slot];
+    struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
+    const struct records_entry *before =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker said;
+    bool has_said = before != NULL && fact_worker_read(&before->record, &said) == 0;
+    if (has_said && said.state == FACT_WORKER_ENDED && !BUG(end_said_twice, "how a worker ended is said once")) {
+        MARK(end_said_before);
+        return true; /* an end is said once: a daemon that died right after it may find the worker's remains again */
+    }
+    /* Also of one that did not survive its daemon: the others may go on, unless they lack the group that it was in. */
+    bool was_later = has_said && state == FACT_WORKER_ENDED && said.generation > worker->generation;
+    struct fact_worker fact = {.state = state,
+                               .master_port = worker->master_port,
+                               .data_port = worker->data_port,
+                               .generation = was_later ? said.generation : worker->generation,
+                               .is_elastic = worker->is_elastic || (has_said && said.is_elastic),
+                               .waits = worker->waits,
+                               .has_state = worker->has_state,
+                               .applied_step = worker->applied_step,
+                               .step = worker->step,
+                               .reason = reason,
+                               .exit_code = exit_code,
+                               .started_s = worker->started_s,
+                               .metrics = worker->metrics,
+                               .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
+    own_host(core, fact.host);
+    if (tail != NULL) {
+        size_t length = strlen(tail); /* the end of it is what tells */
+        size_t skip = length >= sizeof fact.tail ? length - sizeof fact.tail + 1 : 0;
+        bytes_copy_text(fact.tail, sizeof fact.tail, tail + skip);
+    }
+    uint8_t bytes[FACT_METRICS_BYTES_MAX + FACT_TAIL_BYTES + 512];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_worker_pack(&writer, &fact);
+    bool is_said;
+    (void)core_try_put(core, FACT_WORKER, key, &writer, &is_said);
+    worker->told_ms = core->now_ms;
+    worker->dirty = !is_said;
+    return is_said;
+}
+
+void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
+{
+    const struct core_worker *worker = &core->workers[slot];
+    struct node_effect *effect = core_effect(core, kind);
+    effect->u.worker.slot = slot;
+    effect->u.worker.attempt = worker->attempt;
+    effect->u.worker.number = worker->number;
+    effect->u.worker.rank = own_rank(core, slot);
+    effect->u.worker.grace_ms = grace_ms;
+}
+
+/* ---- coordinators ask --------------------------------------------------------------------------------------------------- */
+
+static void answer(struct node_core *core, node_id to, enum message_kind kind, const struct message *asked, int code,
+                   struct election_claim claim)
+{
+    struct message message = {.kind = kind};
+    message.u.lease = asked->u.lease;
+    memset(message.u.lease.group_key, 0, sizeof message.u.lease.group_key);
+    message.u.lease.code = code;
+    message.u.lease.claim = claim;
+    core_send_after_disk(core, to, &message);
+}
+
+/* A coordinator may be quicker than the record of its experiment. But whoever makes up names gets only so many fences. */
+static bool fence_is_affordable(const struct node_core *core, experiment_id experiment)
+{
+    uint32_t count = 0;
+    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+        count++;
+    }
+    if (view_find_experiment(&core->view, experiment) == NULL) {
+        MARK(fence_ahead_of_experiment);
+    }
+    return view_find_experiment(&core->view, experiment) != NULL ||
+           count < core->view.experiment_count + CORE_FENCES_AHEAD_MAX;
+}
+
+/* A claim that comes before its record is no jump either: what bears it out is the word of others (gossip/lamport.h). */
+static bool is_borne_out(const struct node_core *core, experiment_id id, struct election_claim claim,
+                         struct election_claim fence)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    const struct core_coordination *coordination = core_find_coordination(core, id);
+    struct lamport_top others = {0};
+    if (experiment != NULL) {
+        others = view_claim_top(experiment, &claim.node);
+    }
+    if (coordination != NULL && !node_id_equal(coordination->election.highest.node, claim.node)) {
+        lamport_see(&others, coordination->election.highest.term);
+    }
+    lamport_see(&others, node_id_equal(fence.node, claim.node) ? 0 : fence.term);
+    return lamport_follows(others.first, claim.term);
+}
+
+/* Reservations are volatile: there is nothing to say. */
+void owner_reservation_return(struct node_core *core, uint32_t slot)
+{
+    struct lease_changes changes = {0};
+    lease_end(&core->lease, slot, &changes);
+    owner_perform_changes(core, &changes);
+}
+
+/* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
+static void return_overruled(struct node_core *core, experiment_id experiment)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct lease_slot *lease = &core->lease.slots[slot];
+        if (lease->state == LEASE_RESERVED && experiment_id_equal(lease->attempt.experiment, experiment)) {
+            MARK(reservation_overruled);
+            owner_reservation_return(core, slot);
+        }
+    }
+}
+
+/* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
+static bool obey(struct node_core *core, node_id from, const struct message *message)
+{
+    const attempt_id *attempt = &message->u.lease.attempt;
+    struct election_claim claim = message->u.lease.claim;
+    struct election_claim fence = core_fence_get(core, attempt->experiment);
+    int order = election_claim_compare(claim, fence);
+    if (claim.term == fence.term && BUG(equal_term, "an owner refuses an equal term of a lower id")) {
+        return true;
+    }
+    bool is_maker = attempt->term == claim.term && node_id_equal(attempt->coordinator, from);
+    /* A successor renews what runs, and changes its group. */
+    struct election_claim maker = {attempt->term, attempt->coordinator};
+    bool is_entitled = is_maker || message->kind == MESSAGE_RENEW || election_claim_compare(claim, maker) > 0;
+    if (!node_id_equal(claim.node, from) || !is_entitled || claim.term == 0 ||
+        (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence))) {
+        core->counters.malformed++;
+        return false;
+    }
+    if (order < 0 && BUG(lower_term, "an owner refuses a term below the highest that it obeyed")) {
+        return true;
+    }
+    if (order < 0) {
+        MARK(stale_term_refused);
+        core->counters.stale_refused++;
+        answer(core, from, MESSAGE_STALE, message, ERR_STALE, fence);
+        return false;
+    }
+    if (order == 0) {
+        return true;
+    }
+    if (!fence_is_affordable(core, attempt->experiment) || core_fence_put(core, attempt->experiment, claim) != 0) {
+        return false;
+    }
+    return_overruled(core, attempt->experiment);
+    return true;
+}
+
+static void confirm(struct node_core *core, node_id from, const struct message *message)
+{
+    uint32_t slot = message->u.lease.slot;
+    const attempt_id *attempt = &message->u.lease.attempt;
+    struct lease_changes changes = {0};
+    lease_token token;
+    core_secret(core, token.bytes, sizeof token.bytes);
+    int code = lease_confirm(&core->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
+    struct election_claim fence = core_fence_get(core, attempt->experiment);
+    if (code != 0) {
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
+        return;
+    }
+    struct core_worker *worker = &core->workers[slot];
+    if (changes.count > 0) {
+        memset(worker, 0, sizeof *worker);
+        worker->phase = CORE_WORKER_CONFIRMED;
+        worker->attempt = *attempt;
+        worker->confirmed_ms = core->now_ms;
+        worker->number = (uint16_t)message->u.lease.rank;
+        worker->end_reason = FACT_LOST;
+        worker->key_generation = 1;
+        worker->key_claim = message->u.lease.claim;
+        memcpy(worker->group_key, message->u.lease.group_key, sizeof worker->group_key);
+        (void)owner_put_slot(core, slot);
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence); /* once the lease is on disk */
+    } else if (worker->lease_on_disk) {
+        answer(core, from, MESSAGE_CONFIRM_ANSWER, message, 0, fence);
+    }
+}
+
+/* Its coordinator has not heard of the tombstone yet. Whatever was leased is on its way out already. */
+static void refuse_deleted(struct node_core *core, node_id from, const struct message *message)
+{
+    if (message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_CONFIRM) {
+        enum message_kind kind =
+            message->kind == MESSAGE_RESERVE ? MESSAGE_RESERVE_ANSWER : MESSAGE_CONFIRM_ANSWER;
+        answer(core, from, kind, message, ERR_NOT_FOUND, (struct election_claim){0});
+    }
+}
+
+void core_owner_receive(struct node_core *core, node_id from, const struct message *message)
+{
+    const attempt_id *attempt = &message->u.lease.attempt;
+    if (core_is_deleted(core, attempt->experiment)) {
+        refuse_deleted(core, from, message);
+        return;
+    }
+    if (!obey(core, from, message)) {
+        return;
+    }
+    struct lease_changes changes = {0};
+    switch (message->kind) {
+    case MESSAGE_RESERVE: {
+        int code = lease_reserve(&core->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
+                                 message->u.lease.age, &changes);
+        answer(core, from, MESSAGE_RESERVE_ANSWER, message, code, core_fence_get(core, attempt->experiment));
+        break;
+    }
+    case MESSAGE_CONFIRM:
+        confirm(core, from, message);
+        break;
+    case MESSAGE_RENEW:
+        (void)lease_renew(&core->lease, core->now_ms, attempt);
+        break;
+    case MESSAGE_GROUP:
+        owner_group_take_key(core, message);
+        break;
+    default: /* MESSAGE_RELEASE */
+        lease_release(&core->lease, attempt, message->u.lease.rank, &changes);
+        owner_perform_changes(core, &changes);
+        break;
+    }
+}
+
+void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot)
+{
+    if (slot < core->lease.count && core->workers[slot].phase != CORE_WORKER_NONE &&
+        attempt_id_equal(&core->workers[slot].attempt, attempt)) {
+        core->workers[slot].lease_on_disk = true;
+        struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
+        if (experiment != NULL) {
+            experiment->changed = true;
+        }
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------------------------ */
+
+void core_owner_tick(struct node_core *core)
+{
+    if (core->now_ms < lease_next_ms(&core->lease)) {
+        return;
+    }
+    bool was_withheld[LEASE_SLOTS_MAX];
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        was_withheld[slot] = core->lease.holds[slot].withheld;
+    }
+    struct lease_changes changes = {0};
+    lease_tick(&core->lease, core->now_ms, &changes);
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        if (was_withheld[slot] && !core->lease.holds[slot].withheld) {
+            TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
+            (void)owner_put_slot(core, slot);
+        }
+    }
+    for (uint32_t i = 0; i < changes.count; i++) {
+        if (changes.items[i].to == LEASE_RELEASING) {
+            TRACE(&core->options.trace, "the lease of slot %u ended: no coordinator renewed it", changes.items[i].slot);
+        }
+    }
+    owner_perform_changes(core, &changes);
+}
+
+/* A drained node says when its last worker has gone and what that saved has been copied. */
+static void say_idle(struct node_core *core)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    struct fact_drain drain = self != NULL ? view_member_drain(self) : (struct fact_drain){0};
+    if (!drain.drained || drain.is_idle || core->syncing || core->pushes != NULL || !core_owner_idle(core) ||
+        !core_has_room(core, 256, 1u << 16)) {
+        return;
+    }
+    drain.is_idle = true;
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_drain_pack(&writer, &drain);
+    struct fact_key key = fact_key_node_id(core->options.self);
+    record_ident ident = record_ident_of(core->options.self, FACT_DRAIN, key.bytes, key.count);
+    struct records_entry *entry = records_find(&core->records, ident);
+    struct fact_drain said;
+    bool is_asked = entry != NULL && entry->is_asked && fact_drain_read(&entry->record, &said) == 0 &&
+                    said.lamport == drain.lamport;
+    if (core_put(core, FACT_DRAIN, key, &writer) != NULL) {
+        records_find(&core->records, ident)->is_asked = is_asked; /* it is the same word still */
+    }
+    TRACE(&core->options.trace, "drained: no worker runs here any more");
+}
+
+static void look_again(struct node_core *core, uint32_t slot)
+{
+    struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
+    if (core->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
+        experiment->changed = true;
+    }
+}
+
+void core_owner_housekeep(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        struct core_worker *worker = &core->workers[slot];
+        bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
+        if (worker->is_unheard) {
+            look_again(core, slot);
+        }
+        if (is_due && (core->unsaid_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
+            (void)owner_put_slot(core, slot);
+        }
+        if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
+            continue;
+        }
+        if (worker->is_gone) {
+            owner_worker_gone(core, slot, worker->end_reason, worker->exit_code, worker->tail);
+        } else if (worker->phase == CORE_WORKER_RUNNING || worker->phase == CORE_WORKER_PREPARED) {
+            bool runs = worker->phase == CORE_WORKER_RUNNING;
+            owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
+        }
+    }
+    say_idle(core);
+}
+
+struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, uint64_t for_s)
+{
+    struct lease_changes changes;
+    if (BUG(withhold_ignored, "a slot is withheld when its owner hears that it is")) {
+        return owner_put_slot(core, slot);
+    }
+    (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
+    TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
+    look_again(core, slot);
+    core->asked_slots |= UINT64_C(1) << slot;
+    return owner_put_slot(core, slot);
+}
+
+struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
+{
+    struct lease_changes changes;
+    (void)lease_return(&core->lease, slot, &changes);
+    core->asked_slots |= UINT64_C(1) << slot;
+    TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
+    return owner_put_slot(core, slot);
+}
+
+void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
+{
+    struct lease_changes changes;
+    if (lease_busy(&core->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
+        TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
+              slot);
+        (void)owner_put_slot(core, slot);
+    }
+}
+
+bool core_owner_idle(const struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        if (core->workers[slot].phase != CORE_WORKER_NONE) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,389 @@
+/* The workers of this node: prepared, spawned, asked to stop, and how each of them ends (DESIGN 8). To whom a slot is leased,
+ * and what is said of it, is in owner.c; from one group of their attempt to the next, in owner_group.c; what a new boot finds
+ * of them, in owner_restart.c. */
+
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/owner/owner.h"
+
+/* ---- ends ----------------------------------------------------------------------------------------------------------------- */
+
+void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
+                       const char *tail)
+{
+    struct core_worker *worker = &core->workers[slot];
+    core_replicas_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
+    bool is_said = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
+    if (!is_said && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
+        worker->phase = CORE_WORKER_ENDING;
+        worker->is_gone = true;
+        worker->end_reason = reason;
+        worker->exit_code = exit_code;
+        if (tail != worker->tail) {
+            bytes_copy_text(worker->tail, sizeof worker->tail, tail != NULL ? tail : "");
+        }
+        return; /* its slot is not free before it is said how it ended: the worker's record alone tells who is done */
+    }
+    memset(worker, 0, sizeof *worker);
+    struct lease_changes changes = {0};
+    lease_gone(&core->lease, slot, &changes);
+    (void)owner_put_slot(core, slot);
+}
+
+/* A lease is over (RELEASING): whatever it held must end. */
+static void lease_ended(struct node_core *core, uint32_t slot)
+{
+    struct core_worker *worker = &core->workers[slot];
+    switch (worker->phase) {
+    case CORE_WORKER_NONE:
+    case CORE_WORKER_ENDING:
+        break;
+    case CORE_WORKER_CONFIRMED:
+    case CORE_WORKER_PREPARED:
+        owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
+        break;
+    case CORE_WORKER_PREPARING:
+        MARK(dropped_while_preparing);
+        worker->is_dropped = true;
+        (void)owner_put_slot(core, slot);
+        break;
+    case CORE_WORKER_RUNNING:
+        worker->phase = CORE_WORKER_ENDING;
+        (void)owner_put_slot(core, slot);
+        owner_worker_effect(core, NODE_EFFECT_KILL, slot, CORE_KILL_GRACE_MS);
+        break;
+    }
+}
+
+void owner_perform_changes(struct node_core *core, const struct lease_changes *changes)
+{
+    for (uint32_t i = 0; i < changes->count; i++) {
+        const struct lease_change *change = &changes->items[i];
+        if (change->to == LEASE_RELEASING) {
+            lease_ended(core, change->slot);
+        }
+    }
+}
+
+/* Ends the lease of one slot for this reason. Others of its attempt here may go on without it. */
+static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
+{
+    core->workers[slot].end_reason = reason;
+    struct lease_changes changes = {0};
+    lease_end(&core->lease, slot, &changes);
+    owner_perform_changes(core, &changes);
+}
+
+/* ---- workers ---------------------------------------------------------------------------------------------------------------- */
+
+static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
+                    const struct view_attempt *attempt, uint32_t rank)
+{
+    core->workers[slot].phase = CORE_WORKER_PREPARING;
+    owner_worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = attempt->member_count;
+    effect->u.worker.code = experiment->code;
+    if (!owner_group_joins(attempt, rank)) {
+        core->workers[slot].step = attempt->start_step;
+        core->workers[slot].checkpoint = attempt->checkpoint;
+        effect->u.worker.checkpoint = attempt->checkpoint;
+        effect->u.worker.step = attempt->start_step;
+    }
+}
+
+/* Its record says something else since: two nodes with one key have made attempts of one name. */
+static bool begins_elsewhere(const struct core_worker *worker, const struct view_attempt *attempt, uint32_t rank)
+{
+    return !owner_group_joins(attempt, rank) &&
+           (worker->step != attempt->start_step || !hash256_equal(worker->checkpoint, attempt->checkpoint));
+}
+
+/* Where a rank, usually 0, listens for torchrun's rendezvous: known once its directory is ready, and that is on the disk of its node, which
+ * could not tell it otherwise after a restart. It may have done its part already, when another rank's code took long to
+ * come. */
+static bool master_of(const struct node_core *core, const struct view_attempt *attempt, uint32_t rank,
+                      struct fact_worker *out)
+{
+    const struct view_worker *first = view_attempt_worker(attempt, rank);
+    const struct records_entry *entry = first != NULL ? records_find(&core->records, first->ident) : NULL;
+    bool is_lasting =
+        entry != NULL && (entry->on_disk || !node_id_equal(entry->record.writer, core->options.self));
+    return is_lasting && (first->state != FACT_WORKER_ENDED || first->reason == FACT_COMPLETED) &&
+           first->master_port != 0 && fact_worker_read(&entry->record, out) == 0;
+}
+
+static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
+                  const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
+{
+    struct core_worker *worker = &core->workers[slot];
+    owner_worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
+    struct node_effect *effect = &core->out->items[core->out->count - 1];
+    effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
+    effect->u.worker.generation = attempt->generation;
+    effect->u.worker.token = core->lease.slots[slot].token;
+    effect->u.worker.master_port = master->master_port;
+    bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
+    for (uint32_t i = 0; i < effect->u.worker.size; i++) {
+        bool here = node_id_equal(attempt->members[i].node, core->options.self);
+        effect->u.worker.local_size += here;
+        effect->u.worker.local_rank += here && i < rank;
+        bool new_node = i == 0 || !node_id_equal(attempt->members[i].node, attempt->members[i - 1].node);
+        effect->u.worker.node_rank += new_node && i > 0 && i <= rank;
+    }
+    effect->u.worker.step = owner_group_joins(attempt, rank) ? 0 : attempt->start_step;
+    effect->u.worker.seed = random_mix(experiment->config->seed ^ random_mix(attempt->id.trial + 1u));
+    memcpy(effect->u.worker.group_key, worker->group_key, sizeof effect->u.worker.group_key);
+    worker->phase = CORE_WORKER_RUNNING;
+    worker->started_s = core->wall_s;
+    worker->started_ms = core->now_ms;
+    owner_put_worker(core, slot, FACT_WORKER_RUNNING, FACT_COMPLETED, 0, NULL);
+}
+
+static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
+{
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->phase != CORE_WORKER_RUNNING) {
+        worker_end(core, slot, FACT_STOPPED);
+        return;
+    }
+    if (!worker->stop_sent) {
+        MARK(worker_asked_to_stop);
+        worker->stop_sent = true;
+        worker->end_reason = BUG(stopped_is_done, "a worker that was asked to stop is not done when it ends") ? FACT_COMPLETED : FACT_STOPPED;
+        owner_worker_effect(core, NODE_EFFECT_STOP_WORKER, slot, grace_ms);
+        struct node_effect *effect = &core->out->items[core->out->count - 1];
+        bytes_copy_text(effect->u.worker.text, sizeof effect->u.worker.text, reason);
+    }
+}
+
+/* Its owner wants the slot, or the node is to be empty at once. */
+static bool is_taken_back(const struct node_core *core, uint32_t slot)
+{
+    const struct view_member *self = view_find_member(&core->view, core->options.self);
+    return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
+}
+
+/* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
+ * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
+static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
+{
+    struct core_worker *worker = &core->workers[slot];
+    uint64_t grace_ms = (uint64_t)experiment->config->preemption_timeout_s * 1000;
+    if (!is_taken_back(core, slot)) {
+        worker->wanted_ms = 0;
+        return false;
+    }
+    worker->wanted_ms = worker->wanted_ms == 0 ? core->now_ms : worker->wanted_ms;
+    if (core->now_ms - worker->wanted_ms < grace_ms) {
+        return false;
+    }
+    MARK(slot_taken_from_its_group);
+    if (worker->waits) {
+        ask_to_stop(core, slot, CORE_KILL_GRACE_MS, "preempt");
+    } else {
+        worker_end(core, slot, FACT_LOST);
+    }
+    return true;
+}
+
+static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
+{
+    struct core_worker *worker = &core->workers[slot];
+    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
+    if (verdict != NULL && !BUG(kept_after_verdict, "a worker whose attempt has its verdict is ended")) {
+        worker_end(core, slot, verdict->reason == FACT_STOPPED ? FACT_STOPPED : FACT_LOST);
+        return;
+    }
+    if (view_experiment_cancelled(experiment)) {
+        worker_end(core, slot, FACT_STOPPED);
+        return;
+    }
+    if (attempt == NULL || !attempt->assigned || !experiment->known) {
+        return; /* its record is on its way */
+    }
+    uint32_t rank = view_attempt_rank(attempt, core->options.self, slot, worker->number);
+    bool is_young = worker->phase == CORE_WORKER_CONFIRMED && core->now_ms - worker->confirmed_ms < CORE_JOIN_LEASE_MS;
+    if (rank == UINT32_MAX && is_young) {
+        MARK(joiner_ahead_of_its_record);
+        return; /* in a large mesh it comes by way of others, and its coordinator's word came straight here */
+    }
+    if (rank == UINT32_MAX) { /* it never was in the group, or is no more */
+        worker_end(core, slot, is_taken_back(core, slot) ? FACT_STOPPED : FACT_LOST);
+        return;
+    }
+    if (view_experiment_paused(experiment)) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "pause");
+        return;
+    }
+    if (rank >= attempt->member_count && is_taken_back(core, slot)) {
+        MARK(joiner_sent_away);
+        worker_end(core, slot, FACT_STOPPED); /* it has nothing to save yet, and the group goes on */
+        return;
+    }
+    if (owner_group_is_stopping(core, experiment, attempt)) {
+        ask_to_stop(core, slot, experiment->config->preemption_timeout_s * 1000, "preempt");
+        return;
+    }
+    if (slot_is_given_back(core, slot, experiment)) {
+        return;
+    }
+    struct fact_worker master;
+    if (worker->phase == CORE_WORKER_CONFIRMED && worker->lease_on_disk) {
+        prepare(core, slot, experiment, attempt, rank);
+    } else if (worker->phase == CORE_WORKER_PREPARED && begins_elsewhere(worker, attempt, rank)) {
+        worker_end(core, slot, FACT_LOST);
+    } else if (worker->phase == CORE_WORKER_PREPARED && master_of(core, attempt, owner_group_joins(attempt, rank) ? rank : 0, &master)) {
+        spawn(core, slot, experiment, attempt, rank, &master);
+    } else if (worker->phase == CORE_WORKER_RUNNING) {
+        owner_group_follow(core, slot, attempt, rank);
+    }
+}
+
+void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
+        if (runs && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
+            slot_follow(core, experiment, slot);
+        }
+    }
+}
+
+static void exited(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    struct core_worker *worker = &core->workers[slot];
+    int32_t code = event->u.worker.code;
+    enum fact_reason reason;
+    if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
+        reason = worker->end_reason;
+    } else if (event->u.worker.is_stopping) {
+        reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
+    } else if (event->u.worker.is_unstarted) {
+        reason = FACT_LOST;
+        core_quarantine_unstarted(core, worker);
+        worker->started_s = 0;
+    } else if (event->u.worker.killed) {
+        MARK(keep_ended_it);
+        /* No daemon had come back within the lease's time. */
+        reason = BUG(killed_is_done, "a worker that its keep ended is not done") ? FACT_COMPLETED : FACT_LOST;
+    } else {
+        reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
+    }
+    core_quarantine_exited(core, worker, reason);
+    bool has_tail = reason == FACT_FAILED || event->u.worker.is_unstarted;
+    owner_worker_gone(core, slot, reason, code, has_tail ? event->u.worker.text : NULL);
+}
+
+static void prepared(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    struct core_worker *worker = &core->workers[slot];
+    if (worker->phase != CORE_WORKER_PREPARING) {
+        return;
+    }
+    if (worker->is_dropped) {
+        owner_worker_gone(core, slot, worker->end_reason, 0, NULL);
+    } else if (event->u.worker.code != 0) {
+        TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
+              event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
+        core_quarantine_unstarted(core, worker);
+        worker_end(core, slot, FACT_LOST);
+        if (worker->is_dropped) {
+            owner_worker_gone(core, slot, FACT_LOST, event->u.worker.code, event->u.worker.text);
+        }
+    } else {
+        worker->phase = CORE_WORKER_PREPARED;
+        worker->master_port = event->u.worker.port;
+        core_replicas_fetched(core, worker->attempt.experiment);
+        owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
+    }
+}
+
+static void status(struct node_core *core, const struct node_event *event)
+{
+    struct core_worker *worker = &core->workers[event->u.worker.slot];
+    if (event->u.worker.step > worker->step) {
+        worker->step = event->u.worker.step;
+        worker->dirty = true;
+    }
+    if (event->byte_count > 0 && event->byte_count <= sizeof worker->metrics) {
+        bool is_new = event->byte_count != worker->metrics_bytes ||
+                      memcmp(worker->metrics, event->bytes, event->byte_count) != 0;
+        worker->metrics_step = is_new ? event->u.worker.step : worker->metrics_step;
+        memcpy(worker->metrics, event->bytes, event->byte_count);
+        worker->metrics_bytes = event->byte_count;
+        worker->dirty = true;
+    }
+}
+
+void core_owner_worker_event(struct node_core *core, const struct node_event *event)
+{
+    uint32_t slot = event->u.worker.slot;
+    if (slot >= core->lease.count || core->workers[slot].phase == CORE_WORKER_NONE ||
+        !attempt_id_equal(&core->workers[slot].attempt, &event->u.worker.attempt)) {
+        return; /* of an earlier life of the slot */
+    }
+    struct core_worker *worker = &core->workers[slot];
+    bool has_process = worker->phase == CORE_WORKER_RUNNING || (worker->phase == CORE_WORKER_ENDING && !worker->is_gone);
+    if (event->kind == NODE_EVENT_PREPARED) {
+        prepared(core, event);
+    } else if (!has_process) {
+        return;
+    } else if (event->kind == NODE_EVENT_WORKER_EXITED) {
+        exited(core, event);
+    } else if (event->kind == NODE_EVENT_WORKER_STATUS) {
+        status(core, event);
+    } else { /* NODE_EVENT_WORKER_LISTENS */
+        owner_group_listens(core, event);
+    }
+}
+
+/* ---- many at once ------------------------------------------------------------------------------------------------------- */
+
+void core_owner_leave(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
+            const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
+            const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+            uint32_t grace_s = experiment != NULL && experiment->known ? experiment->config->preemption_timeout_s : 0;
+            bool can_go = experiment != NULL && attempt != NULL && !worker->waits &&
+                          view_attempt_can_shrink(&core->view, experiment, attempt, &core->options.self);
+            if (can_go) {
+                MARK(leaves_its_group);
+                worker_end(core, slot, FACT_LOST); /* the others go on; asked to stop, they would hear it and stop, too */
+            } else {
+                ask_to_stop(core, slot, grace_s * 1000, "leave");
+            }
+        }
+    }
+}
+
+void core_owner_out(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
+            worker_end(core, slot, FACT_LOST);
+        }
+    }
+}
+
+void core_owner_end_deleted(struct node_core *core)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        const struct lease_slot *lease = &core->lease.slots[slot];
+        bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
+        if (runs && core_is_deleted(core, worker->attempt.experiment)) {
+            worker_end(core, slot, FACT_STOPPED);
+        } else if (lease->state == LEASE_RESERVED && core_is_deleted(core, lease->attempt.experiment)) {
+            owner_reservation_return(core, slot);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+/* What users ask of this node: whether it can be, and the record that makes it so (DESIGN 12). What is asked about members is in
+ * requests_members.c; on how many disks a record is before the user hears of it, in acks.c. */
+
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/requests/requests.h"
+#include "train/search/search.h"
+
+/* ---- users ---------------------------------------------------------------------------------------------------------------- */
+
+static const hash256 no_blob = {{0}};
+
+static const struct records_entry *find_tombstone(const struct node_core *core, experiment_id id)
+{
+    const struct view_tombstone *tombstone = view_find_tombstone(&core->view, id);
+    if (tombstone == NULL) {
+        return NULL;
+    }
+    struct fact_key key = fact_key_experiment(id);
+    return records_find(&core->records, record_ident_of(tombstone->writer, FACT_TOMBSTONE, key.bytes, key.count));
+}
+
+static uint64_t bytes_of_trials(const struct config *config, uint64_t trials)
+{
+    return trials * (CORE_TRIAL_BYTES + (uint64_t)config->slots_per_trial * CORE_TRIAL_WORKER_BYTES);
+}
+
+/* What the experiments that are known will take of the memory until they are over, about. */
+static uint64_t bytes_spoken_for(const struct node_core *core)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        if (!experiment->known || view_experiment_over(experiment)) {
+            continue;
+        }
+        uint64_t to_begin = 0;
+        for (uint32_t t = 0; t < experiment->trial_count; t++) {
+            to_begin += view_find_trial(experiment, t) == NULL;
+        }
+        bytes += bytes_of_trials(experiment->config, to_begin);
+    }
+    return bytes;
+}
+
+static bool refused_for_memory(struct node_core *core, uint64_t client, const struct config *config)
+{
+    uint64_t spoken_for = bytes_spoken_for(core) + core->arena.capacity_bytes / CORE_MEMORY_SHORT + core->arena.used_bytes;
+    uint64_t room = core->arena.capacity_bytes > spoken_for ? core->arena.capacity_bytes - spoken_for : 0;
+    struct search_space space = config_search_space(config);
+    uint32_t trials = 0;
+    char text[NODE_REPLY_BYTES];
+    if (core->memory_is_short) {
+        core_reply(core, client, ERR_MEMORY, 0,
+                   "The daemon's memory for experiments is nearly full; delete experiments that are over, and submit again.");
+        return true;
+    }
+    if (search_trial_count(&space, &trials) == 0 && bytes_of_trials(config, trials) > room) {
+        format_text(text, sizeof text,
+                    "The experiment has %u trials, and the daemon's memory has room for about %u more like these; ask for "
+                    "fewer, or delete experiments that are over, and submit again.",
+                    (unsigned)trials, (unsigned)(room / bytes_of_trials(config, 1)));
+        core_reply(core, client, ERR_MEMORY, 0, text);
+        return true;
+    }
+    return false;
+}
+
+static void submit(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    experiment_id id = event->u.request.experiment;
+    if (core_is_deleted(core, id)) {
+        core_reply(core, client, ERR_REFUSED, 0, "The experiment with this id has been deleted; submit it with a new one.");
+        return;
+    }
+    struct fact_key key = fact_key_experiment(id);
+    const struct view_experiment *known = view_find_experiment(&core->view, id);
+    node_id submitter = known != NULL && known->known ? known->submitter : core->options.self;
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(submitter, FACT_EXPERIMENT, key.bytes, key.count));
+    if (entry != NULL) {
+        MARK(submit_repeated);
+        /* A retry, here or at another node than before: what was put is answered for again, not written again. */
+        struct core_ack *ack = core_ack_append(core, client, entry->ident, entry->record.version, event->u.request.code,
+                                               event->u.request.config_text);
+        if (ack != NULL && entry->on_disk) {
+            core_ack_on_disk(core, client, entry->ident, entry->record.version);
+        }
+        return;
+    }
+    if (core->disk_full) {
+        core_reply(core, client, ERR_NO_SPACE, 0,
+                   "The disk of this node is full; make room in its data directory and submit again.");
+        return;
+    }
+    struct fact_experiment fact = {.submitted_s = core->wall_s,
+                                   .code = event->u.request.code,
+                                   .code_bytes = event->u.request.code_bytes,
+                                   .config_text = event->u.request.config_text,
+                                   .config = event->bytes,
+                                   .config_bytes = event->byte_count};
+    struct config config;
+    struct pack_reader reader;
+    pack_reader_init(&reader, event->bytes, event->byte_count);
+    if (config_unpack(&reader, &config) != 0 || experiment_id_is_none(id)) {
+        core_reply(core, client, ERR_MALFORMED, 0, "The submitted configuration is not in the packed form.");
+        return;
+    }
+    if (refused_for_memory(core, client, &config)) {
+        return;
+    }
+    uint8_t bytes[RECORD_BODY_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_experiment_pack(&writer, &fact);
+    if (writer.failed) {
+        core_reply(core, client, ERR_FULL, 0, "The configuration is larger than a record may be; shorten it.");
+        return;
+    }
+    TRACE(&core->options.trace, "%s is submitted", config.name);
+    (void)core_ack_begin(core, client, core_put(core, FACT_EXPERIMENT, key, &writer), fact.code, fact.config_text);
+}
+
+static struct core_pending *put_cancel(struct node_core *core, experiment_id experiment)
+{
+    const struct fact_control fact = {.cancelled = true};
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_control_pack(&writer, &fact);
+    return core_put(core, FACT_CONTROL, fact_key_cancel(experiment), &writer);
+}
+
+/* Or a resume. */
+static struct core_pending *put_pause(struct node_core *core, const struct view_experiment *experiment, bool paused)
+{
+    struct fact_control fact = {0};
+    for (const struct view_control *row = experiment->controls; row != NULL; row = row->next) {
+        if (node_id_equal(row->writer, core->options.self) && !row->is_cancel) {
+            fact = row->fact;
+        }
+    }
+    struct lamport_top others = view_control_top(experiment, &core->options.self);
+    fact.lamport = lamport_next(&others, fact.lamport);
+    fact.paused = paused;
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_control_pack(&writer, &fact);
+    return core_put(core, FACT_CONTROL, fact_key_experiment(experiment->id), &writer);
+}
+
+static void control(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.request.experiment);
+    if (experiment == NULL || !experiment->known) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
+        return;
+    }
+    enum view_experiment_state state = view_experiment_state(experiment);
+    if (view_experiment_over(experiment) && !(event->u.request.kind == NODE_REQUEST_CANCEL && state == VIEW_CANCELLED)) {
+        char text[NODE_REPLY_BYTES];
+        format_text(text, sizeof text, "The experiment is %s already, so there is nothing to %s.",
+                    view_experiment_state_name(state),
+                    event->u.request.kind == NODE_REQUEST_CANCEL  ? "cancel"
+                    : event->u.request.kind == NODE_REQUEST_PAUSE ? "pause"
+                                                                  : "resume");
+        core_reply(core, client, ERR_REFUSED, 0, text);
+        return;
+    }
+    bool is_pause = event->u.request.kind == NODE_REQUEST_PAUSE;
+    bool is_for_good = event->u.request.kind == NODE_REQUEST_CANCEL || (is_pause && BUG(pause_for_good, "a pause ends nothing for good"));
+    struct core_pending *pending = is_for_good ? put_cancel(core, experiment->id) : put_pause(core, experiment, is_pause);
+    (void)core_ack_begin(core, client, pending, no_blob, no_blob);
+}
+
+static void delete(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    experiment_id id = event->u.request.experiment;
+    const struct records_entry *tombstone = find_tombstone(core, id);
+    if (tombstone != NULL) {
+        /* A retry, or somebody else was first: that is answered for. */
+        struct core_ack *ack =
+            core_ack_append(core, client, tombstone->ident, tombstone->record.version, no_blob, no_blob);
+        if (ack != NULL) {
+            ack->already = true;
+        }
+        if (ack != NULL && tombstone->on_disk) {
+            core_ack_on_disk(core, client, tombstone->ident, tombstone->record.version);
+        }
+        return;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&core->view, id);
+    if (experiment == NULL || !experiment->known) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such experiment; `shoal ls` lists them.");
+        return;
+    }
+    TRACE(&core->options.trace, "%s is deleted", experiment->config->name);
+    uint8_t bytes[8];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_tombstone_pack(&writer);
+    (void)core_ack_begin(core, client, core_put(core, FACT_TOMBSTONE, fact_key_experiment(id), &writer), no_blob, no_blob);
+}
+
+/* ---- owners ------------------------------------------------------------------------------------------------------------------- */
+
+/* Takes back or returns slots of this node, and answers once all their records are on two disks. */
+static void hold_slots(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    uint32_t count = core->lease.count;
+    uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+    uint64_t wanted = event->u.request.slots != 0 ? event->u.request.slots : all;
+    char text[NODE_REPLY_BYTES];
+    if (count == 0) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "This node has no slots; the owner of a slot is the node it is in.");
+        return;
+    }
+    if ((wanted & ~all) != 0) {
+        format_text(text, sizeof text, "This node has no such slot: its slots are 0 to %u; `shoal slots` lists them.",
+                    (unsigned)(count - 1));
+        core_reply(core, client, ERR_NOT_FOUND, 0, text);
+        return;
+    }
+    if (event->u.request.for_s > FACT_WITHHELD_S_MAX) {
+        core_reply(core, client, ERR_USAGE, 0,
+                   "Slots can be withheld for at most 366 days; without --for until they are returned.");
+        return;
+    }
+    if (core_ack_count(core) + count > CORE_ACKS_MAX) {
+        core_reply(core, client, ERR_AGAIN, 0,
+                   "Too many requests wait for a second node; look at what they did, and try again in some seconds.");
+        return;
+    }
+    for (uint32_t slot = 0; slot < count; slot++) {
+        if ((wanted >> slot & 1) == 0) {
+            continue;
+        }
+        struct core_pending *pending = event->u.request.kind == NODE_REQUEST_WITHHOLD
+                                           ? core_owner_withhold(core, slot, event->u.request.for_s)
+                                           : core_owner_return(core, slot);
+        if (!core_ack_begin(core, client, pending, no_blob, no_blob)) {
+            return; /* the client has been told that memory is full; what it hears after that is nobody's */
+        }
+    }
+}
+
+/* ---- drains ------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t own_drain_lamport(const struct node_core *core, const struct view_member *member)
+{
+    uint64_t lamport = 0;
+    for (const struct view_drain *row = member->drains; row != NULL; row = row->next) {
+        lamport = node_id_equal(row->writer, core->options.self) ? row->fact.lamport : lamport;
+    }
+    return lamport;
+}
+
+/* Or an undrain. */
+static struct core_pending *put_drain(struct node_core *core, const struct view_member *member, bool drained, bool at_once)
+{
+    struct lamport_top others = view_drain_top(member, &core->options.self);
+    struct fact_drain fact = {.lamport = lamport_next(&others, own_drain_lamport(core, member)),
+                              .drained = drained,
+                              .at_once = drained && at_once};
+    uint8_t bytes[32];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    fact_drain_pack(&writer, &fact);
+    TRACE(&core->options.trace, "%s is %s", member->name, drained ? "drained" : "undrained");
+    return core_put(core, FACT_DRAIN, fact_key_node_id(member->id), &writer);
+}
+
+static void drain(struct node_core *core, const struct node_event *event)
+{
+    uint64_t client = event->u.request.client;
+    node_id node = node_id_is_none(event->u.request.node) ? core->options.self : event->u.request.node;
+    const struct view_member *member = view_find_member(&core->view, node);
+    if (member == NULL) {
+        core_reply(core, client, ERR_NOT_FOUND, 0, "There is no such node in this mesh; `shoal nodes` lists them.");
+        return;
+    }
+    if (!member->admitted) {
+        core_reply(core, client, ERR_REFUSED, 0, "That node is out of the mesh, so nothing more is begun there.");
+        return;
+    }
+    if (member->left) {
+        core_reply(core, client, ERR_REFUSED, 0, "That node has left the mesh, so nothing runs there.");
+        return;
+    }
+    bool is_drain = event->u.request.kind == NODE_REQUEST_DRAIN;
+    (void)core_ack_begin(core, client, put_drain(core, member, is_drain, event->u.request.at_once), no_blob, no_blob);
+}
+
+/* ---- words that would be taken back ---------------------------------------------------------------------------------------- */
+
+struct core_word core_requests_word(const struct node_core *core, const uint8_t *envelope, uint32_t count)
+{
+    struct core_word word = {0};
+    struct record given;
+    struct fact_control control;
+    struct fact_drain drain;
+    if (!core->started || core->twin.life != 0 || record_decode(envelope, count, &given) != 0 ||
+        !node_id_equal(given.writer, core->options.self)) {
+        return word;
+    }
+    const struct records_entry *held =
+        records_find(&core->records, record_ident_of(given.writer, given.kind, given.key, given.key_bytes));
+    if (held == NULL || !held->is_asked || record_version_compare(given.version, held->record.version) <= 0) {
+        return word;
+    }
+    if (held->record.kind == FACT_CONTROL && fact_control_read(&held->record, &control) == 0 && !control.cancelled &&
+        fact_key_read_experiment(&held->record, &word.experiment) == 0) {
+        const struct view_experiment *experiment = view_find_experiment(&core->view, word.experiment);
+        word.kind = experiment != NULL ? FACT_CONTROL : 0;
+        word.is_on = experiment != NULL && view_experiment_paused(experiment);
+    } else if (held->record.kind == FACT_DRAIN && fact_drain_read(&held->record, &drain) == 0 &&
+               fact_key_read_node(&held->record, &word.node) == 0) {
+        const struct view_member *member = view_find_member(&core->view, word.node);
+        drain = member != NULL ? view_member_drain(member) : drain;
+        word.kind = member != NULL ? FACT_DRAIN : 0;
+        word.is_on = drain.drained;
+        word.at_once = drain.at_once;
+    }
+    return word;
+}
+
+void core_requests_say_again(struct node_core *core, const struct core_word *word)
+{
+    const struct view_experiment *experiment = view_find_experiment(&core->view, word->experiment);
+    const struct view_member *member = view_find_member(&core->view, word->node);
+    struct fact_key key;
+    if (word->kind == FACT_CONTROL && experiment != NULL) {
+        key = fact_key_experiment(word->experiment);
+        (void)put_pause(core, experiment, word->is_on);
+    } else if (word->kind == FACT_DRAIN && member != NULL) {
+        key = fact_key_node_id(word->node);
+        (void)put_drain(core, member, word->is_on, word->at_once);
+    } else {
+        return;
+    }
+    /* It has replaced a record, for which there always is memory: perhaps not to wait for the disk. */
+    core_acks_renew(core, record_ident_of(core->options.self, (uint16_t)word->kind, key.bytes, key.count));
+}
+
+/* ---- a request arrives ---------------------------------------------------------------------------------------------------- */
+
+static bool refused_when_out(struct node_core *core, const struct node_event *event)
+{
+    if (!core->is_out || event->u.request.kind == NODE_REQUEST_LEAVE) {
+        return false;
+    }
+    core_reply(core, event->u.request.client, ERR_REFUSED, 0,
+               core->twin.is_yielding
+                   ? "Another daemon runs with this node's key, so this one is becoming another node; ask again in a minute."
+                   : "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new "
+                     "data directory.");
+    return true;
+}
+
+static void receive(struct node_core *core, const struct node_event *event)
+{
+    switch (event->u.request.kind) {
+    case NODE_REQUEST_SUBMIT:
+        submit(core, event);
+        break;
+    case NODE_REQUEST_CANCEL:
+    case NODE_REQUEST_PAUSE:
+    case NODE_REQUEST_RESUME:
+        if (BUG(control_deletes, "who cancels, pauses or resumes an experiment does not delete it")) {
+            delete(core, event);
+        } else {
+            control(core, event);
+        }
+        break;
+    case NODE_REQUEST_DELETE:
+        delete(core, event);
+        break;
+    case NODE_REQUEST_INVITE:
+        requests_invite(core, event);
+        break;
+    case NODE_REQUEST_REVOKE:
+        requests_revoke(core, event);
+        break;
+    case NODE_REQUEST_EVICT:
+        requests_evict(core, event);
+        break;
+    case NODE_REQUEST_WITHHOLD:
+    case NODE_REQUEST_RETURN:
+        hold_slots(core, event);
+        break;
+    case NODE_REQUEST_DRAIN:
+    case NODE_REQUEST_UNDRAIN:
+        drain(core, event);
+        break;
+    case NODE_REQUEST_LEAVE:
+        core->leaving = true;
+        if (!core->leave_asked) { /* who asks meanwhile is answered with the first */
+            core->leave_asked = true;
+            core->leave_client = event->u.request.client;
+        }
+        core->members_changed = true;
+        core_coordinator_leave(core);
+        core_owner_leave(core);
+        break;
+    }
+}
+
+/* Those for which the last of the memory is kept. */
+static bool may_end_something(enum node_request_kind kind)
+{
+    return kind == NODE_REQUEST_CANCEL || kind == NODE_REQUEST_PAUSE || kind == NODE_REQUEST_DELETE;
+}
+
+void core_requests_receive(struct node_core *core, const struct node_event *event)
+{
+    if (refused_when_out(core, event)) {
+        return;
+    }
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= may_end_something(event->u.request.kind);
+    receive(core, event);
+    core->arena.takes_reserve = takes_reserve;
+}
+
+void core_requests_housekeep(struct node_core *core)
+{
+    requests_leave_advance(core);
+    core_ack_housekeep(core);
+}

@@ -1,0 +1,102 @@
+/* Experiments that are deleted (DESIGN 5, 10). A tombstone is a record like others, and kept for ever. As soon as one is
+ * known nothing of its experiment begins any more and what runs is ended. Once it is on disk, and not before, the records
+ * that it buries go: from the table, so from the digests too, and from the disk. Else a crash in between could leave half
+ * an experiment and no reason for it.
+ *
+ * Two nodes, one of which has swept and the other of which has not heard of the tombstone, differ in the tombstone itself.
+ * So their exchange goes on until the other has it, then it sweeps too, and both hold the same again. What the first is
+ * offered meanwhile it does not take. */
+
+#include "base/probe.h"
+#include "node/core/ground/state.h"
+
+bool core_is_deleted(const struct node_core *core, experiment_id experiment)
+{
+    return view_find_tombstone(&core->view, experiment) != NULL;
+}
+
+void core_deletion_known(struct node_core *core, experiment_id experiment)
+{
+    MARK(deletion_known);
+    core_coordinator_forget(core, experiment);
+    core_owner_end_deleted(core);
+    core_replicas_forget(core, experiment);
+}
+
+void core_deletion_stored(struct node_core *core)
+{
+    if (core->view.tombstone_count == 0) {
+        return;
+    }
+    core->sweep_bucket = 0;
+}
+
+/* By the tombstone of the smallest writer: should another one be on disk first, that of the smallest sweeps later. */
+static bool is_buried(const struct node_core *core, experiment_id experiment)
+{
+    const struct view_tombstone *tombstone = view_find_tombstone(&core->view, experiment);
+    if (tombstone == NULL) {
+        return false;
+    }
+    struct fact_key key = fact_key_experiment(experiment);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(tombstone->writer, FACT_TOMBSTONE, key.bytes, key.count));
+    return entry != NULL && entry->on_disk;
+}
+
+static void forget_record(struct node_core *core, record_ident ident)
+{
+    MARK(buried_record_swept);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_FORGET_RECORD);
+    effect->u.persist.key_bytes = sizeof ident.bytes;
+    memcpy(effect->u.persist.key, ident.bytes, sizeof ident.bytes);
+    (void)records_forget(&core->records, ident);
+}
+
+/* False when there was no room for all. */
+static bool sweep_bucket(struct node_core *core, uint32_t bucket)
+{
+    for (struct records_entry *entry = core->records.buckets[bucket], *next; entry != NULL; entry = next) {
+        next = entry->next_in_bucket;
+        experiment_id about;
+        bool is_buried_here = fact_is_of_experiment(&entry->record, &about) && is_buried(core, about);
+        if (!is_buried_here &&
+            !(entry->record.kind == FACT_TOMBSTONE && BUG(tombstone_dropped, "a tombstone is kept for ever"))) {
+            continue;
+        }
+        if (!core_has_room(core, 1024, 1u << 20)) {
+            return false;
+        }
+        forget_record(core, entry->ident);
+    }
+    return true;
+}
+
+static bool sweep_fences(struct node_core *core)
+{
+    for (struct core_fence *fence = core->fences, *next; fence != NULL; fence = next) {
+        next = fence->next;
+        if (!is_buried(core, fence->experiment)) {
+            continue;
+        }
+        if (!core_has_room(core, 1024, 1u << 20)) {
+            return false;
+        }
+        MARK(buried_fence_swept);
+        core_fence_forget(core, fence->experiment);
+    }
+    return true;
+}
+
+void core_deletion_sweep(struct node_core *core)
+{
+    if (core->sweep_bucket == 0 && !sweep_fences(core)) {
+        return;
+    }
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->sweep_bucket < RECORDS_BUCKETS; i++) {
+        if (!sweep_bucket(core, core->sweep_bucket)) {
+            return;
+        }
+        core->sweep_bucket++;
+    }
+}

@@ -1,0 +1,321 @@
+/* Two daemons with one key: somebody copied a data directory, or a machine's image, and both run (DESIGN 5).
+ *
+ * Who is heard. Others connect to one of the two only, where the newest record of the node says that it is. That one hears
+ * and answers, the other is deaf: it says to everybody where it can be reached, as whoever finds its peers silent does. A
+ * member that hears this of a node which it knows alive elsewhere tells the node (TWIN, `life` 0). That proves nothing yet:
+ * what was said before a restart may come late.
+ *
+ * Proof. The node then connects there with its own key. If somebody speaks to this daemon with its own key, and not from
+ * its own life, then both live now: to get in, whoever it is had to find this daemon's socket, which is as old as this life.
+ * No message of an earlier life can do that, since the directory is locked until that life is over. Both tell each other the
+ * boot with which their life began. Boots are raised (core.c), these are not, so both compare the same two numbers.
+ *
+ * Who yields. The larger, unless the other one says that it does already. (A late word of an earlier life of the other, or
+ * a third copy, may make both yield: then the smaller goes on.) It grants and coordinates nothing any more, ends
+ * its workers, has a new key made and vouches for that with its old one: the last that it writes with it. Once the other one
+ * has that voucher on its disk, and no worker is left, it becomes another node. It does not raise its boot any more, so
+ * nothing that it writes meanwhile takes the place of what the other one says; the two never write one version, because
+ * the boots of different lives differ. If the other one falls silent before, this one goes on as it was.
+ *
+ * Who stays raises its boot above the other's and says where it is to all who do not hear it.
+ *
+ * Known weakness: until the two find each other, seconds after they can, both may coordinate one experiment under one (term,
+ * node id). A twin that no member can connect to is not found: it hears nobody and grants slots to itself only.
+ * If all that were told of the new key are lost before the others have heard of it, nobody lets the new node in; as after any
+ * join whose sponsor is lost at once, it has to be invited again, with an empty directory. */
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "node/core/ground/state.h"
+
+static const char *own_address(const struct node_core *core)
+{
+    return core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
+}
+
+/* ---- how the two find each other ---------------------------------------------------------------------------------------- */
+
+void core_clone_start(struct node_core *core)
+{
+    core->life = core->options.boot;
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
+    effect->u.peer.node = core->options.self;
+    memcpy(effect->u.peer.public_key, core->options.public_key, PUBLIC_KEY_BYTES);
+}
+
+void core_clone_overhear(struct node_core *core, struct core_peer *peer, const struct message *message)
+{
+    bool is_elsewhere = message->address[0] != '\0' && peer->address[0] != '\0' && peer->state == SWIM_ALIVE &&
+                        strcmp(message->address, peer->address) != 0;
+    bool is_told = peer->twin_told_ms != 0 && core->now_ms - peer->twin_told_ms < CORE_TWIN_TELL_MS;
+    if (!is_elsewhere || is_told || !core_has_room(core, 64, 0)) {
+        return;
+    }
+    peer->twin_told_ms = core->now_ms;
+    struct message told = {.kind = MESSAGE_TWIN};
+    bytes_copy_text(told.u.twin.address, sizeof told.u.twin.address, message->address);
+    core_send(core, peer->id, &told);
+}
+
+static void connect_twin(struct node_core *core, const char *address)
+{
+    struct core_twin *twin = &core->twin;
+    if (address[0] == '\0' || (twin->has_link && strcmp(twin->address, address) == 0)) {
+        return;
+    }
+    twin->has_link = true;
+    bytes_copy_text(twin->address, sizeof twin->address, address);
+    struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+    effect->u.peer.node = core->options.self;
+    memcpy(effect->u.peer.public_key, core->options.public_key, PUBLIC_KEY_BYTES);
+    bytes_copy_text(effect->u.peer.address, sizeof effect->u.peer.address, address);
+}
+
+static void say(struct node_core *core)
+{
+    core->twin.told_ms = core->now_ms;
+    struct message message = {.kind = MESSAGE_TWIN};
+    message.u.twin.life = core->life;
+    message.u.twin.is_yielding = core->twin.is_yielding;
+    bytes_copy_text(message.u.twin.address, sizeof message.u.twin.address, own_address(core));
+    core_send(core, core->options.self, &message);
+}
+
+void core_clone_told(struct node_core *core, const struct message *message)
+{
+    struct core_twin *twin = &core->twin;
+    bool is_asking = core->now_ms < twin->ask_until_ms;
+    if (strcmp(message->u.twin.address, own_address(core)) == 0 || is_asking || twin->life != 0 || core->leaving ||
+        !core_has_room(core, 64, 0)) {
+        return;
+    }
+    MARK(twin_overheard);
+    twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS;
+    connect_twin(core, message->u.twin.address);
+    say(core);
+}
+
+/* ---- who yields --------------------------------------------------------------------------------------------------------- */
+
+static void ask_for_key(struct node_core *core)
+{
+    core->twin.key_ms = core->now_ms;
+    core_effect(core, NODE_EFFECT_NEW_KEY)->u.new_key.afresh = core->twin.is_key_used;
+}
+
+/* A new key may have lain on the disk for long: this node had yielded, then went on as it was, and the key that it had
+ * vouched for was evicted, since nobody ran with it; or a copy of the disk has become that node. */
+static bool is_used(const struct node_core *core, const uint8_t public_key[PUBLIC_KEY_BYTES])
+{
+    const struct view_member *member = view_find_member(&core->view, node_id_of_key(public_key));
+    return member != NULL && (member->evicted || member->has_node);
+}
+
+static void take_another_key(struct node_core *core)
+{
+    MARK(new_key_was_used);
+    core->twin.has_key = core->twin.is_stored = false;
+    core->twin.is_key_used = true;
+    ask_for_key(core);
+}
+
+static void yield(struct node_core *core)
+{
+    MARK(twin_yields);
+    core->twin.is_yielding = true;
+    core->is_out = true;
+    core->members_changed = true;
+    core->lease.granting = false;
+    TRACE(&core->options.trace,
+          "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; this one gives way",
+          core->twin.address);
+    TRACE(&core->options.trace,
+          "its workers end; then it gets a new key, which the old one vouches for, and goes on as another node");
+    core_coordinator_out(core);
+    core_owner_out(core);
+    core_acks_refuse(core);
+    ask_for_key(core);
+}
+
+static void stay(struct node_core *core, uint64_t boot)
+{
+    TRACE(&core->options.trace,
+          "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way and "
+          "becomes another node",
+          core->twin.address);
+    core->seen_boot = boot > core->seen_boot ? boot : core->seen_boot; /* this one's own is raised above it */
+}
+
+static void go_on(struct node_core *core)
+{
+    core->twin.is_yielding = false;
+    core->twin.has_key = false;
+    core->is_out = false; /* core_outcasts_heed looks whether it is for another reason */
+    core->members_changed = true;
+    core->view.roster_changed = true;
+}
+
+static void hear_twin(struct node_core *core, const struct message *message)
+{
+    struct core_twin *twin = &core->twin;
+    uint64_t life = message->u.twin.life;
+    if (life == 0 || life == core->life || core->leaving || (core->is_out && !twin->is_yielding)) {
+        return; /* our own word, come back by an address of ours */
+    }
+    bool is_new = twin->life != life;
+    twin->life = life;
+    twin->heard_ms = core->now_ms;
+    twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* who yields says so twice a second until it is another node */
+    connect_twin(core, message->u.twin.address);
+    bool yields = life < core->life && !message->u.twin.is_yielding;
+    yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
+    bool both_yield = BUG(both_yield, "of two daemons with one key one stays");
+    yields |= both_yield;
+    if (twin->is_yielding && message->u.twin.is_yielding && life > core->life && !twin->is_stored && !both_yield) {
+        TRACE(&core->options.trace, "the other daemon with this key gives way as well: this one goes on as it was");
+        go_on(core);
+        stay(core, message->boot);
+    } else if (!twin->is_yielding && yields) {
+        yield(core);
+    } else if (!twin->is_yielding && is_new) {
+        stay(core, message->boot);
+    }
+    if (is_new || core->now_ms - twin->told_ms >= CORE_TWIN_ANSWER_MS) {
+        say(core);
+    }
+}
+
+void core_clone_receive(struct node_core *core, const struct message *message)
+{
+    const struct core_twin *twin = &core->twin;
+    if (!core_has_room(core, 128, 0)) {
+        return; /* it is said again */
+    }
+    if (message->kind == MESSAGE_TWIN) {
+        hear_twin(core, message);
+    } else if (message->kind == MESSAGE_RECORDS && twin->life != 0 && !twin->is_yielding) {
+        core_members_receive_exchange(core, core->options.self, message);
+    } else if (message->kind == MESSAGE_STORED && twin->is_yielding && twin->has_key) {
+        struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
+        record_ident ident = record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count);
+        core->twin.is_stored |= record_ident_equal(ident, message->u.stored.ident);
+    } else {
+        core->counters.strangers++;
+    }
+}
+
+/* ---- the other node ----------------------------------------------------------------------------------------------------- */
+
+static const struct records_entry *own_entry(const struct node_core *core, enum fact_kind kind, struct fact_key key)
+{
+    return records_find(&core->records, record_ident_of(core->options.self, (uint16_t)kind, key.bytes, key.count));
+}
+
+/* The new key in the core's hands: vouched for, unless that was done before a restart. */
+void core_clone_key(struct node_core *core, const struct node_event *event)
+{
+    struct core_twin *twin = &core->twin;
+    if (!twin->is_yielding || twin->has_key || !event->u.key.ok) {
+        return;
+    }
+    if (is_used(core, event->u.key.public_key)) {
+        take_another_key(core);
+        return;
+    }
+    struct fact_key key = fact_key_node_id(node_id_of_key(event->u.key.public_key));
+    if (own_entry(core, FACT_MEMBER, key) == NULL) {
+        struct fact_member fact = {{0}, {0}, {0}};
+        memcpy(fact.public_key, event->u.key.public_key, PUBLIC_KEY_BYTES);
+        bytes_copy_text(fact.name, sizeof fact.name, core->options.node.name);
+        uint8_t bytes[256];
+        struct pack_writer writer;
+        pack_writer_init(&writer, bytes, sizeof bytes);
+        fact_member_pack(&writer, &fact);
+        if (core_put(core, FACT_MEMBER, key, &writer) == NULL) {
+            return;
+        }
+    }
+    twin->has_key = true;
+    memcpy(twin->public_key, event->u.key.public_key, PUBLIC_KEY_BYTES);
+}
+
+static void send_record(struct node_core *core, node_id to, const struct records_entry *entry, const uint8_t *bytes,
+                        bool want_stored)
+{
+    struct message message = {.kind = MESSAGE_RECORDS, .want_stored = want_stored};
+    message.bytes = bytes;
+    message.byte_count = entry->envelope_bytes;
+    core_send(core, to, &message);
+}
+
+/* To every member, or to those only that do not answer. */
+static void tell_peers(struct node_core *core, const struct records_entry *entry, bool absent_only)
+{
+    if (!core_has_room(core, core->peer_count + 64, entry->envelope_bytes)) {
+        return;
+    }
+    const uint8_t *bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        if (!absent_only || core->peers[i]->state != SWIM_ALIVE) {
+            send_record(core, core->peers[i]->id, entry, bytes, false);
+        }
+    }
+}
+
+static void housekeep_yielding(struct node_core *core)
+{
+    struct core_twin *twin = &core->twin;
+    if (twin->has_key && !twin->has_become && is_used(core, twin->public_key)) {
+        take_another_key(core);
+    } else if (!twin->has_key && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
+        ask_for_key(core);
+    }
+    struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
+    const struct records_entry *voucher = twin->has_key ? own_entry(core, FACT_MEMBER, key) : NULL;
+    if (voucher != NULL && voucher->published && core_has_room(core, 64, voucher->envelope_bytes)) {
+        tell_peers(core, voucher, false);
+        const uint8_t *bytes = core_effect_bytes(core, voucher->envelope, voucher->envelope_bytes);
+        send_record(core, core->options.self, voucher, bytes, true);
+    }
+    bool is_idle = core_owner_idle(core) || BUG(becomes_too_soon, "who becomes another node has ended its workers");
+    if (twin->is_stored && voucher != NULL && voucher->on_disk && is_idle && core->refused_count == 0) {
+        if (!twin->has_become) {
+            TRACE(&core->options.trace, "the other daemon has stored this one's voucher: becomes another node");
+        }
+        twin->has_become = true;
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_BECOME);
+        effect->u.become.node = node_id_of_key(twin->public_key);
+        bytes_copy_text(effect->u.become.address, sizeof effect->u.become.address, twin->address);
+    }
+}
+
+void core_clone_housekeep(struct node_core *core)
+{
+    struct core_twin *twin = &core->twin;
+    if (!twin->has_link || !core_has_room(core, 256, 0)) {
+        return;
+    }
+    bool is_silent = twin->life != 0 && core->now_ms - twin->heard_ms >= CORE_TWIN_SILENT_MS;
+    if (is_silent && twin->is_yielding && !twin->is_stored) {
+        MARK(twin_gone);
+        TRACE(&core->options.trace, "the other daemon with this key has been silent for %u s: this one goes on as it was",
+              CORE_TWIN_SILENT_MS / 1000);
+        go_on(core);
+    }
+    if (twin->is_yielding) {
+        say(core);
+        housekeep_yielding(core);
+    } else if (core->now_ms >= twin->ask_until_ms) {
+        *twin = (struct core_twin){0};
+        struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
+        effect->u.peer.node = core->options.self;
+        effect->u.peer.gone = true;
+    } else if (twin->life == 0) {
+        say(core);
+    } else {
+        const struct records_entry *node = own_entry(core, FACT_NODE, fact_key_empty());
+        if (node != NULL && node->published) {
+            tell_peers(core, node, true);
+        }
+    }
+}

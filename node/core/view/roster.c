@@ -1,0 +1,266 @@
+/* Who is a member: the fold over vouchers (FACT_MEMBER) and evictions (FACT_EVICTION). Part of node/core/view/view.h.
+ *
+ *   believed   The founder; and whomever a believed node vouches for. Evictions do not matter here, so this only grows.
+ *   evicted    A believed node other than itself evicts it. So of two who evict each other both are out, and nobody gains by
+ *              being evicted first: an eviction by one who is (or is later) evicted counts, whenever it was written. This
+ *              only grows, too.
+ *   stands     A voucher stands if its writer is not evicted, or if every eviction of its writer by a believed node lists
+ *              whom it is for. Every, not any: so each further eviction leaves fewer standing, and nobody returns through
+ *              one. An eviction whose body is not understood lists nobody.
+ *   rooted     The founder; and for whom a voucher of a rooted node stands. The evicted stay links of the chain (the founder
+ *              stays its root even when it is evicted): what they said before stands through the lists.
+ *   admitted   Rooted and not evicted.
+ *
+ * Each step needs the whole of the one before it, and none the order in which records came. A node that is believed but not
+ * rooted is out without being evicted: any member may vouch for it anew.
+ *
+ * Known weakness: who is a member can evict everybody else with few words, and its victims it. That costs the mesh its
+ * members, not its results; machines whose owners are at odds need two meshes. */
+
+#include "base/err.h"
+#include "node/core/view/view.h"
+
+/* ---- words ------------------------------------------------------------------------------------------------------------ */
+
+static int word_compare(const struct view_word *word, node_id about, node_id writer)
+{
+    int order = node_id_compare(word->about, about);
+    return order != 0 ? order : node_id_compare(word->writer, writer);
+}
+
+static uint32_t word_position(const struct view_words *words, node_id about, node_id writer)
+{
+    uint32_t low = 0, high = words->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (word_compare(&words->items[middle], about, writer) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct view_word *word_find(const struct view_words *words, node_id about, node_id writer)
+{
+    uint32_t at = word_position(words, about, writer);
+    return at < words->count && word_compare(&words->items[at], about, writer) == 0 ? &words->items[at] : NULL;
+}
+
+static struct view_word *word_add(struct arena *arena, struct view_words *words, node_id about, node_id writer)
+{
+    if (words->count == words->slots) {
+        uint32_t slots = words->slots == 0 ? 16 : words->slots * 2;
+        struct view_word *bigger = arena_grow(arena, words->items, words->slots * sizeof *bigger, slots * sizeof *bigger);
+        if (bigger == NULL) {
+            return NULL;
+        }
+        words->items = bigger;
+        words->slots = slots;
+    }
+    uint32_t at = word_position(words, about, writer);
+    memmove(words->items + at + 1, words->items + at, (words->count - at) * sizeof *words->items);
+    words->count++;
+    words->items[at] = (struct view_word){.about = about, .writer = writer};
+    return &words->items[at];
+}
+
+static void word_drop(struct view_words *words, struct view_word *word)
+{
+    uint32_t at = (uint32_t)(word - words->items);
+    words->count--;
+    memmove(words->items + at, words->items + at + 1, (words->count - at) * sizeof *words->items);
+}
+
+/* ---- the fold --------------------------------------------------------------------------------------------------------- */
+
+static bool eviction_counts(const struct view *view, struct view_word *word)
+{
+    if (word->author == NULL) {
+        word->author = view_find_member(view, word->writer);
+    }
+    return word->author != NULL && word->author->believed;
+}
+
+static bool voucher_stands(const struct view *view, const struct view_word *voucher)
+{
+    if (!voucher->author->evicted) {
+        return true;
+    }
+    node_id evicted = voucher->writer, none = {{0}};
+    for (uint32_t i = word_position(&view->evictions, evicted, none);
+         i < view->evictions.count && node_id_equal(view->evictions.items[i].about, evicted); i++) {
+        struct view_word *word = &view->evictions.items[i];
+        if (eviction_counts(view, word) && !(word->good && fact_eviction_lists(&word->entry->record, voucher->about))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Marks the founder and whom a chain of vouchers ties to it: of all vouchers, or with `standing` of those that stand, and
+ * of none by `without` (NULL: nobody). Vouchers come in any order: rounds go on until nobody new is marked. */
+static void mark_chains(struct view *view, bool standing, const struct view_member *without)
+{
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        view->members[i]->marked = false;
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < view->vouchers.count; i++) {
+            const struct view_word *word = &view->vouchers.items[i];
+            bool is_own = word->member == word->author;
+            if (!word->good || word->member->marked || (is_own ? !word->is_founder : !word->author->marked) ||
+                (!is_own && word->author == without) || (!is_own && standing && !voucher_stands(view, word))) {
+                continue;
+            }
+            word->member->marked = true;
+            word->member->tie = without == NULL ? word->writer : word->member->tie;
+            changed = true;
+        }
+    }
+}
+
+static void fold_evictions(struct view *view)
+{
+    for (uint32_t i = 0; i < view->evictions.count; i++) {
+        struct view_word *word = &view->evictions.items[i];
+        if (word->member == NULL) {
+            word->member = view_find_member(view, word->about);
+        }
+        if (word->member != NULL && !word->member->evicted && eviction_counts(view, word)) {
+            word->member->evicted = true;
+            word->member->evictor = word->writer; /* the smallest one comes first */
+        }
+    }
+}
+
+/* The voucher that is shown, and what it says. */
+static void fold_shown(struct view *view)
+{
+    /* Whose vouchers count no more, since a founder contradicted itself, is shown as nobody, whatever came first. */
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        struct view_member *member = view->members[i];
+        member->voucher = (node_id){{0}};
+        if (!member->has_node) {
+            member->name[0] = '\0';
+        }
+    }
+    const struct view_member *done = NULL, *standing = NULL;
+    for (uint32_t i = 0; i < view->vouchers.count; i++) {
+        const struct view_word *word = &view->vouchers.items[i];
+        struct view_member *member = word->member;
+        bool is_own = member == word->author;
+        bool counts = word->good && (is_own ? word->is_founder : word->author->believed);
+        bool is_root = counts && member->rooted && (is_own || (word->author->rooted && voucher_stands(view, word)));
+        struct fact_member fact;
+        if (!counts || member == standing || (member == done && !is_root) ||
+            fact_member_read(&word->entry->record, &fact) != 0) {
+            continue;
+        }
+        done = member;
+        standing = is_root ? member : standing;
+        member->voucher = word->writer;
+        memcpy(member->public_key, fact.public_key, PUBLIC_KEY_BYTES);
+        if (!member->has_node) {
+            bytes_copy_text(member->name, sizeof member->name, fact.name); /* its own word counts more */
+        }
+    }
+}
+
+static void fold(struct view *view)
+{
+    mark_chains(view, false, NULL);
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        view->members[i]->believed = view->members[i]->marked;
+        view->members[i]->evicted = false;
+    }
+    fold_evictions(view);
+    if (view->evictions.count > 0) {
+        mark_chains(view, true, NULL);
+    }
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        struct view_member *member = view->members[i];
+        member->rooted = member->marked;
+        member->admitted = member->rooted && !member->evicted;
+    }
+    fold_shown(view);
+    view->roster_changed = true;
+}
+
+int roster_apply_voucher(struct view *view, const struct records_entry *entry)
+{
+    struct fact_member fact;
+    node_id about;
+    bool good = fact_member_read(&entry->record, &fact) == 0;
+    if (fact_key_read_node(&entry->record, &about) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_word *word = word_find(&view->vouchers, about, entry->record.writer);
+    if (word == NULL && !good) {
+        return ERR_MALFORMED;
+    }
+    if (word == NULL) {
+        struct view_member *member = view_member_row(view, about);
+        struct view_member *author = member != NULL ? view_member_row(view, entry->record.writer) : NULL;
+        word = author != NULL ? word_add(view->arena, &view->vouchers, about, entry->record.writer) : NULL;
+        if (word == NULL) {
+            return ERR_FULL;
+        }
+        word->member = member;
+        word->author = author;
+        member->vouched = true;
+    }
+    word->entry = entry;
+    word->good = good;
+    word->is_founder = good && word->member == word->author &&
+                       mesh_id_equal(mesh_id_of_founder(fact.public_key, fact.nonce), view->mesh);
+    fold(view);
+    return good ? 0 : ERR_MALFORMED;
+}
+
+int roster_apply_eviction(struct view *view, const struct records_entry *entry)
+{
+    struct fact_eviction fact;
+    node_id about, writer = entry->record.writer;
+    if (fact_key_read_node(&entry->record, &about) != 0 || node_id_equal(about, writer)) {
+        return ERR_MALFORMED;
+    }
+    struct view_word *word = word_find(&view->evictions, about, writer);
+    if (word == NULL) {
+        word = word_add(view->arena, &view->evictions, about, writer);
+        if (word == NULL) {
+            return ERR_FULL;
+        }
+    }
+    word->entry = entry;
+    word->good = fact_eviction_read(&entry->record, &fact) == 0;
+    int error = word->good ? 0 : ERR_MALFORMED;
+    uint32_t count = 0;
+    struct view_word *last = NULL;
+    for (uint32_t i = 0; i < view->evictions.count; i++) {
+        if (node_id_equal(view->evictions.items[i].writer, writer)) {
+            last = &view->evictions.items[i];
+            count++;
+        }
+    }
+    if (count > VIEW_EVICTIONS_MAX) {
+        word_drop(&view->evictions, last);
+        error = ERR_REFUSED;
+    }
+    fold(view);
+    return error;
+}
+
+bool view_member_is_out(const struct view_member *member)
+{
+    return member->believed && !member->admitted;
+}
+
+bool view_member_would_stay(struct view *view, node_id evicted, node_id node)
+{
+    mark_chains(view, true, view_find_member(view, evicted));
+    const struct view_member *member = view_find_member(view, node);
+    return member != NULL && member->marked;
+}

@@ -1,0 +1,346 @@
+#include "node/core/view/rows.h"
+
+#include "base/probe.h"
+
+/* Makes room for one more pointer in a sorted array that doubles. */
+static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint32_t *slots)
+{
+    if (count < *slots) {
+        return true;
+    }
+    uint32_t wanted = *slots == 0 ? 8 : *slots * 2;
+    void *bigger = arena_grow(arena, *array, *slots * sizeof(void *), wanted * sizeof(void *));
+    if (bigger == NULL) {
+        return false;
+    }
+    *array = bigger;
+    *slots = wanted;
+    return true;
+}
+
+static uint32_t member_position(const struct view *view, node_id id)
+{
+    uint32_t low = 0, high = view->member_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (node_id_compare(view->members[middle]->id, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct view_member *view_find_member(const struct view *view, node_id id)
+{
+    uint32_t at = member_position(view, id);
+    return at < view->member_count && node_id_equal(view->members[at]->id, id) ? view->members[at] : NULL;
+}
+
+struct view_member *view_member_row(struct view *view, node_id id)
+{
+    struct view_member *member = view_find_member(view, id);
+    if (member != NULL) {
+        return member;
+    }
+    void *array = view->members;
+    bool has_room = room_for_one(view->arena, &array, view->member_count, &view->member_slots);
+    view->members = array;
+    member = has_room ? arena_take(view->arena, sizeof *member) : NULL;
+    if (member == NULL) {
+        return NULL;
+    }
+    member->id = id;
+    uint32_t at = member_position(view, id);
+    memmove(view->members + at + 1, view->members + at, (view->member_count - at) * sizeof *view->members);
+    view->members[at] = member;
+    view->member_count++;
+    return member;
+}
+
+static uint32_t experiment_position(const struct view *view, experiment_id id)
+{
+    uint32_t low = 0, high = view->experiment_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment_id_compare(view->experiments[middle]->id, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct view_experiment *view_find_experiment(const struct view *view, experiment_id id)
+{
+    uint32_t at = experiment_position(view, id);
+    return at < view->experiment_count && experiment_id_equal(view->experiments[at]->id, id) ? view->experiments[at]
+                                                                                              : NULL;
+}
+
+struct view_experiment *view_experiment_row(struct view *view, experiment_id id)
+{
+    struct view_experiment *experiment = view_find_experiment(view, id);
+    if (experiment != NULL) {
+        return experiment;
+    }
+    void *array = view->experiments;
+    bool has_room = room_for_one(view->arena, &array, view->experiment_count, &view->experiment_slots);
+    view->experiments = array;
+    experiment = has_room ? arena_take(view->arena, sizeof *experiment) : NULL;
+    if (experiment == NULL) {
+        return NULL;
+    }
+    experiment->id = id;
+    uint32_t at = experiment_position(view, id);
+    memmove(view->experiments + at + 1, view->experiments + at,
+            (view->experiment_count - at) * sizeof *view->experiments);
+    view->experiments[at] = experiment;
+    view->experiment_count++;
+    return experiment;
+}
+
+static uint32_t stray_position(const struct view_experiment *experiment, uint32_t index)
+{
+    uint32_t low = 0, high = experiment->stray_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment->strays[middle]->index < index) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index)
+{
+    struct view_trial *trial = index < experiment->trial_slots ? experiment->trials[index] : NULL;
+    if (trial != NULL || experiment->stray_count == 0) {
+        return trial;
+    }
+    uint32_t at = stray_position(experiment, index);
+    return at < experiment->stray_count && experiment->strays[at]->index == index ? experiment->strays[at] : NULL;
+}
+
+/* Room in the table for this index. */
+static bool table_reserve(struct view *view, struct view_experiment *experiment, uint32_t index)
+{
+    if (index < experiment->trial_slots) {
+        return true;
+    }
+    uint32_t wanted = experiment->trial_slots == 0 ? 8 : experiment->trial_slots;
+    while (wanted <= index) {
+        wanted *= 2;
+    }
+    void *bigger = arena_grow(view->arena, experiment->trials, experiment->trial_slots * sizeof(void *),
+                              wanted * sizeof(void *));
+    if (bigger == NULL) {
+        return false;
+    }
+    experiment->trials = bigger;
+    experiment->trial_slots = wanted;
+    return true;
+}
+
+static bool stray_reserve(struct view *view, struct view_experiment *experiment)
+{
+    void *array = experiment->strays;
+    bool has_room = room_for_one(view->arena, &array, experiment->stray_count, &experiment->stray_slots);
+    experiment->strays = array;
+    return has_room;
+}
+
+struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index)
+{
+    struct view_trial *trial = view_find_trial(experiment, index);
+    if (trial != NULL) {
+        return trial;
+    }
+    bool is_stray = index >= VIEW_TRIALS_FEW && (!experiment->known || index >= experiment->trial_count);
+    if (!(is_stray ? stray_reserve(view, experiment) : table_reserve(view, experiment, index))) {
+        return NULL;
+    }
+    trial = arena_take(view->arena, sizeof *trial);
+    if (trial == NULL) {
+        return NULL;
+    }
+    trial->index = index;
+    if (is_stray) {
+        uint32_t at = stray_position(experiment, index);
+        memmove(experiment->strays + at + 1, experiment->strays + at,
+                (experiment->stray_count - at) * sizeof *experiment->strays);
+        experiment->strays[at] = trial;
+        experiment->stray_count++;
+    } else {
+        experiment->trials[index] = trial;
+    }
+    return trial;
+}
+
+bool view_strays_settle(struct view *view, struct view_experiment *experiment, uint32_t trial_count)
+{
+    uint32_t count = stray_position(experiment, trial_count);
+    if (count == 0) {
+        return true;
+    }
+    if (!table_reserve(view, experiment, experiment->strays[count - 1]->index)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        experiment->trials[experiment->strays[i]->index] = experiment->strays[i];
+    }
+    experiment->stray_count -= count;
+    memmove(experiment->strays, experiment->strays + count, experiment->stray_count * sizeof *experiment->strays);
+    if (experiment->stray_count == 0) {
+        arena_give(view->arena, experiment->strays, experiment->stray_slots * sizeof(void *));
+        experiment->strays = NULL;
+        experiment->stray_slots = 0;
+    }
+    return true;
+}
+
+struct view_attempt *view_find_attempt(const struct view *view, const attempt_id *id)
+{
+    const struct view_experiment *experiment = view_find_experiment(view, id->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, id->trial) : NULL;
+    for (struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
+        if (attempt_id_compare_order(&a->id, id) == 0) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+struct view_attempt *view_attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id)
+{
+    struct view_attempt **link = &trial->attempts;
+    while (*link != NULL && attempt_id_compare_order(&(*link)->id, id) < 0) {
+        link = &(*link)->next;
+    }
+    bool is_new = *link == NULL || attempt_id_compare_order(&(*link)->id, id) != 0;
+    if (is_new && BUG(fold_in_arrival_order, "the fold does not depend on the order of records")) {
+        link = &trial->attempts;
+    }
+    if (*link != NULL && attempt_id_compare_order(&(*link)->id, id) == 0) {
+        return *link;
+    }
+    struct view_attempt *attempt = arena_take(view->arena, sizeof *attempt);
+    if (attempt != NULL) {
+        attempt->id = *id;
+        attempt->next = *link;
+        *link = attempt;
+    }
+    return attempt;
+}
+
+/* ---- deletion -------------------------------------------------------------------------------------------------------- */
+
+uint32_t view_tombstone_position(const struct view *view, experiment_id id)
+{
+    uint32_t low = 0, high = view->tombstone_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (experiment_id_compare(view->tombstones[middle].experiment, id) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
+{
+    uint32_t at = view_tombstone_position(view, id);
+    return at < view->tombstone_count && experiment_id_equal(view->tombstones[at].experiment, id)
+               ? &view->tombstones[at]
+               : NULL;
+}
+
+void view_group_free(struct arena *arena, struct view_group *group)
+{
+    arena_give(arena, group->places, (group->member_count + group->joiner_count) * sizeof *group->places);
+    arena_give(arena, group, sizeof *group);
+}
+
+static void attempt_free(struct arena *arena, struct view_attempt *attempt)
+{
+    for (struct view_worker *worker = attempt->workers, *next; worker != NULL; worker = next) {
+        next = worker->next;
+        arena_give(arena, worker, sizeof *worker);
+    }
+    for (struct view_verdict *verdict = attempt->verdicts, *next; verdict != NULL; verdict = next) {
+        next = verdict->next;
+        arena_give(arena, verdict, sizeof *verdict);
+    }
+    for (struct view_death *death = attempt->deaths, *next; death != NULL; death = next) {
+        next = death->next;
+        arena_give(arena, death, sizeof *death);
+    }
+    for (struct view_group *group = attempt->groups, *next; group != NULL; group = next) {
+        next = group->next;
+        view_group_free(arena, group);
+    }
+    arena_give(arena, attempt->first, attempt->first_count * sizeof *attempt->first);
+    arena_give(arena, attempt, sizeof *attempt);
+}
+
+static void trial_free(struct arena *arena, struct view_trial *trial)
+{
+    for (struct view_attempt *attempt = trial->attempts, *next; attempt != NULL; attempt = next) {
+        next = attempt->next;
+        attempt_free(arena, attempt);
+    }
+    for (struct view_manifest *manifest = trial->manifests, *next; manifest != NULL; manifest = next) {
+        next = manifest->next;
+        arena_give(arena, manifest, sizeof *manifest);
+    }
+    arena_give(arena, trial, sizeof *trial);
+}
+
+/* How many of a register are refused: its highest or none. */
+void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after)
+{
+    view->jump_count += lamport_jumps(&after);
+    view->jump_count -= lamport_jumps(&before);
+}
+
+void view_experiment_drop(struct view *view, experiment_id id)
+{
+    struct view_experiment *experiment = view_find_experiment(view, id);
+    if (experiment == NULL) {
+        return;
+    }
+    uint32_t at = experiment_position(view, id);
+    view->experiment_count--;
+    memmove(view->experiments + at, view->experiments + at + 1,
+            (view->experiment_count - at) * sizeof *view->experiments);
+    struct arena *arena = view->arena;
+    view_count_jumps(view, view_control_top(experiment, NULL), (struct lamport_top){0});
+    view_count_jumps(view, view_claim_top(experiment, NULL), (struct lamport_top){0});
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        if (experiment->trials[i] != NULL) {
+            trial_free(arena, experiment->trials[i]);
+        }
+    }
+    for (uint32_t i = 0; i < experiment->stray_count; i++) {
+        trial_free(arena, experiment->strays[i]);
+    }
+    arena_give(arena, experiment->trials, experiment->trial_slots * sizeof(void *));
+    arena_give(arena, experiment->strays, experiment->stray_slots * sizeof(void *));
+    for (struct view_control *control = experiment->controls, *next; control != NULL; control = next) {
+        next = control->next;
+        arena_give(arena, control, sizeof *control);
+    }
+    for (struct view_claim *claim = experiment->claims, *next; claim != NULL; claim = next) {
+        next = claim->next;
+        arena_give(arena, claim, sizeof *claim);
+    }
+    arena_give(arena, experiment->config, sizeof *experiment->config);
+    arena_give(arena, experiment->config_bytes, experiment->config_byte_count);
+    arena_give(arena, experiment, sizeof *experiment);
+}

@@ -1,0 +1,30 @@
+#ifndef NODE_CORE_VIEW_ROWS_H
+#define NODE_CORE_VIEW_ROWS_H
+/* The rows that the fold of view.c fills: sorted arrays and lists, all in the view's arena. Those that make a row give the one
+ * that is there, or a new one, or NULL when the arena is full. */
+
+#include "node/core/view/view.h"
+
+struct view_experiment *view_experiment_row(struct view *view, experiment_id id);
+
+/* Trials of which the configuration speaks have a table, the first VIEW_TRIALS_FEW in any case. Of others there are only those
+ * that somebody's records name: they are strays, so that a made-up number costs no more memory than the record that it is
+ * in. */
+#define VIEW_TRIALS_FEW 64
+struct view_trial *view_trial_row(struct view *view, struct view_experiment *experiment, uint32_t index);
+
+/* The configuration has come, of so many trials: their strays go into the table. False when the arena is full: nothing has
+ * changed then. */
+bool view_strays_settle(struct view *view, struct view_experiment *experiment, uint32_t trial_count);
+
+struct view_attempt *view_attempt_row(struct view *view, struct view_trial *trial, const attempt_id *id);
+
+uint32_t view_tombstone_position(const struct view *view, experiment_id id); /* where it is, or would be */
+
+void view_group_free(struct arena *arena, struct view_group *group);
+void view_experiment_drop(struct view *view, experiment_id id); /* with all that hangs on it; it may be missing */
+
+/* A register changes: how many of the view's are refused by their clocks (view->jump_count) is counted anew. */
+void view_count_jumps(struct view *view, struct lamport_top before, struct lamport_top after);
+
+#endif
