@@ -10,7 +10,7 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "node/config/names.h"
-#include "node/daemon/run.h"
+#include "node/daemon/start.h"
 #include "store/data_dir.h"
 
 #define DESCRIPTORS 8192

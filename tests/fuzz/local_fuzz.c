@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/frame.h"
 #include "node/core/facts/config.h"
-#include "node/daemon/request.h"
+#include "node/daemon/wire/request.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BUFFER_BYTES 8192

@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "node/core/view/view.h"
-#include "node/daemon/render.h"
-#include "node/daemon/render_experiment.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/render.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seed_records.h"
 

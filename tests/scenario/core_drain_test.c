@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/daemon/render.h"
+#include "node/daemon/render/render.h"
 #include "tests/scenario/core_story.h"
 
 /* Trials that run for ever on this many slots each, on a mesh that has been up for a while. */

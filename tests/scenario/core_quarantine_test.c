@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/daemon/render_experiment.h"
+#include "node/daemon/render/experiment.h"
 #include "tests/scenario/core_story.h"
 
 static void submit(struct world *world, uint32_t trials, uint32_t max_restarts)

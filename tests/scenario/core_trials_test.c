@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/daemon/render_experiment.h"
+#include "node/daemon/render/experiment.h"
 #include "tests/scenario/core_story.h"
 
 static void a_single_node_runs_a_trial_of_two_slots(void **state)

@@ -1,6 +1,6 @@
 #ifndef TESTS_SIM_COPIES_H
 #define TESTS_SIM_COPIES_H
-/* What disks lose of blobs: garbage that the daemon's thread with time deletes, as node/daemon/collect.c has it; and copies
+/* What disks lose of blobs: garbage that the daemon's thread with time deletes, as node/daemon/disk/collect.c has it; and copies
  * that rot, until somebody reads them. Then they are dropped, and fetched again from another holder (scrub.c there). In
  * plans of version 7. */
 

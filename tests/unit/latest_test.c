@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "node/daemon/latest.h"
-#include "node/daemon/points.h"
+#include "node/daemon/wire/points.h"
+#include "node/daemon/workers/latest.h"
 
 #define METRIC "mean_average_precision_at_a_large_intersection_over_union_00000"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/daemon/points.h"
+#include "node/daemon/wire/points.h"
 
 struct point {
     uint8_t bytes[256];

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "node/daemon/render.h"
-#include "node/daemon/render_experiment.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/render.h"
 #include "tests/unit/facts_make.h"
 
 #define CORE_BYTES (64u << 20)

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "node/core/facts/config.h"
-#include "node/daemon/request.h"
+#include "node/daemon/wire/request.h"
 
 static uint8_t bytes[256 * 1024];
 static struct pack_writer writer;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "node/daemon/render.h"
-#include "node/daemon/render_experiment.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/render.h"
 #include "tests/unit/view_fixture.h"
 
 #define SET_MAX 500

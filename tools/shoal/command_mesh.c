@@ -18,7 +18,7 @@
 #include "gossip/token.h"
 #include "node/config/names.h"
 #include "node/core/facts/facts.h"
-#include "node/edge.h"
+#include "node/signer.h"
 #include "store/data_dir.h"
 #include "store/state_lmdb.h"
 #include "tools/shoal/client.h"

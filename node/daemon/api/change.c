@@ -1,0 +1,402 @@
+#include "node/daemon/api/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/put.h"
+#include "node/daemon/render/render.h"
+#include "node/daemon/wire/request.h"
+
+struct daemon_waiting *local_change_wait(struct daemon *daemon, const struct local_request *request)
+{
+    struct daemon_waiting *waiting = calloc(1, sizeof *waiting);
+    if (waiting != NULL) {
+        waiting->key = ++daemon->request_id;
+        waiting->serial = request->client->serial;
+        waiting->id = request->id;
+        waiting->next = daemon->waiting;
+        daemon->waiting = waiting;
+    }
+    return waiting;
+}
+
+static uint32_t nodes_alive(const struct daemon *daemon)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        count += core_node_alive(daemon->core, daemon->core->peers[i]->id);
+    }
+    return count;
+}
+
+static void pack_slots(struct pack_writer *writer, uint64_t slots)
+{
+    uint32_t count = 0;
+    for (uint64_t rest = slots; rest != 0; rest &= rest - 1) {
+        count++;
+    }
+    pack_text(writer, "slots");
+    pack_array(writer, count);
+    for (uint32_t slot = 0; slot < FACT_SLOTS_MAX; slot++) {
+        if ((slots >> slot & 1) != 0) {
+            pack_u64(writer, slot);
+        }
+    }
+}
+
+static int exit_code_of(int code)
+{
+    return code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : code == ERR_USAGE ? EXIT_USAGE : EXIT_REFUSED;
+}
+
+static void put_stored_on(const struct daemon *daemon, const struct node_effect *effect, struct pack_writer *writer)
+{
+    pack_text(writer, "stored_on");
+    pack_u64(writer, effect->u.reply.stored_on);
+    pack_text(writer, "nodes_alive");
+    pack_u64(writer, nodes_alive(daemon));
+}
+
+static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_writer *writer)
+{
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    bytes_to_hex(hex, key, RENDER_INVITE_ID_BYTES);
+    pack_text(writer, "invite");
+    pack_text(writer, hex);
+}
+
+static void put_experiment_id(experiment_id id, struct pack_writer *writer)
+{
+    pack_text(writer, "experiment");
+    render_put_experiment_id(writer, id);
+}
+
+/* Takes the one at `link` off the list. */
+static void answer(struct daemon *daemon, struct daemon_waiting **link, const struct node_effect *effect)
+{
+    struct daemon_waiting *waiting = *link;
+    *link = waiting->next;
+    struct daemon_client *client = local_find_client(daemon, waiting->serial);
+    if (client != NULL && effect->u.reply.code != 0) {
+        local_reply_error(daemon, client, waiting->id, exit_code_of(effect->u.reply.code), "%s", effect->u.reply.text);
+    } else if (client != NULL) {
+        struct local_reply reply;
+        const struct view_experiment *submitted =
+            waiting->is_submit ? view_find_experiment(&daemon->core->view, waiting->experiment) : NULL;
+        if (waiting->is_eviction && local_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
+            render_eviction(daemon->core, waiting->node, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_revoke && local_reply_begin(&reply, waiting->id, true, 3)) {
+            put_invite_id(waiting->invite_key, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_invite && local_reply_begin(&reply, waiting->id, true, 3)) {
+            char text[TOKEN_TEXT_BYTES];
+            (void)token_write(&waiting->token, text);
+            pack_text(&reply.writer, "token");
+            pack_text(&reply.writer, text);
+            pack_text(&reply.writer, "expires_s");
+            pack_u64(&reply.writer, waiting->token.expires_s);
+            put_invite_id(waiting->invite_key, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_leave && local_reply_begin(&reply, waiting->id, true, 2)) {
+            put_stored_on(daemon, effect, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (submitted != NULL && submitted->known && local_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
+            put_experiment_id(waiting->experiment, &reply.writer);
+            put_stored_on(daemon, effect, &reply.writer);
+            render_lacks(daemon->core, submitted, &reply.writer);
+            local_reply_send(daemon, client, &reply, -1);
+        } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
+            char hex[2 * NODE_ID_BYTES + 1];
+            if (waiting->is_slots) {
+                pack_slots(&reply.writer, waiting->slots);
+            } else if (waiting->is_drain) {
+                bytes_to_hex(hex, waiting->node.bytes, NODE_ID_BYTES);
+                pack_text(&reply.writer, "node");
+                pack_text(&reply.writer, hex);
+            } else {
+                put_experiment_id(waiting->experiment, &reply.writer);
+            }
+            put_stored_on(daemon, effect, &reply.writer);
+            if (effect->u.reply.already) {
+                pack_text(&reply.writer, "already");
+                pack_bool(&reply.writer, true);
+            }
+            local_reply_send(daemon, client, &reply, -1);
+        }
+    }
+    daemon->stopping |= waiting->is_leave && effect->u.reply.code == 0;
+    free(waiting);
+}
+
+void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_waiting **link = &daemon->waiting;
+    while (*link != NULL && (*link)->key != effect->u.reply.client) {
+        link = &(*link)->next;
+    }
+    if (*link == NULL) {
+        return;
+    }
+    bool is_leave = (*link)->is_leave;
+    answer(daemon, link, effect);
+    for (link = &daemon->waiting; is_leave && *link != NULL;) { /* the core knows the first who asked */
+        if ((*link)->is_leave) {
+            answer(daemon, link, effect);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+static void request_control(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    experiment_id id;
+    if (!local_argument_any_experiment(daemon, request, &id)) {
+        return;
+    }
+    const struct view_experiment *known = view_find_experiment(&daemon->core->view, id);
+    if ((known == NULL || !known->known) && view_find_tombstone(&daemon->core->view, id) == NULL) {
+        local_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
+        return;
+    }
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->experiment = id;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.experiment = id;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_leave(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_leave = true;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_slots(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    struct pack_reader list = pack_find(&request->map, "slots");
+    bool is_given = !list.failed;
+    uint32_t count = is_given ? pack_read_array(&list) : 0;
+    uint64_t slots = 0, for_s = 0;
+    for (uint32_t i = 0; i < count && !list.failed; i++) {
+        uint64_t slot = pack_read_u64_max(&list, FACT_SLOTS_MAX - 1);
+        slots |= list.failed ? 0 : UINT64_C(1) << slot;
+    }
+    if (is_given && list.failed) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "`slots` is an array of a node's slot numbers, 0 to %d.", FACT_SLOTS_MAX - 1);
+        return;
+    }
+    (void)local_argument_u64(request, "for_s", &for_s);
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        uint32_t own = daemon->core->lease.count;
+        waiting->is_slots = true;
+        waiting->slots = slots != 0 ? slots : own == FACT_SLOTS_MAX ? UINT64_MAX : (UINT64_C(1) << own) - 1;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.slots = slots;
+        event.u.request.for_s = for_s;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_drain(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    node_id node = daemon->keys.id;
+    char hex[2 * NODE_ID_BYTES + 1];
+    struct pack_reader value = pack_find(&request->map, "node"), now = pack_find(&request->map, "now");
+    if (!value.failed && (!request_text(&request->map, "node", hex, sizeof hex) ||
+                          bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request names no node; give its id of 32 hexadecimal digits.");
+        return;
+    }
+    const struct view_member *member = view_find_member(&daemon->core->view, node);
+    if (!value.failed && (member == NULL || (!member->admitted && daemon->core->syncing))) { /* as the core, but it says which */
+        local_reply_unknown(daemon, request, "node", hex, "nodes");
+        return;
+    }
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_drain = true;
+        waiting->node = node;
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.node = node;
+        event.u.request.at_once = pack_read_bool(&now);
+        daemon_event(daemon, &event);
+    }
+}
+
+static void token_add_member(struct token *token, const uint8_t sign_public[32], const char *address)
+{
+    struct token_member *member = &token->members[token->member_count++];
+    memcpy(member->sign_public, sign_public, 32);
+    member->address_count = 1;
+    bytes_copy_text(member->addresses[0], sizeof member->addresses[0], address);
+}
+
+static void request_invite(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    uint64_t expires_s = 24 * 3600;
+    (void)local_argument_u64(request, "expires_s", &expires_s);
+    if (expires_s == 0 || expires_s > 366ull * 24 * 3600) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "An invite can live for at most a year and at least a second; give --expires 24h or the like.");
+        return;
+    }
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting == NULL) {
+        return;
+    }
+    waiting->is_invite = true;
+    struct token *token = &waiting->token;
+    struct node_event event = {.kind = NODE_EVENT_REQUEST};
+    token->mesh = daemon->mesh;
+    token_create(token->secret, event.u.request.public_key);
+    token->expires_s = daemon_wall_ms() / 1000 + expires_s;
+    token_add_member(token, daemon->keys.sign_public, daemon->core->options.node.addresses[0]);
+    for (uint32_t i = 0; i < daemon->core->view.member_count && token->member_count < TOKEN_MEMBERS_MAX; i++) {
+        const struct view_member *member = daemon->core->view.members[i];
+        if (member->admitted && member->address_count > 0 && !node_id_equal(member->id, daemon->keys.id) &&
+            core_node_alive(daemon->core, member->id)) {
+            token_add_member(token, member->public_key, member->addresses[0]);
+        }
+    }
+    memcpy(waiting->invite_key, event.u.request.public_key, sizeof waiting->invite_key);
+    event.u.request.kind = kind;
+    event.u.request.client = waiting->key;
+    event.u.request.expires_s = token->expires_s;
+    daemon_event(daemon, &event);
+}
+
+struct invite_search {
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    size_t length;
+    uint32_t count;
+    uint8_t key[PUBLIC_KEY_BYTES];
+};
+
+static bool match_invite(void *context, const struct records_entry *entry)
+{
+    struct invite_search *search = context;
+    char hex[2 * RENDER_INVITE_ID_BYTES + 1];
+    if (entry->record.kind != FACT_INVITE || entry->record.key_bytes != PUBLIC_KEY_BYTES) {
+        return true;
+    }
+    bytes_to_hex(hex, entry->record.key, RENDER_INVITE_ID_BYTES);
+    bool is_same = search->count > 0 && memcmp(search->key, entry->record.key, PUBLIC_KEY_BYTES) == 0;
+    if (strncmp(hex, search->hex, search->length) == 0 && !is_same) {
+        memcpy(search->key, entry->record.key, PUBLIC_KEY_BYTES);
+        search->count++;
+    }
+    return true;
+}
+
+#define INVITE_PREFIX_MIN 4
+
+static void request_revoke(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    struct invite_search search = {0};
+    if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
+        return;
+    }
+    search.length = strlen(search.hex);
+    if (search.length >= INVITE_PREFIX_MIN) {
+        records_each(&daemon->core->records, match_invite, &search);
+    }
+    if (search.count == 0) {
+        local_reply_unknown(daemon, request, "invite", search.hex, "invite --list");
+        return;
+    }
+    if (search.count > 1) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "Several invites have ids that begin with %s; give more digits.", search.hex);
+        return;
+    }
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_revoke = true;
+        memcpy(waiting->invite_key, search.key, sizeof waiting->invite_key);
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        memcpy(event.u.request.public_key, search.key, sizeof event.u.request.public_key);
+        daemon_event(daemon, &event);
+    }
+}
+
+static void request_evict(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+{
+    char hex[2 * NODE_ID_BYTES + 1];
+    node_id node;
+    if (!request_text(&request->map, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
+        bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
+        return;
+    }
+    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    if (waiting != NULL) {
+        waiting->is_eviction = true;
+        waiting->node = node;
+        struct pack_reader with_vouched = pack_find(&request->map, "with_vouched");
+        struct node_event event = {.kind = NODE_EVENT_REQUEST};
+        event.u.request.kind = kind;
+        event.u.request.client = waiting->key;
+        event.u.request.node = node;
+        event.u.request.with_vouched = pack_read_bool(&with_vouched) && !with_vouched.failed;
+        daemon_event(daemon, &event);
+    }
+}
+
+bool local_change_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+{
+    static const struct {
+        const char *op;
+        enum node_request_kind kind;
+        void (*take)(struct daemon *daemon, struct local_request *request, enum node_request_kind kind);
+    } changes[] = {
+        {"cancel", NODE_REQUEST_CANCEL, request_control},   {"pause", NODE_REQUEST_PAUSE, request_control},
+        {"resume", NODE_REQUEST_RESUME, request_control},   {"delete", NODE_REQUEST_DELETE, request_control},
+        {"withhold", NODE_REQUEST_WITHHOLD, request_slots}, {"return", NODE_REQUEST_RETURN, request_slots},
+        {"drain", NODE_REQUEST_DRAIN, request_drain},       {"undrain", NODE_REQUEST_UNDRAIN, request_drain},
+        {"invite", NODE_REQUEST_INVITE, request_invite},    {"invite_revoke", NODE_REQUEST_REVOKE, request_revoke},
+        {"evict", NODE_REQUEST_EVICT, request_evict},       {"leave", NODE_REQUEST_LEAVE, request_leave},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        if (pack_text_is(op, op_bytes, changes[i].op)) {
+            changes[i].take(daemon, request, changes[i].kind);
+            return true;
+        }
+    }
+    return false;
+}
+
+void local_change_close(struct daemon *daemon)
+{
+    while (daemon->waiting != NULL) {
+        struct daemon_waiting *waiting = daemon->waiting;
+        daemon->waiting = waiting->next;
+        free(waiting);
+    }
+}

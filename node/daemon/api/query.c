@@ -1,0 +1,403 @@
+#include "node/daemon/api/query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/render/experiment.h"
+#include "node/daemon/render/render.h"
+#include "node/daemon/wire/request.h"
+
+#define STREAM_MS 500
+#define WAIT_S_MAX UINT32_MAX /* longer waits end by then, so that no sum overflows */
+
+/* ---- documents ------------------------------------------------------------------------------------------------- */
+
+static uint64_t anonymous_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "RssAnon: %llu kB", &kib) == 1) {
+            break;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return kib * 1024;
+}
+
+static void reply_status(struct daemon *daemon, const struct local_request *request)
+{
+    struct control_statistics control;
+    struct edge_statistics edge;
+    struct bulk_statistics bulk;
+    control_statistics(daemon->control, &control);
+    edge_statistics(daemon->edge, &edge);
+    bulk_statistics(daemon->bulk, &bulk);
+    struct render_status_extra extra = {.mesh_name = daemon->mesh_name,
+                                        .version = SHOAL_VERSION,
+                                        .address = daemon->core->options.node.addresses[0],
+                                        .uptime_s = (daemon_now_ms() - daemon->started_ms) / 1000,
+                                        .memory_bytes = anonymous_bytes(),
+                                        .handshakes = control.refused + control.failed + bulk.failed,
+                                        .oversized = control.oversized,
+                                        .overrun = control.overrun,
+                                        .malformed = control.malformed + edge.malformed + bulk.malformed,
+                                        .strangers = edge.unknown + bulk.refused,
+                                        .forged = edge.forged,
+                                        .was = daemon->was,
+                                        .was_address = daemon->was_address,
+                                        .scrub_bytes = daemon->scrub.checked_bytes,
+                                        .scrub_passes = daemon->scrub.passes,
+                                        .scrub_damaged = daemon->scrub.damaged,
+                                        .scrub_restored = daemon->scrub.restored};
+    struct local_reply reply;
+    if (local_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
+        render_status(daemon->core, &extra, &reply.writer);
+        local_reply_send(daemon, request->client, &reply, -1);
+    }
+}
+
+typedef bool part_fn(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
+                     uint32_t *from, struct pack_writer *writer);
+
+static bool part_nodes(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
+                       struct pack_writer *writer)
+{
+    (void)e;
+    (void)argument;
+    return render_nodes(core, from, writer);
+}
+
+static bool part_invites(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
+                         struct pack_writer *writer)
+{
+    (void)e;
+    (void)argument;
+    return render_invites(core, from, writer);
+}
+
+static bool part_slots(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
+                       struct pack_writer *writer)
+{
+    (void)e;
+    (void)argument;
+    return render_slots(core, from, writer);
+}
+
+static bool part_ls(const struct node_core *core, const struct view_experiment *e, uint64_t argument, uint32_t *from,
+                    struct pack_writer *writer)
+{
+    (void)e;
+    (void)argument;
+    return render_ls(core, from, writer);
+}
+
+static bool part_show(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
+                      uint32_t *from, struct pack_writer *writer)
+{
+    (void)argument;
+    return render_show(core, experiment, from, writer);
+}
+
+static bool part_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint64_t argument,
+                             uint32_t *from, struct pack_writer *writer)
+{
+    return render_checkpoints(core, experiment, (uint32_t)argument, from, writer);
+}
+
+/* A document with a list, in as many replies as it takes, and whether more of it may be heard soon. `end` is that of the last
+ * one. */
+static void reply_parts(struct daemon *daemon, struct daemon_client *client, uint64_t id, part_fn *part,
+                        const struct view_experiment *experiment, uint64_t argument, bool end)
+{
+    uint32_t from = 0;
+    bool more = true;
+    while (more && !client->broken) {
+        struct local_reply body;
+        uint8_t *bytes = malloc(FRAME_BYTES_MAX);
+        if (bytes == NULL) {
+            client->broken = true;
+            return;
+        }
+        struct pack_writer writer;
+        pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - 128);
+        more = part(daemon->core, experiment, argument, &from, &writer);
+        if (!writer.failed && local_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
+            pack_text(&body.writer, "syncing");
+            pack_bool(&body.writer, daemon->core->syncing);
+            if (more) {
+                pack_text(&body.writer, "more");
+                pack_bool(&body.writer, true);
+            }
+            pack_raw(&body.writer, bytes, writer.used_bytes);
+            local_reply_send(daemon, client, &body, -1);
+        } else {
+            client->broken = true;
+        }
+        free(bytes);
+    }
+}
+
+/* ---- streams of documents -------------------------------------------------------------------------------------- */
+
+static struct client_stream *new_stream(struct daemon *daemon, const struct local_request *request, enum stream_kind kind)
+{
+    for (int i = 0; i < CLIENT_STREAMS_MAX; i++) {
+        struct client_stream *stream = &request->client->streams[i];
+        if (stream->kind == STREAM_NONE) {
+            *stream = (struct client_stream){.kind = kind, .id = request->id};
+            daemon->watch_ms = daemon_now_ms();
+            return stream;
+        }
+    }
+    local_reply_error(daemon, request->client, request->id, 1, "This connection has %d streams open already; close one.",
+                      CLIENT_STREAMS_MAX);
+    return NULL;
+}
+
+static void stream_wait(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
+                        const struct view_experiment *experiment, uint64_t now_ms)
+{
+    uint8_t bytes[4096];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    render_experiment_state(daemon->core, experiment, &writer);
+    bool over = view_experiment_over(experiment);
+    uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over);
+    struct local_reply reply;
+    if (!over && stream->until_ms != 0 && now_ms >= stream->until_ms) {
+        local_reply_error(daemon, client, stream->id, 5, "The experiment is still %s; wait longer with --timeout.",
+                          view_experiment_state_name(view_experiment_state(experiment)));
+        stream->kind = STREAM_NONE;
+    } else if (hash != stream->last_hash && local_reply_begin(&reply, stream->id, over, RENDER_STATE_PAIRS)) {
+        stream->last_hash = hash;
+        pack_raw(&reply.writer, bytes, writer.used_bytes);
+        local_reply_send(daemon, client, &reply, -1);
+        stream->kind = over ? STREAM_NONE : stream->kind;
+    }
+}
+
+static void stream_watch(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
+                         const struct view_experiment *experiment)
+{
+    uint8_t *bytes = malloc(FRAME_BYTES_MAX);
+    if (bytes == NULL) {
+        return;
+    }
+    struct pack_writer writer;
+    uint32_t from = 0;
+    pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
+    (void)render_show(daemon->core, experiment, &from, &writer);
+    bool over = view_experiment_over(experiment);
+    uint32_t alive = 1;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        alive += core_node_alive(daemon->core, daemon->core->peers[i]->id);
+    }
+    uint32_t drained = render_nodes_drained(daemon->core);
+    uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));
+    free(bytes);
+    if (hash == stream->last_hash) {
+        return;
+    }
+    stream->last_hash = hash;
+    struct local_reply reply;
+    if (local_reply_begin(&reply, stream->id, false, 4)) {
+        pack_text(&reply.writer, "more");
+        pack_bool(&reply.writer, true);
+        pack_text(&reply.writer, "nodes_alive");
+        pack_u64(&reply.writer, alive);
+        pack_text(&reply.writer, "nodes_drained");
+        pack_u64(&reply.writer, drained);
+        pack_text(&reply.writer, "nodes");
+        pack_u64(&reply.writer, daemon->core->peer_count + 1u);
+        local_reply_send(daemon, client, &reply, -1);
+    }
+    reply_parts(daemon, client, stream->id, part_show, experiment, 0, over);
+    stream->kind = over ? STREAM_NONE : stream->kind;
+}
+
+static void stream_events(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream)
+{
+    uint64_t oldest = daemon->line_seq > DAEMON_EVENTS_MAX ? daemon->line_seq - DAEMON_EVENTS_MAX + 1 : 1;
+    uint64_t from = stream->seq < oldest ? oldest : stream->seq;
+    bool end = !stream->follow;
+    if (from > daemon->line_seq && !end) {
+        return;
+    }
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, stream->id, end, 1)) {
+        return;
+    }
+    uint64_t count = daemon->line_seq + 1 > from ? daemon->line_seq + 1 - from : 0;
+    pack_text(&reply.writer, "events");
+    pack_array(&reply.writer, (uint32_t)count);
+    for (uint64_t seq = from; seq <= daemon->line_seq; seq++) {
+        const struct daemon_line *line = &daemon->lines[(seq - 1) % DAEMON_EVENTS_MAX];
+        pack_map(&reply.writer, 3);
+        pack_text(&reply.writer, "seq");
+        pack_u64(&reply.writer, line->seq);
+        pack_text(&reply.writer, "wall_ms");
+        pack_u64(&reply.writer, line->wall_ms);
+        pack_text(&reply.writer, "text");
+        pack_text(&reply.writer, line->text);
+    }
+    stream->seq = daemon->line_seq + 1;
+    local_reply_send(daemon, client, &reply, -1);
+    stream->kind = end ? STREAM_NONE : stream->kind;
+}
+
+static void stream_step(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream, uint64_t now_ms)
+{
+    if (now_ms < stream->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
+        return;
+    }
+    stream->next_ms = now_ms + STREAM_MS;
+    if (stream->kind == STREAM_EVENTS) {
+        stream_events(daemon, client, stream);
+        return;
+    }
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, stream->experiment);
+    if (experiment == NULL || !experiment->known) {
+        local_reply_error(daemon, client, stream->id, 4, "The experiment does not exist any more.");
+        stream->kind = STREAM_NONE;
+    } else if (stream->kind == STREAM_WAIT) {
+        stream_wait(daemon, client, stream, experiment, now_ms);
+    } else {
+        stream_watch(daemon, client, stream, experiment);
+    }
+}
+
+void query_reply_no_trial(struct daemon *daemon, const struct local_request *request, const struct view_experiment *experiment,
+                          uint64_t index)
+{
+    char has[64];
+    (void)snprintf(has, sizeof has, experiment->trial_count == 1 ? "only trial 0" : "the trials 0 to %u",
+                   experiment->trial_count - 1);
+    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no trial %llu: the experiment has %s.",
+                      (unsigned long long)index, has);
+}
+
+bool query_argument_trial(struct daemon *daemon, struct local_request *request, struct view_experiment **experiment,
+                          const struct view_trial **trial)
+{
+    uint64_t index = 0;
+    if (!local_argument_experiment(daemon, request, experiment)) {
+        return false;
+    }
+    if (!local_argument_u64(request, "trial", &index)) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+        return false;
+    }
+    if (index >= (*experiment)->trial_count) {
+        query_reply_no_trial(daemon, request, *experiment, index);
+        return false;
+    }
+    *trial = view_find_trial(*experiment, (uint32_t)index);
+    if (*trial == NULL || (*trial)->manifests == NULL) {
+        local_reply_error(daemon, request->client, request->id, 4, "Trial %llu has no checkpoint (yet).",
+                          (unsigned long long)index);
+        return false;
+    }
+    return true;
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------------------------- */
+
+static void request_stream(struct daemon *daemon, struct local_request *request, enum stream_kind kind)
+{
+    struct view_experiment *experiment = NULL;
+    if (kind != STREAM_EVENTS && !local_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    struct client_stream *stream = new_stream(daemon, request, kind);
+    if (stream == NULL) {
+        return;
+    }
+    uint64_t timeout_s = 0;
+    if (experiment != NULL) {
+        stream->experiment = experiment->id;
+    }
+    if (kind == STREAM_WAIT && local_argument_u64(request, "timeout_s", &timeout_s)) {
+        stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
+    }
+    stream->follow = request_flag(&request->map, "follow");
+    (void)local_argument_u64(request, "from", &stream->seq);
+    stream_step(daemon, request->client, stream, daemon_now_ms());
+}
+
+bool query_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+{
+    struct view_experiment *experiment;
+    struct daemon_client *client = request->client;
+    if (pack_text_is(op, op_bytes, "status")) {
+        reply_status(daemon, request);
+    } else if (pack_text_is(op, op_bytes, "nodes")) {
+        reply_parts(daemon, client, request->id, part_nodes, NULL, 0, true);
+    } else if (pack_text_is(op, op_bytes, "invites")) {
+        reply_parts(daemon, client, request->id, part_invites, NULL, 0, true);
+    } else if (pack_text_is(op, op_bytes, "slots")) {
+        reply_parts(daemon, client, request->id, part_slots, NULL, 0, true);
+    } else if (pack_text_is(op, op_bytes, "ls")) {
+        reply_parts(daemon, client, request->id, part_ls, NULL, 0, true);
+    } else if (pack_text_is(op, op_bytes, "show")) {
+        if (local_argument_experiment(daemon, request, &experiment)) {
+            reply_parts(daemon, client, request->id, part_show, experiment, 0, true);
+        }
+    } else if (pack_text_is(op, op_bytes, "checkpoint_ls")) {
+        uint64_t trial = RENDER_ALL_TRIALS;
+        bool one_trial = local_argument_u64(request, "trial", &trial);
+        if (one_trial && trial >= SEARCH_TRIALS_MAX) {
+            trial = SEARCH_TRIALS_MAX; /* none has this number */
+        }
+        if (local_argument_experiment(daemon, request, &experiment)) {
+            reply_parts(daemon, client, request->id, part_checkpoints, experiment, trial, true);
+        }
+    } else if (pack_text_is(op, op_bytes, "wait")) {
+        request_stream(daemon, request, STREAM_WAIT);
+    } else if (pack_text_is(op, op_bytes, "watch")) {
+        request_stream(daemon, request, STREAM_WATCH);
+    } else if (pack_text_is(op, op_bytes, "events")) {
+        request_stream(daemon, request, STREAM_EVENTS);
+    } else if (pack_text_is(op, op_bytes, "metrics")) {
+        query_series_request(daemon, request, 'm');
+    } else if (pack_text_is(op, op_bytes, "logs")) {
+        query_series_request(daemon, request, 'l');
+    } else if (pack_text_is(op, op_bytes, "checkpoint_get")) {
+        query_checkpoint_get(daemon, request);
+    } else if (pack_text_is(op, op_bytes, "checkpoint_verify")) {
+        const struct view_trial *trial;
+        if (query_argument_trial(daemon, request, &experiment, &trial)) {
+            query_verify(daemon, request, trial);
+        }
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void query_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    bool any = false;
+    for (struct daemon_client *client = daemon->clients; client != NULL; client = client->next) {
+        for (int i = 0; i < CLIENT_STREAMS_MAX && !client->broken; i++) {
+            if (client->streams[i].kind != STREAM_NONE) {
+                any = true;
+                stream_step(daemon, client, &client->streams[i], now_ms);
+            }
+        }
+    }
+    daemon->watch_ms = any ? now_ms : 0;
+    query_series_tick(daemon, now_ms);
+}
+
+void daemon_query_close(struct daemon *daemon)
+{
+    query_series_close(daemon);
+    query_checkpoint_close(daemon);
+    query_verify_close(daemon);
+}

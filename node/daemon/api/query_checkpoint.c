@@ -1,0 +1,227 @@
+/* Checkpoints for users (checkpoint_get) and workers (worker_load). */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "node/daemon/api/query.h"
+#include "node/daemon/wire/request.h"
+
+#define BLOB_TRIES 3
+
+/* A checkpoint to be brought here, read and handed over: to the command line, or to a worker. */
+struct daemon_blob_request {
+    struct job job;
+    struct daemon_blob_request *next;
+    struct chunks *chunks;
+    uint64_t serial, id, request;
+    experiment_id experiment;
+    uint32_t trial;
+    uint64_t step, bytes;
+    uint32_t attempt;
+    hash256 blob;
+    node_id holders[DAEMON_LIKELY_MAX];
+    uint32_t holder_count;
+    uint32_t tries;
+    bool for_worker;
+    int fd;
+    int result;
+    hash256 blamed;
+    char error[256];
+};
+
+static void blob_request_free(struct daemon *daemon, struct daemon_blob_request *wanted)
+{
+    struct daemon_blob_request **link = &daemon->blob_requests;
+    while (*link != wanted) {
+        link = &(*link)->next;
+    }
+    *link = wanted->next;
+    if (wanted->fd >= 0) {
+        (void)close(wanted->fd);
+    }
+    free(wanted);
+}
+
+static void get_work(struct job *job)
+{
+    struct daemon_blob_request *wanted = (struct daemon_blob_request *)job;
+    if (wanted->fd >= 0) {
+        (void)close(wanted->fd);
+    }
+    wanted->fd = memfd_create("shoal-checkpoint", MFD_CLOEXEC);
+    wanted->result = wanted->fd < 0 ? ERR_IO
+                                    : chunks_read_blob_to_fd(wanted->chunks, wanted->blob, wanted->fd, &wanted->blamed,
+                                                             wanted->error, sizeof wanted->error);
+    if (wanted->result == ERR_CORRUPT) {
+        (void)chunks_delete(wanted->chunks, wanted->blamed);
+    }
+}
+
+static void reply_worker_load(struct daemon *daemon, struct daemon_client *client, struct daemon_blob_request *wanted)
+{
+    struct local_reply reply;
+    struct stat status;
+    if (fstat(wanted->fd, &status) == 0 && local_reply_begin(&reply, wanted->id, true, 3)) {
+        pack_text(&reply.writer, "found");
+        pack_bool(&reply.writer, true);
+        pack_text(&reply.writer, "step");
+        pack_u64(&reply.writer, wanted->step);
+        pack_text(&reply.writer, "bytes");
+        pack_u64(&reply.writer, (uint64_t)status.st_size);
+        local_reply_send(daemon, client, &reply, wanted->fd);
+        wanted->fd = -1;
+    }
+}
+
+static void get_fetch(struct daemon *daemon, struct daemon_blob_request *wanted)
+{
+    wanted->request = ++daemon->request_id;
+    wanted->tries++;
+    int code = bulk_fetch(daemon->bulk, wanted->request, wanted->blob, wanted->holders, wanted->holder_count);
+    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    if (code != 0) {
+        if (client != NULL) {
+            local_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be fetched now: %s.", err_text(code));
+        }
+        blob_request_free(daemon, wanted);
+    }
+}
+
+static void get_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct daemon_blob_request *wanted = (struct daemon_blob_request *)job;
+    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    bool can_mend = (wanted->result == ERR_CORRUPT || wanted->result == ERR_NOT_FOUND) && wanted->tries < BLOB_TRIES;
+    if (can_mend && client != NULL) {
+        char hex[17];
+        bytes_to_hex(hex, wanted->blamed.bytes, 8);
+        daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,
+                    wanted->result == ERR_CORRUPT ? "damaged" : "missing");
+        get_fetch(daemon, wanted);
+        return;
+    }
+    struct local_reply reply;
+    if (client != NULL && wanted->result != 0) {
+        local_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be read: %s", wanted->error);
+    } else if (client != NULL && wanted->for_worker) {
+        reply_worker_load(daemon, client, wanted);
+    } else if (client != NULL && local_reply_begin(&reply, wanted->id, true, 6)) {
+        char hex[2 * HASH_BYTES + 1];
+        struct pack_writer *w = &reply.writer;
+        bytes_to_hex(hex, wanted->experiment.bytes, EXPERIMENT_ID_BYTES);
+        pack_text(w, "experiment");
+        pack_text(w, hex);
+        pack_text(w, "trial");
+        pack_u64(w, wanted->trial);
+        pack_text(w, "step");
+        pack_u64(w, wanted->step);
+        pack_text(w, "attempt");
+        pack_u64(w, wanted->attempt);
+        pack_text(w, "bytes");
+        pack_u64(w, wanted->bytes);
+        bytes_to_hex(hex, wanted->blob.bytes, HASH_BYTES);
+        pack_text(w, "hash");
+        pack_text(w, hex);
+        local_reply_send(daemon, client, &reply, wanted->fd);
+        wanted->fd = -1;
+    }
+    blob_request_free(daemon, wanted);
+}
+
+void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+{
+    struct daemon_blob_request *wanted = daemon->blob_requests;
+    while (wanted != NULL && wanted->request != request) {
+        wanted = wanted->next;
+    }
+    if (wanted == NULL) {
+        return;
+    }
+    wanted->request = 0;
+    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    if (code != 0) {
+        if (client != NULL) {
+            local_reply_error(daemon, client, wanted->id, 1, "No complete copy of the checkpoint can be reached: %s", text);
+        }
+        blob_request_free(daemon, wanted);
+        return;
+    }
+    wanted->job = (struct job){.work = get_work, .done = get_done};
+    jobs_run(daemon->blob_jobs, &wanted->job);
+}
+
+void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
+{
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
+    uint64_t step = 0;
+    if (!query_argument_trial(daemon, request, &experiment, &trial)) {
+        return;
+    }
+    const struct view_manifest *row = trial->manifests;
+    struct view_manifest found;
+    bool any_step = !local_argument_u64(request, "step", &step) || step == 0;
+    bool is_found = core_replicas_next(daemon->core, &row, &found);
+    while (is_found && !any_step && found.step != step) {
+        is_found = core_replicas_next(daemon->core, &row, &found);
+    }
+    struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
+    if (!is_found && any_step) {
+        local_reply_error(daemon, request->client, request->id, 4, "Trial %u has no checkpoint (yet).", trial->index);
+        return;
+    }
+    if (wanted == NULL) {
+        local_reply_error(daemon, request->client, request->id, 4,
+                          "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
+                          (unsigned long long)step);
+        return;
+    }
+    wanted->chunks = daemon->chunks;
+    wanted->serial = request->client->serial;
+    wanted->id = request->id;
+    wanted->experiment = experiment->id;
+    wanted->trial = trial->index;
+    wanted->step = found.step;
+    wanted->bytes = found.bytes;
+    wanted->attempt = found.attempt.number;
+    wanted->blob = found.blob;
+    wanted->holder_count = found.holder_count;
+    memcpy(wanted->holders, found.holders, sizeof found.holders);
+    wanted->fd = -1;
+    wanted->next = daemon->blob_requests;
+    daemon->blob_requests = wanted;
+    get_fetch(daemon, wanted);
+}
+
+void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
+{
+    struct daemon_blob_request *wanted = calloc(1, sizeof *wanted);
+    if (wanted == NULL) {
+        local_reply_error(daemon, request->client, request->id, 1, "The checkpoint cannot be read: no memory.");
+        return;
+    }
+    wanted->chunks = daemon->chunks;
+    wanted->serial = request->client->serial;
+    wanted->id = request->id;
+    wanted->for_worker = true;
+    wanted->step = run->prepare.u.worker.step;
+    wanted->blob = run->prepare.u.worker.checkpoint;
+    wanted->holder_count = daemon_likely_checkpoint(daemon, &run->prepare.u.worker.attempt, wanted->blob, wanted->holders);
+    wanted->fd = -1;
+    wanted->next = daemon->blob_requests;
+    daemon->blob_requests = wanted;
+    daemon_tell_bulk(daemon);
+    get_fetch(daemon, wanted);
+}
+
+void query_checkpoint_close(struct daemon *daemon)
+{
+    while (daemon->blob_requests != NULL) {
+        blob_request_free(daemon, daemon->blob_requests);
+    }
+}

@@ -1,0 +1,370 @@
+/* The requests metrics and logs. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/api/query.h"
+#include "node/daemon/render/render.h"
+#include "node/daemon/wire/points.h"
+#include "node/daemon/wire/request.h"
+
+#define LOG_FOLLOW_MS 500
+
+struct source {
+    attempt_id attempt;
+    uint32_t number; /* of the worker: its first rank, or that under which it joined */
+    node_id owner;
+    uint64_t from_seq;
+    bool is_silent; /* of metrics: it never was rank 0, which reports for all */
+};
+
+#define CANDIDATES_MAX 8
+#define MISSED_MAX 8 /* that are named */
+
+/* Reads one series after the other, each from the node that ran it if it lives, else from whoever has a copy. */
+struct daemon_series {
+    struct daemon_series *next;
+    uint64_t serial, id;
+    char kind;
+    bool follow;
+    experiment_id experiment;
+    uint32_t trial;
+    struct source *sources;
+    uint32_t source_count, source_at;
+    node_id candidates[CANDIDATES_MAX];
+    uint32_t candidate_count, candidate_at;
+    uint64_t request; /* under way; 0: none */
+    uint64_t next_ms;
+    bool got_any;    /* of this source, from this candidate */
+    bool was_missed; /* a candidate for this source did not answer, */
+    bool was_cut;    /* ... or no longer, when it had given some of it */
+    node_id missed[MISSED_MAX];
+    uint32_t missed_count; /* who ran a source that nobody who answers may have all of */
+    bool is_looking; /* metrics of groups that have changed are read twice: first for where their generations began */
+    struct points_starts starts;
+};
+
+static bool was_rank_0(const struct view_attempt *attempt, uint32_t number, node_id owner)
+{
+    bool was = number == 0;
+    for (const struct view_group *group = attempt->groups; group != NULL; group = group->next) {
+        was |= group->member_count > 0 && group->places[0].number == number && node_id_equal(group->places[0].node, owner);
+    }
+    return was;
+}
+
+static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
+{
+    struct source *bigger = realloc(series->sources, (series->source_count + 1) * sizeof *bigger);
+    if (bigger == NULL) {
+        return false;
+    }
+    series->sources = bigger;
+    bigger[series->source_count++] =
+        (struct source){.attempt = attempt->id,
+                        .number = number,
+                        .owner = owner,
+                        .is_silent = series->kind == 'm' && !was_rank_0(attempt, number, owner)};
+    return true;
+}
+
+/* Of one worker, or all: those that it began with, and those that have joined since. Metrics come from rank 0, which is
+ * another worker only where the group has changed. */
+static void series_add_workers(struct daemon_series *series, const struct view_attempt *attempt, uint32_t only)
+{
+    for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
+        bool is_wanted = series->kind == 'l' || number == 0 || attempt->groups != NULL;
+        if (is_wanted && (only == UINT32_MAX || number == only)) {
+            (void)series_add(series, attempt, number, attempt->first[number].node);
+        }
+    }
+    for (const struct view_worker *worker = attempt->workers; worker != NULL && attempt->assigned; worker = worker->next) {
+        if (worker->number >= attempt->first_count && (only == UINT32_MAX || worker->number == only)) {
+            (void)series_add(series, attempt, worker->number, worker->writer);
+        }
+    }
+}
+
+static void series_candidates(const struct daemon *daemon, struct daemon_series *series)
+{
+    const struct source *source = &series->sources[series->source_at];
+    series->candidate_count = 0;
+    series->candidate_at = 0;
+    series->got_any = series->was_cut = false;
+    series->was_missed = !core_node_alive(daemon->core, source->owner);
+    if (!series->was_missed) {
+        series->candidates[series->candidate_count++] = source->owner;
+    }
+    node_id holders[CANDIDATES_MAX - 1];
+    uint32_t count = daemon_holders(daemon, &source->attempt, holders, CANDIDATES_MAX - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!node_id_equal(holders[i], source->owner)) {
+            series->candidates[series->candidate_count++] = holders[i];
+        }
+    }
+}
+
+/* Nobody who answers may have all of the source that we are at. It may be that nothing was ever said there, but who knows? Of a node
+ * that left, or is out, nothing more can come. Who follows has read already what came before. */
+static void series_miss(const struct daemon *daemon, struct daemon_series *series)
+{
+    const struct source *source = &series->sources[series->source_at];
+    const node_id owner = source->owner;
+    const struct view_member *member = view_find_member(&daemon->core->view, owner);
+    bool is_awaited = member != NULL && member->admitted && !member->left && !source->is_silent;
+    bool is_new = is_awaited && (source->from_seq == 0 || series->was_cut) && series->missed_count < MISSED_MAX;
+    for (uint32_t i = 0; i < series->missed_count; i++) {
+        is_new &= !node_id_equal(series->missed[i], owner);
+    }
+    if (is_new) {
+        series->missed[series->missed_count++] = owner;
+    }
+}
+
+static void series_end(struct daemon *daemon, struct daemon_client *client, const struct daemon_series *series)
+{
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, series->id, true, series->missed_count > 0)) {
+        return;
+    }
+    if (series->missed_count > 0) {
+        pack_text(&reply.writer, "unreachable");
+        pack_array(&reply.writer, series->missed_count);
+        for (uint32_t i = 0; i < series->missed_count; i++) {
+            pack_text(&reply.writer, render_node_name(daemon->core, series->missed[i]));
+        }
+    }
+    local_reply_send(daemon, client, &reply, -1);
+}
+
+static void series_free(struct daemon *daemon, struct daemon_series *series)
+{
+    struct daemon_series **link = &daemon->series;
+    while (*link != series) {
+        link = &(*link)->next;
+    }
+    *link = series->next;
+    free(series->sources);
+    free(series);
+}
+
+static bool trial_is_over(const struct daemon *daemon, const struct daemon_series *series)
+{
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, series->experiment);
+    if (experiment == NULL) {
+        return true;
+    }
+    enum view_trial_state state = view_trial_state(experiment, series->trial);
+    return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(experiment);
+}
+
+static void series_ask(struct daemon *daemon, struct daemon_series *series)
+{
+    const struct source *source = &series->sources[series->source_at];
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t bytes = daemon_series_prefix(series->kind, &source->attempt, source->number, prefix);
+    series->request = ++daemon->request_id;
+    if (bulk_series_fetch(daemon->bulk, series->request, prefix, bytes, source->from_seq,
+                          series->candidates[series->candidate_at]) != 0) {
+        series->request = 0;
+        series->next_ms = daemon_now_ms() + LOG_FOLLOW_MS;
+    }
+}
+
+/* Goes on to the next source; after the last one the stream ends, or begins again where it is when it follows. */
+static void series_step(struct daemon *daemon, struct daemon_series *series, uint64_t now_ms)
+{
+    struct daemon_client *client = local_find_client(daemon, series->serial);
+    if (client == NULL) {
+        series_free(daemon, series);
+        return;
+    }
+    if (series->request != 0 || now_ms < series->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
+        return;
+    }
+    if (series->source_at == series->source_count && series->follow && series->source_count > 0 &&
+        !trial_is_over(daemon, series)) {
+        series->source_at = 0;
+        series->missed_count = 0;
+        series->next_ms = now_ms + LOG_FOLLOW_MS;
+        series_candidates(daemon, series);
+        return;
+    }
+    if (series->source_at == series->source_count && series->is_looking) {
+        series->is_looking = false;
+        series->source_at = 0;
+        series->missed_count = 0;
+        for (uint32_t i = 0; i < series->source_count; i++) {
+            series->sources[i].from_seq = 0;
+        }
+        return;
+    }
+    if (series->source_at == series->source_count) {
+        series_end(daemon, client, series);
+        series_free(daemon, series);
+        return;
+    }
+    if (series->candidate_count == 0) {
+        series_candidates(daemon, series);
+    }
+    if (series->candidate_at >= series->candidate_count) {
+        if (series->was_missed) {
+            series_miss(daemon, series);
+        }
+        series->source_at++;
+        series->candidate_count = 0;
+        return;
+    }
+    series_ask(daemon, series);
+}
+
+static void emit_points(struct daemon *daemon, struct daemon_client *client, struct daemon_series *series,
+                        const struct source *source, const struct bulk_event *event)
+{
+    struct local_reply reply;
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < event->item_count; i++) {
+        const struct bulk_item *item = &event->items[i];
+        if (series->is_looking) {
+            points_note(&series->starts, &source->attempt, item->bytes, item->count);
+        } else {
+            shown += !points_is_void(&series->starts, &source->attempt, item->bytes, item->count);
+        }
+    }
+    if (series->is_looking || !local_reply_begin(&reply, series->id, false, 1)) {
+        return;
+    }
+    pack_text(&reply.writer, "points");
+    pack_array(&reply.writer, shown);
+    for (uint32_t i = 0; i < event->item_count; i++) {
+        const struct bulk_item *item = &event->items[i];
+        if (!points_is_void(&series->starts, &source->attempt, item->bytes, item->count)) {
+            points_show(&reply.writer, item->bytes, item->count);
+        }
+    }
+    local_reply_send(daemon, client, &reply, -1);
+}
+
+static void emit_log(struct daemon *daemon, struct daemon_client *client, uint64_t id, const struct source *source,
+                     const struct bulk_item *item)
+{
+    struct local_reply reply;
+    if (!local_reply_begin(&reply, id, false, 3)) {
+        return;
+    }
+    pack_text(&reply.writer, "attempt");
+    pack_u64(&reply.writer, source->attempt.number);
+    pack_text(&reply.writer, "rank");
+    pack_u64(&reply.writer, source->number);
+    pack_text(&reply.writer, "bytes");
+    pack_bin(&reply.writer, item->bytes, item->count);
+    local_reply_send(daemon, client, &reply, -1);
+}
+
+void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
+{
+    struct daemon_series *series = daemon->series;
+    while (series != NULL && series->request != event->id) {
+        series = series->next;
+    }
+    struct daemon_client *client = series != NULL ? local_find_client(daemon, series->serial) : NULL;
+    if (client == NULL) {
+        return;
+    }
+    series->request = 0;
+    struct source *source = &series->sources[series->source_at];
+    if (event->code == 0 && event->item_count > 0) {
+        series->got_any = true;
+        source->from_seq = event->items[event->item_count - 1].sequence + 1;
+        if (series->kind == 'm') {
+            emit_points(daemon, client, series, source, event);
+        }
+        for (uint32_t i = 0; series->kind == 'l' && i < event->item_count; i++) {
+            emit_log(daemon, client, series->id, source, &event->items[i]);
+        }
+    }
+    if (event->code == 0 && event->more) {
+        return; /* the same candidate goes on */
+    }
+    bool from_owner = node_id_equal(series->candidates[series->candidate_at], source->owner);
+    if (event->code == 0 && (series->got_any || from_owner)) {
+        series->source_at++;
+        series->candidate_count = 0;
+    } else { /* the next one goes on where this one has ended */
+        series->was_missed |= event->code != 0;
+        series->was_cut |= event->code != 0 && series->got_any;
+        series->got_any = false;
+        series->candidate_at++;
+    }
+}
+
+void query_series_request(struct daemon *daemon, struct local_request *request, char kind)
+{
+    struct view_experiment *experiment;
+    if (!local_argument_experiment(daemon, request, &experiment)) {
+        return;
+    }
+    uint64_t trial = 0, rank = 0;
+    bool one_trial = local_argument_u64(request, "trial", &trial);
+    bool one_rank = local_argument_u64(request, "rank", &rank);
+    if (kind == 'l' && !one_trial) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+        return;
+    }
+    if (one_trial && trial >= experiment->trial_count) {
+        query_reply_no_trial(daemon, request, experiment, trial);
+        return;
+    }
+    struct daemon_series *series = calloc(1, sizeof *series);
+    if (series == NULL) {
+        return;
+    }
+    *series = (struct daemon_series){.serial = request->client->serial,
+                                     .id = request->id,
+                                     .kind = kind,
+                                     .follow = kind == 'l' && request_flag(&request->map, "follow"),
+                                     .experiment = experiment->id,
+                                     .trial = (uint32_t)trial,
+                                     .next = daemon->series};
+    for (uint32_t i = 0; i < experiment->trial_slots; i++) {
+        const struct view_trial *row = experiment->trials[i];
+        if (row == NULL || (one_trial && row->index != trial)) {
+            continue;
+        }
+        const struct view_attempt *newest = view_trial_highest(row);
+        if (kind == 'l' && newest != NULL) {
+            series_add_workers(series, newest, one_rank && rank < UINT32_MAX ? (uint32_t)rank : UINT32_MAX);
+        }
+        for (const struct view_attempt *a = row->attempts; kind == 'm' && a != NULL; a = a->next) {
+            series_add_workers(series, a, UINT32_MAX);
+            if (a->generation > 1) {
+                series->is_looking = true;
+                points_add(&series->starts, &a->id, a->generation, a->group_step);
+            }
+        }
+    }
+    if (kind == 'l' && series->source_count == 0) {
+        local_reply_error(daemon, request->client, request->id, 4,
+                          "Trial %llu has no log (yet): it has no attempt, or not that rank.", (unsigned long long)trial);
+        free(series->sources);
+        free(series);
+        return;
+    }
+    daemon->series = series;
+}
+
+void query_series_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    for (struct daemon_series *series = daemon->series, *next; series != NULL; series = next) {
+        next = series->next;
+        series_step(daemon, series, now_ms);
+    }
+}
+
+void query_series_close(struct daemon *daemon)
+{
+    while (daemon->series != NULL) {
+        series_free(daemon, daemon->series);
+    }
+}

@@ -1,0 +1,158 @@
+#include "node/daemon/api/submit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "node/daemon/api/change.h"
+#include "node/daemon/wire/request.h"
+
+struct submit_job {
+    struct job job;
+    struct chunks *chunks;
+    uint64_t serial, id;
+    experiment_id experiment;
+    char file[REQUEST_FILE_BYTES];
+    char *text;
+    size_t text_bytes;
+    char *overrides[REQUEST_OVERRIDES_MAX];
+    size_t override_count;
+    int archive_fd;
+    uint64_t archive_bytes;
+    hash256 code, config_text;
+    uint8_t packed[CONFIG_PACKED_BYTES_MAX];
+    size_t packed_bytes;
+    int result;
+    bool is_config_error;
+    char error[CONFIG_ERROR_BYTES];
+};
+
+static int text_fd(const char *text, size_t bytes)
+{
+    int fd = memfd_create("shoal-config", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, text, bytes) != (ssize_t)bytes) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void submit_work(struct job *job)
+{
+    struct submit_job *submit = (struct submit_job *)job;
+    uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
+    struct config config;
+    struct pack_writer writer;
+    int fd = -1;
+    if (scratch == NULL) {
+        submit->result = ERR_MEMORY;
+        return;
+    }
+    submit->result = config_parse_yaml(submit->file, submit->text, submit->text_bytes,
+                                       (const char *const *)submit->overrides, submit->override_count, scratch,
+                                       CONFIG_SCRATCH_BYTES, &config, submit->error);
+    submit->is_config_error = submit->result != 0;
+    if (submit->result == 0) {
+        pack_writer_init(&writer, submit->packed, sizeof submit->packed);
+        config_pack(&writer, &config);
+        submit->packed_bytes = writer.used_bytes;
+        submit->result = writer.failed ? ERR_FULL : 0;
+    }
+    if (submit->result == 0) {
+        fd = text_fd(submit->text, submit->text_bytes);
+        submit->result = fd < 0 ? ERR_IO
+                                : chunks_put_blob_from_fd(submit->chunks, fd, submit->text_bytes, 0, &submit->config_text,
+                                                          submit->error, sizeof submit->error);
+    }
+    if (submit->result == 0) {
+        submit->result = chunks_put_blob_from_fd(submit->chunks, submit->archive_fd, submit->archive_bytes, 0,
+                                                 &submit->code, submit->error, sizeof submit->error);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(scratch);
+}
+
+static void submit_free(struct submit_job *submit)
+{
+    for (size_t i = 0; i < submit->override_count; i++) {
+        free(submit->overrides[i]);
+    }
+    if (submit->archive_fd >= 0) {
+        (void)close(submit->archive_fd);
+    }
+    free(submit->text);
+    free(submit);
+}
+
+static void submit_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct submit_job *submit = (struct submit_job *)job;
+    struct daemon_client *client = local_find_client(daemon, submit->serial);
+    if (submit->result != 0 && client != NULL) {
+        local_reply_error(daemon, client, submit->id, EXIT_REFUSED, "%s",
+                          submit->error[0] != '\0' ? submit->error : err_text(submit->result));
+    } else if (submit->result == 0 && client != NULL) {
+        struct local_request request = {.client = client, .id = submit->id};
+        struct daemon_waiting *waiting = local_change_wait(daemon, &request);
+        if (waiting != NULL) {
+            waiting->is_submit = true;
+            waiting->experiment = submit->experiment;
+            struct node_event event = {.kind = NODE_EVENT_REQUEST};
+            event.u.request.kind = NODE_REQUEST_SUBMIT;
+            event.u.request.client = waiting->key;
+            event.u.request.experiment = submit->experiment;
+            event.u.request.code = submit->code;
+            event.u.request.code_bytes = submit->archive_bytes;
+            event.u.request.config_text = submit->config_text;
+            event.bytes = submit->packed;
+            event.byte_count = (uint32_t)submit->packed_bytes;
+            daemon_event(daemon, &event);
+        }
+    }
+    submit_free(submit);
+}
+
+void local_submit_request(struct daemon *daemon, struct local_request *request)
+{
+    struct submit_job *submit = calloc(1, sizeof *submit);
+    if (submit == NULL) {
+        return;
+    }
+    submit->archive_fd = -1;
+    struct request_submit wanted;
+    struct stat status;
+    bool ok = request_submit_read(&request->map, &wanted) == 0 && request->fd >= 0 && fstat(request->fd, &status) == 0 &&
+              S_ISREG(status.st_mode) && (uint64_t)status.st_size >= wanted.archive_bytes;
+    submit->text = ok ? malloc(wanted.config_bytes + 1) : NULL;
+    if (submit->text == NULL) {
+        submit_free(submit);
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
+                          "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
+                          REQUEST_OVERRIDES_MAX);
+        return;
+    }
+    submit->experiment = wanted.experiment;
+    bytes_copy_text(submit->file, sizeof submit->file, wanted.file);
+    memcpy(submit->text, wanted.config, wanted.config_bytes);
+    submit->text[wanted.config_bytes] = '\0';
+    submit->text_bytes = wanted.config_bytes;
+    submit->archive_bytes = wanted.archive_bytes;
+    for (uint32_t i = 0; i < wanted.override_count; i++) {
+        submit->overrides[submit->override_count] = strndup(wanted.overrides[i].text, wanted.overrides[i].bytes);
+        submit->override_count += submit->overrides[submit->override_count] != NULL;
+    }
+    submit->archive_fd = request->fd;
+    request->fd = -1;
+    submit->job = (struct job){.work = submit_work, .done = submit_done};
+    submit->chunks = daemon->chunks;
+    submit->serial = request->client->serial;
+    submit->id = request->id;
+    jobs_run(daemon->blob_jobs, &submit->job);
+}

@@ -1,0 +1,153 @@
+/* Garbage: the core says which blobs are still named, a thread with time deletes the other chunks, and the series of
+ * experiments that are deleted. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+
+/* ---- confirmations --------------------------------------------------------------------------------------------- */
+
+struct daemon_confirm {
+    struct daemon_confirm *next;
+    uint64_t request;
+    hash256 blob;
+    node_id node;
+};
+
+static void confirmed(struct daemon *daemon, hash256 blob, node_id node, int code)
+{
+    struct node_event event = {.kind = NODE_EVENT_CONFIRMED};
+    event.u.blob.blob = blob;
+    event.u.blob.node = node;
+    event.u.blob.ok = code == 0;
+    event.u.blob.is_missing = code == ERR_NOT_FOUND || code == ERR_CORRUPT;
+    daemon_event(daemon, &event);
+}
+
+void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_confirm *confirm = calloc(1, sizeof *confirm);
+    uint64_t request = ++daemon->request_id;
+    if (confirm == NULL || bulk_verify(daemon->bulk, request, effect->u.push.blob, effect->u.push.to) != 0) {
+        free(confirm);
+        confirmed(daemon, effect->u.push.blob, effect->u.push.to, ERR_MEMORY);
+        return;
+    }
+    *confirm = (struct daemon_confirm){daemon->confirms, request, effect->u.push.blob, effect->u.push.to};
+    daemon->confirms = confirm;
+}
+
+void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code)
+{
+    struct daemon_confirm **link = &daemon->confirms;
+    while (*link != NULL && (*link)->request != request) {
+        link = &(*link)->next;
+    }
+    struct daemon_confirm *confirm = *link;
+    if (confirm != NULL) {
+        *link = confirm->next;
+        confirmed(daemon, confirm->blob, confirm->node, code);
+        free(confirm);
+    }
+}
+
+void daemon_collect_close(struct daemon *daemon)
+{
+    while (daemon->confirms != NULL) {
+        struct daemon_confirm *confirm = daemon->confirms;
+        daemon->confirms = confirm->next;
+        free(confirm);
+    }
+}
+
+/* ---- collection ------------------------------------------------------------------------------------------------ */
+
+struct collect_job {
+    struct job job;
+    struct chunks *chunks;
+    hash256 *kept;
+    size_t kept_count;
+    experiment_id *deleted; /* in the order of their ids */
+    size_t deleted_count;
+    uint32_t idle_s;
+    struct chunks_collected collected;
+    int code;
+};
+
+static int compare_experiments(const void *a, const void *b)
+{
+    return memcmp(a, b, EXPERIMENT_ID_BYTES);
+}
+
+/* A series' prefix is a letter and an attempt's key, which begins with the experiment. */
+static bool series_is_dead(void *context, const uint8_t *prefix, size_t prefix_bytes)
+{
+    const struct collect_job *collect = context;
+    return prefix_bytes > EXPERIMENT_ID_BYTES && collect->deleted_count > 0 &&
+           bsearch(prefix + 1, collect->deleted, collect->deleted_count, sizeof collect->deleted[0],
+                   compare_experiments) != NULL;
+}
+
+static void collect_work(struct job *job)
+{
+    struct collect_job *collect = (struct collect_job *)job;
+    collect->code = chunks_collect(collect->chunks, collect->kept, collect->kept_count, collect->idle_s,
+                                   &collect->collected);
+    int code = series_collect(collect->chunks, series_is_dead, collect);
+    collect->code = collect->code != 0 ? collect->code : code;
+}
+
+static void collect_free(struct collect_job *collect)
+{
+    free(collect->kept);
+    free(collect->deleted);
+    free(collect);
+}
+
+static void collect_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct collect_job *collect = (struct collect_job *)job;
+    daemon->is_collecting = false;
+    if (collect->collected.chunks > 0) {
+        daemon_line(daemon, "%llu chunks that nothing needs any more were deleted, %llu MiB",
+                    (unsigned long long)collect->collected.chunks,
+                    (unsigned long long)(collect->collected.bytes + (1u << 20) - 1) >> 20);
+        daemon->disk_check_ms = 0;
+    }
+    for (uint32_t i = 0; i < collect->collected.damaged_count && !daemon->closed; i++) {
+        (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]); /* its event says so, and has it mended */
+    }
+    if (collect->code != 0) {
+        daemon_line(daemon, "what nothing needs any more could not be deleted: %s", err_text(collect->code));
+    }
+    collect_free(collect);
+}
+
+void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    const struct view *view = &daemon->core->view;
+    struct collect_job *collect = daemon->is_collecting ? NULL : calloc(1, sizeof *collect);
+    if (collect == NULL) {
+        return; /* the next one comes in some minutes */
+    }
+    collect->kept_count = effect->byte_count / HASH_BYTES;
+    collect->kept = malloc(effect->byte_count + 1);
+    collect->deleted_count = view->tombstone_count;
+    collect->deleted = calloc(view->tombstone_count + 1u, sizeof collect->deleted[0]);
+    if (collect->kept == NULL || collect->deleted == NULL) {
+        collect_free(collect);
+        return;
+    }
+    memcpy(collect->kept, effect->bytes, effect->byte_count);
+    for (uint32_t i = 0; i < view->tombstone_count; i++) {
+        collect->deleted[i] = view->tombstones[i].experiment;
+    }
+    collect->idle_s = effect->u.collect.idle_s;
+    collect->chunks = daemon->chunks;
+    collect->job = (struct job){.work = collect_work, .done = collect_done};
+    daemon->is_collecting = true;
+    jobs_run(daemon->idle_jobs, &collect->job);
+}

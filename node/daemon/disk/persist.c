@@ -1,0 +1,235 @@
+/* Records and fences on their way to the disk. The core wants PERSISTED in the order of tickets, own records are signed by
+ * the edge thread first, and a commit costs a sync: so everything queues here, and whatever is ready at the head goes into
+ * one transaction while the next ones gather. Where there is no room for that, what frees room, what ends something and
+ * fences go on without the rest. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+
+#define BATCH_MAX 256
+
+struct daemon_persist_item {
+    struct daemon_persist_item *next;
+    uint64_t ticket;
+    bool is_own, is_ready, is_fence, is_forget, is_urgent;
+    uint8_t key[RECORD_KEY_BYTES_MAX];
+    uint32_t key_bytes;
+    uint32_t byte_count;
+    uint8_t bytes[];
+};
+
+struct batch {
+    struct job job;
+    struct state *state;
+    uint32_t count;
+    int codes[BATCH_MAX];
+    struct daemon_persist_item *items[BATCH_MAX];
+};
+
+static void write_batch(struct job *job)
+{
+    struct batch *batch = (struct batch *)job;
+    struct state_op ops[BATCH_MAX];
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct daemon_persist_item *item = batch->items[i];
+        ops[i] = (struct state_op){.table = item->is_fence ? STATE_FENCES : STATE_RECORDS,
+                                   .key = item->key,
+                                   .key_bytes = item->key_bytes,
+                                   .value = item->bytes,
+                                   .value_bytes = item->byte_count,
+                                   .is_delete = item->is_forget,
+                                   .is_urgent = item->is_urgent};
+    }
+    state_put_each(batch->state, ops, batch->count, batch->codes);
+}
+
+static void batch_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct batch *batch = (struct batch *)job;
+    daemon->persist_busy = false;
+    for (uint32_t i = 0, told = 0; i < batch->count; i++) {
+        struct daemon_persist_item *item = batch->items[i];
+        if (batch->codes[i] != 0 && told++ == 0) {
+            daemon_line(daemon, "the state could not be written: %s", err_text(batch->codes[i]));
+        }
+        if (item->ticket != 0) {
+            struct node_event event = {.kind = NODE_EVENT_PERSISTED};
+            event.u.persisted.ticket = item->ticket;
+            event.u.persisted.ok = batch->codes[i] == 0;
+            if (item->is_own) {
+                memcpy(event.u.persisted.signature, item->bytes + item->byte_count - RECORD_SIGNATURE_BYTES,
+                       RECORD_SIGNATURE_BYTES);
+            }
+            daemon_event(daemon, &event);
+        }
+        free(item);
+    }
+    free(batch);
+    daemon_runs_persisted(daemon);
+    daemon_persist_flush(daemon);
+}
+
+void daemon_persist_flush(struct daemon *daemon)
+{
+    if (daemon->closed || daemon->persist_busy || daemon->persist_first == NULL || !daemon->persist_first->is_ready) {
+        return;
+    }
+    struct batch *batch = calloc(1, sizeof *batch);
+    if (batch == NULL) {
+        return; /* tried again at the next effect or second */
+    }
+    while (daemon->persist_first != NULL && daemon->persist_first->is_ready && batch->count < BATCH_MAX) {
+        batch->items[batch->count++] = daemon->persist_first;
+        daemon->persist_first = daemon->persist_first->next;
+        if (daemon->persist_first == NULL) {
+            daemon->persist_last = NULL;
+        }
+    }
+    batch->job = (struct job){.work = write_batch, .done = batch_done};
+    batch->state = daemon->state;
+    daemon->persist_busy = true;
+    jobs_run(daemon->persist_jobs, &batch->job);
+}
+
+static bool is_urgent_record(const struct node_effect *effect)
+{
+    struct record record;
+    return record_decode(effect->bytes, effect->byte_count, &record) == 0 &&
+           (record.kind == FACT_TOMBSTONE || record.kind == FACT_CONTROL || record.kind == FACT_EVICTION);
+}
+
+void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_persist_item *item = calloc(1, sizeof *item + effect->byte_count);
+    CHECK(item != NULL); /* a fence that is dropped would break a promise: better to end */
+    item->ticket = effect->u.persist.ticket;
+    item->is_fence = effect->kind == NODE_EFFECT_PERSIST_FENCE || effect->kind == NODE_EFFECT_FORGET_FENCE;
+    item->is_forget = effect->kind == NODE_EFFECT_FORGET_RECORD || effect->kind == NODE_EFFECT_FORGET_FENCE;
+    item->is_own = !item->is_fence && effect->u.persist.own;
+    item->is_ready = !item->is_own;
+    item->is_urgent = !item->is_fence && !item->is_forget && is_urgent_record(effect);
+    item->key_bytes = effect->u.persist.key_bytes;
+    memcpy(item->key, effect->u.persist.key, item->key_bytes);
+    item->byte_count = effect->byte_count;
+    if (effect->byte_count > 0) {
+        memcpy(item->bytes, effect->bytes, effect->byte_count);
+    }
+    if (daemon->persist_last != NULL) {
+        daemon->persist_last->next = item;
+    } else {
+        daemon->persist_first = item;
+    }
+    daemon->persist_last = item;
+    if (item->is_own && edge_sign(daemon->edge, item->ticket, item->bytes, item->byte_count) != 0) {
+        keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* its queue is full */
+        uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
+        (void)edge_filter(daemon->edge, item->bytes, item->byte_count, unused); /* whom we vouch for is known from now on */
+        item->is_ready = true;
+    }
+}
+
+void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count)
+{
+    for (struct daemon_persist_item *item = daemon->persist_first; item != NULL; item = item->next) {
+        if (item->ticket == ticket && item->is_own && item->byte_count == count) {
+            memcpy(item->bytes, envelope, count);
+            item->is_ready = true;
+            break;
+        }
+    }
+    daemon_persist_flush(daemon);
+}
+
+void daemon_persist_close(struct daemon *daemon)
+{
+    while (daemon->persist_first != NULL) {
+        struct daemon_persist_item *item = daemon->persist_first;
+        daemon->persist_first = item->next;
+        free(item);
+    }
+    daemon->persist_last = NULL;
+}
+
+/* ---- start ----------------------------------------------------------------------------------------------------- */
+
+struct loading {
+    uint8_t *bytes;
+    size_t used, capacity;
+};
+
+static int load_one(void *context, const uint8_t *key, size_t key_bytes, const uint8_t *value, size_t value_bytes)
+{
+    (void)key;
+    (void)key_bytes;
+    struct loading *loading = context;
+    if (loading->capacity - loading->used < value_bytes) {
+        size_t wanted = (loading->capacity + value_bytes) * 2;
+        uint8_t *bigger = realloc(loading->bytes, wanted);
+        if (bigger == NULL) {
+            return ERR_MEMORY;
+        }
+        loading->bytes = bigger;
+        loading->capacity = wanted;
+    }
+    memcpy(loading->bytes + loading->used, value, value_bytes);
+    loading->used += value_bytes;
+    return 0;
+}
+
+static int load_fence(void *context, const uint8_t *key, size_t key_bytes, const uint8_t *value, size_t value_bytes)
+{
+    (void)key;
+    (void)key_bytes;
+    struct node_event event = {.kind = NODE_EVENT_LOAD_FENCE, .bytes = value, .byte_count = (uint32_t)value_bytes};
+    daemon_event(context, &event);
+    return 0;
+}
+
+int daemon_persist_load(struct daemon *daemon, char error[256])
+{
+    struct loading loading = {0};
+    int code = state_each(daemon->state, STATE_RECORDS, load_one, &loading);
+    if (code != 0) {
+        (void)format_text(error, 256, "The stored records in %s/state cannot be read: %s.", daemon->dir, err_text(code));
+        free(loading.bytes);
+        return code;
+    }
+    uint8_t *good = malloc(loading.used + 1);
+    if (good == NULL) {
+        free(loading.bytes);
+        return ERR_MEMORY;
+    }
+    /* Signatures are checked again: the disk is the world, too. */
+    size_t count = edge_filter(daemon->edge, loading.bytes, loading.used, good);
+    if (count < loading.used) {
+        daemon_line(daemon, "%zu bytes of stored records have no valid signature and are left out", loading.used - count);
+    }
+    for (size_t offset = 0, length; offset < count; offset += length) {
+        if (record_length(good + offset, count - offset, &length) != 0) {
+            break;
+        }
+        struct node_event event = {
+            .kind = NODE_EVENT_LOAD_RECORD, .bytes = good + offset, .byte_count = (uint32_t)length};
+        daemon_event(daemon, &event);
+    }
+    free(good);
+    free(loading.bytes);
+    return state_each(daemon->state, STATE_FENCES, load_fence, daemon);
+}
+
+int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count)
+{
+    return state_get(daemon->state, STATE_META, key, strlen(key), out, capacity, count);
+}
+
+int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count)
+{
+    struct state_op op = {
+        .table = STATE_META, .key = key, .key_bytes = strlen(key), .value = value, .value_bytes = count};
+    return state_put_batch(daemon->state, &op, 1);
+}

@@ -1,0 +1,315 @@
+/* Bits rot. Chunk after chunk of this disk is read again, slowly, and compared with its hash; what is damaged is dropped,
+ * and what then lacks something of the blobs that this node should have is fetched again from other holders. Whoever else
+ * finds a chunk damaged (bulk transfer, a worker that loads) has it mended in the same way. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+
+#define SCRUB_FIRST_MS 30000             /* after the start */
+#define SCRUB_REST_MS (24ull * 3600000)  /* between two passes */
+#define SCRUB_SECOND_BYTES (4u << 20)    /* read in a second; one chunk more at most */
+#define MEND_SOON_MS 2000                /* after something was dropped: more may follow */
+#define MEND_AGAIN_MS 600000             /* nobody who has it could be reached: whether somebody can be now */
+#define MENDS_MAX 8                      /* fetches at a time */
+#define DAMAGED_MAX 8                    /* told of one second's chunks; the next pass finds more */
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+struct scrub_job {
+    struct job job;
+    struct chunks *chunks;
+    hash256 at;
+    uint64_t bytes;
+    hash256 damaged[DAMAGED_MAX];
+    uint32_t damaged_count;
+    bool is_end;
+    int code;
+};
+
+static void scrub_work(struct job *job)
+{
+    struct scrub_job *scrub = (struct scrub_job *)job;
+    uint8_t *buffer = malloc(BLOB_CHUNK_BYTES_MAX);
+    scrub->code = buffer == NULL ? ERR_MEMORY : 0;
+    while (scrub->code == 0 && scrub->bytes < SCRUB_SECOND_BYTES && scrub->damaged_count < DAMAGED_MAX) {
+        size_t count;
+        scrub->code = chunks_next(scrub->chunks, scrub->at, &scrub->at, &count);
+        scrub->is_end = scrub->code == ERR_NOT_FOUND;
+        if (scrub->code != 0) {
+            break;
+        }
+        scrub->bytes += count;
+        int found = chunks_get(scrub->chunks, scrub->at, buffer, BLOB_CHUNK_BYTES_MAX, &count);
+        if (found == ERR_CORRUPT) {
+            scrub->damaged[scrub->damaged_count++] = scrub->at;
+        } else if (found != 0 && found != ERR_NOT_FOUND) { /* collected meanwhile */
+            scrub->code = found;
+        }
+    }
+    free(buffer);
+}
+
+static void scrub_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct scrub_job *scrub = (struct scrub_job *)job;
+    uint64_t now_ms = daemon_now_ms();
+    daemon->scrub.is_busy = false;
+    daemon->scrub.at = scrub->at;
+    daemon->scrub.checked_bytes += scrub->bytes;
+    daemon->scrub.next_ms = now_ms;
+    for (uint32_t i = 0; i < scrub->damaged_count && !daemon->closed; i++) {
+        (void)bulk_discard(daemon->bulk, scrub->damaged[i]); /* its event says so, and has it mended */
+    }
+    if (scrub->is_end) {
+        daemon->scrub.passes++;
+        daemon->scrub.has_begun = false;
+        daemon->scrub.next_ms = now_ms + SCRUB_REST_MS;
+        daemon->scrub.mend_ms = now_ms; /* what is missing altogether no reader comes upon */
+    } else if (scrub->code != 0) {
+        daemon_line(daemon, "the chunks of this disk could not be checked: %s", err_text(scrub->code));
+        daemon->scrub.next_ms = now_ms + MEND_AGAIN_MS;
+    }
+    free(scrub);
+}
+
+static void scrub_begin(struct daemon *daemon)
+{
+    struct scrub_job *scrub = calloc(1, sizeof *scrub);
+    if (scrub == NULL) {
+        return;
+    }
+    if (!daemon->scrub.has_begun) {
+        daemon->scrub.has_begun = true;
+        memset(&daemon->scrub.at, 0, sizeof daemon->scrub.at);
+    }
+    scrub->chunks = daemon->chunks;
+    scrub->at = daemon->scrub.at;
+    scrub->job = (struct job){.work = scrub_work, .done = scrub_done};
+    daemon->scrub.is_busy = true;
+    jobs_run(daemon->idle_jobs, &scrub->job);
+}
+
+/* ---- mending --------------------------------------------------------------------------------------------------- */
+
+struct daemon_mend {
+    struct daemon_mend *next;
+    uint64_t request;
+    hash256 blob;
+    uint32_t living; /* holders, when it began */
+};
+
+struct wanted_blob {
+    hash256 blob;
+    bool must_be_here;
+    bool is_broken;
+    uint32_t holder_count;
+    node_id holders[BLOB_HOLDERS_MAX];
+};
+
+struct mend_job {
+    struct job job;
+    struct chunks *chunks;
+    uint32_t count, capacity;
+    struct wanted_blob *blobs;
+};
+
+static struct wanted_blob *wanted_add(struct mend_job *mend, hash256 blob)
+{
+    if (hash256_is_none(blob)) {
+        return NULL;
+    }
+    if (mend->count == mend->capacity) {
+        uint32_t capacity = mend->capacity == 0 ? 64 : mend->capacity * 2;
+        struct wanted_blob *bigger = realloc(mend->blobs, capacity * sizeof *bigger);
+        if (bigger == NULL) {
+            return NULL;
+        }
+        mend->blobs = bigger;
+        mend->capacity = capacity;
+    }
+    struct wanted_blob *wanted = &mend->blobs[mend->count++];
+    memset(wanted, 0, sizeof *wanted);
+    wanted->blob = blob;
+    return wanted;
+}
+
+/* Code is where it was pushed to or needed; if its list of chunks was dropped here it was here. */
+static void wanted_code(const struct daemon *daemon, struct mend_job *mend, const struct view_experiment *experiment,
+                        hash256 blob)
+{
+    struct wanted_blob *wanted = wanted_add(mend, blob);
+    if (wanted == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < daemon->scrub.lost_count && i < DAEMON_LOST_MAX; i++) {
+        wanted->must_be_here |= hash256_equal(daemon->scrub.lost[i], blob);
+    }
+    _Static_assert(DAEMON_LIKELY_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
+    wanted->holder_count = daemon_likely_code(daemon, experiment->id, 0, wanted->holders);
+}
+
+static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)
+{
+    struct view_manifest checkpoint;
+    for (const struct view_manifest *row = trial->manifests; core_replicas_next(daemon->core, &row, &checkpoint);) {
+        bool is_ours = false;
+        for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
+            is_ours |= node_id_equal(checkpoint.holders[i], daemon->keys.id);
+        }
+        struct wanted_blob *wanted = is_ours ? wanted_add(mend, checkpoint.blob) : NULL;
+        if (wanted != NULL) {
+            wanted->must_be_here = true;
+            wanted->holder_count = checkpoint.holder_count;
+            memcpy(wanted->holders, checkpoint.holders, checkpoint.holder_count * sizeof checkpoint.holders[0]);
+        }
+    }
+}
+
+static void mend_work(struct job *job)
+{
+    struct mend_job *mend = (struct mend_job *)job;
+    for (uint32_t i = 0; i < mend->count; i++) {
+        struct wanted_blob *wanted = &mend->blobs[i];
+        uint32_t missing = 0;
+        int code = chunks_blob_missing(mend->chunks, wanted->blob, NULL, 0, &missing);
+        wanted->is_broken = (code == 0 && missing > 0) || (code == ERR_NOT_FOUND && wanted->must_be_here);
+    }
+}
+
+/* Blobs that lack something are looked for then, or sooner. */
+static void mend_at(struct daemon *daemon, uint64_t when_ms)
+{
+    if (daemon->scrub.mend_ms == 0 || when_ms < daemon->scrub.mend_ms) {
+        daemon->scrub.mend_ms = when_ms;
+    }
+}
+
+static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
+{
+    uint64_t now_ms = daemon_now_ms();
+    uint32_t count = 0, living = 0;
+    for (uint32_t i = 0; i < wanted->holder_count; i++) {
+        living += core_node_alive(daemon->core, wanted->holders[i]);
+    }
+    if (!mends_later_may(&daemon->scrub.later, now_ms, wanted->blob, living)) {
+        mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
+        return;
+    }
+    for (const struct daemon_mend *mend = daemon->mends; mend != NULL; mend = mend->next) {
+        if (hash256_equal(mend->blob, wanted->blob)) {
+            return;
+        }
+        count++;
+    }
+    struct daemon_mend *mend = count < MENDS_MAX ? calloc(1, sizeof *mend) : NULL;
+    uint64_t request = ++daemon->request_id;
+    if (mend == NULL ||
+        bulk_fetch(daemon->bulk, request, wanted->blob, wanted->holders, wanted->holder_count) != 0) {
+        free(mend);
+        mend_at(daemon, now_ms + MEND_SOON_MS); /* when some of the others are whole */
+        return;
+    }
+    *mend = (struct daemon_mend){daemon->mends, request, wanted->blob, living};
+    daemon->mends = mend;
+}
+
+static void mend_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct mend_job *mend = (struct mend_job *)job;
+    daemon->scrub.is_mending = false;
+    for (uint32_t i = 0; i < mend->count && !daemon->closed; i++) {
+        if (mend->blobs[i].is_broken) {
+            fetch_again(daemon, &mend->blobs[i]);
+        }
+    }
+    free(mend->blobs);
+    free(mend);
+}
+
+static void mend_begin(struct daemon *daemon)
+{
+    struct mend_job *mend = calloc(1, sizeof *mend);
+    if (mend == NULL) {
+        return;
+    }
+    daemon->scrub.mend_ms = 0;
+    const struct view *view = &daemon->core->view;
+    for (uint32_t i = 0; i < view->experiment_count; i++) {
+        const struct view_experiment *experiment = view->experiments[i];
+        if (experiment->known) {
+            wanted_code(daemon, mend, experiment, experiment->code);
+            wanted_code(daemon, mend, experiment, experiment->config_text);
+        }
+        for (uint32_t t = 0; t < experiment->trial_slots; t++) {
+            if (experiment->trials[t] != NULL) {
+                wanted_checkpoints(daemon, mend, experiment->trials[t]);
+            }
+        }
+    }
+    mend->chunks = daemon->chunks;
+    mend->job = (struct job){.work = mend_work, .done = mend_done};
+    daemon->scrub.is_mending = true;
+    jobs_run(daemon->idle_jobs, &mend->job);
+}
+
+void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+{
+    struct daemon_mend **link = &daemon->mends;
+    while (*link != NULL && (*link)->request != request) {
+        link = &(*link)->next;
+    }
+    struct daemon_mend *mend = *link;
+    if (mend == NULL) {
+        return;
+    }
+    *link = mend->next;
+    char hex[17];
+    bytes_to_hex(hex, mend->blob.bytes, 8);
+    if (code == 0) {
+        daemon->scrub.restored++;
+        mends_later_forget(&daemon->scrub.later, mend->blob);
+        daemon_line(daemon, "blob %s... is whole again on this disk", hex);
+    } else {
+        daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
+        mends_later_failed(&daemon->scrub.later, daemon_now_ms(), mend->blob, mend->living);
+        mend_at(daemon, daemon_now_ms() + MEND_AGAIN_MS);
+    }
+    free(mend);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash)
+{
+    daemon->scrub.lost[daemon->scrub.damaged++ % DAEMON_LOST_MAX] = hash;
+    daemon->scrub.lost_count += daemon->scrub.lost_count < DAEMON_LOST_MAX;
+    daemon->scrub.mend_ms = daemon_now_ms() + MEND_SOON_MS;
+}
+
+void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    if (daemon->scrub.next_ms == 0) {
+        daemon->scrub.next_ms = now_ms + SCRUB_FIRST_MS;
+    }
+    if (!daemon->scrub.is_busy && now_ms >= daemon->scrub.next_ms) {
+        scrub_begin(daemon);
+    }
+    bool wants_to_mend = daemon->scrub.mend_ms != 0 && now_ms >= daemon->scrub.mend_ms;
+    if (wants_to_mend && !daemon->scrub.is_mending && !daemon->core->syncing) {
+        mend_begin(daemon);
+    }
+}
+
+void daemon_scrub_close(struct daemon *daemon)
+{
+    while (daemon->mends != NULL) {
+        struct daemon_mend *mend = daemon->mends;
+        daemon->mends = mend->next;
+        free(mend);
+    }
+}

@@ -1,9 +1,0 @@
-#ifndef NODE_DAEMON_LOCAL_SUBMIT_H
-#define NODE_DAEMON_LOCAL_SUBMIT_H
-/* The request submit: a job checks the configuration and stores it and the code as blobs, then the core is asked. */
-
-#include "node/daemon/local.h"
-
-void local_submit_request(struct daemon *daemon, struct local_request *request);
-
-#endif

@@ -1,0 +1,454 @@
+#include "node/daemon/ground/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/daemon/start.h"
+
+_Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "who is out takes no member's connection");
+#define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
+
+uint64_t daemon_now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t daemon_wall_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------------------- */
+
+static void line(struct daemon *daemon, const char *text)
+{
+    struct daemon_line *slot = &daemon->lines[daemon->line_seq % DAEMON_EVENTS_MAX];
+    slot->seq = ++daemon->line_seq;
+    slot->wall_ms = daemon_wall_ms();
+    bytes_copy_text(slot->text, sizeof slot->text, text);
+    daemon->view_changed = true;
+    if (!daemon->options.quiet) {
+        time_t seconds = (time_t)(slot->wall_ms / 1000);
+        struct tm tm;
+        (void)localtime_r(&seconds, &tm);
+        fprintf(stderr, "%02d:%02d:%02d.%03u %s\n", tm.tm_hour, tm.tm_min, tm.tm_sec, (unsigned)(slot->wall_ms % 1000),
+                slot->text);
+    }
+}
+
+void daemon_line(struct daemon *daemon, const char *format, ...)
+{
+    char text[DAEMON_EVENT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    line(daemon, text);
+}
+
+void daemon_trace(void *context, const char *text)
+{
+    line(context, text);
+}
+
+/* ---- the core -------------------------------------------------------------------------------------------------- */
+
+static void send_message(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint8_t bytes[MESSAGE_BYTES_MAX];
+    size_t count = message_encode(&effect->u.send.message, bytes, sizeof bytes);
+    CHECK(count > 0);
+    (void)control_send(daemon->control, effect->u.send.to, bytes, count); /* lost messages are the protocols' business */
+}
+
+static void connect_peer(struct daemon *daemon, const struct node_effect *effect)
+{
+    if (effect->u.peer.gone) {
+        control_peer_remove(daemon->control, effect->u.peer.node);
+        daemon_tell_bulk_gone(daemon, effect->u.peer.node);
+        return;
+    }
+    uint32_t others = daemon->core->view.member_count; /* at the start those of the disk, whose turn comes batch by batch */
+    control_expect(daemon->control, others > daemon->core->peer_count ? others : daemon->core->peer_count);
+    int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
+    if (code != 0) {
+        daemon_line(daemon, "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));
+    }
+}
+
+/* What a connect with the answer of an invite gets. */
+static void welcome(struct daemon *daemon, const struct node_effect *effect)
+{
+    uint8_t bytes[MESSAGE_BYTES_MAX];
+    struct join_answer answer = {
+        .code = effect->u.reply.code, .records = effect->bytes, .record_bytes = effect->byte_count};
+    bytes_copy_text(answer.text, sizeof answer.text, effect->u.reply.text);
+    size_t count = join_answer_encode(&answer, bytes, sizeof bytes);
+    if (count > 0) {
+        (void)control_reply(daemon->control, effect->u.reply.client, bytes, count);
+    }
+}
+
+static void perform(struct daemon *daemon, const struct node_effect *effect)
+{
+    switch (effect->kind) {
+    case NODE_EFFECT_SEND:
+        send_message(daemon, effect);
+        break;
+    case NODE_EFFECT_PERSIST_RECORD:
+    case NODE_EFFECT_PERSIST_FENCE:
+    case NODE_EFFECT_FORGET_RECORD:
+    case NODE_EFFECT_FORGET_FENCE:
+        daemon_persist_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_PEER:
+        connect_peer(daemon, effect);
+        break;
+    case NODE_EFFECT_ADMIT:
+        (void)control_admit(daemon->control, effect->u.peer.public_key, effect->u.peer.invite, effect->u.peer.gone);
+        if (effect->u.peer.gone && !effect->u.peer.invite) {
+            daemon_tell_bulk_gone(daemon, effect->u.peer.node);
+        }
+        break;
+    case NODE_EFFECT_CHECK_LINK:
+        if (effect->u.peer.address[0] != '\0') {
+            (void)control_check_link(daemon->control, effect->u.peer.node, effect->u.peer.address);
+        }
+        break;
+    case NODE_EFFECT_PREPARE:
+    case NODE_EFFECT_SPAWN:
+    case NODE_EFFECT_KILL:
+    case NODE_EFFECT_STOP_WORKER:
+        daemon_runs_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_GROUP:
+        daemon_local_group_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_LEAVE_GROUP:
+        daemon_local_leave_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_DURABLE:
+        daemon_local_durable_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_PUSH:
+        daemon_pushes_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_CONFIRM:
+        daemon_confirm_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_COLLECT:
+        daemon_collect_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_REPLY:
+        daemon_local_reply_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_WELCOME:
+        welcome(daemon, effect);
+        break;
+    case NODE_EFFECT_NEW_KEY:
+        daemon_new_key_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_BECOME:
+        daemon_become_effect(daemon, effect);
+        break;
+    }
+}
+
+static void step(struct daemon *daemon, struct node_event *event)
+{
+    event->now_ms = daemon_now_ms();
+    event->wall_s = daemon_wall_ms() / 1000;
+    daemon->effects.count = 0;
+    daemon->effects.used_bytes = 0;
+    node_core_step(daemon->core, event, &daemon->effects);
+    for (uint32_t i = 0; i < daemon->effects.count; i++) {
+        perform(daemon, &daemon->effects.items[i]);
+    }
+    daemon_persist_flush(daemon);
+}
+
+/* Only small events come from within effects; what they point to would not live until their turn. */
+static void queue_event(struct daemon *daemon, const struct node_event *event)
+{
+    CHECK(event->byte_count == 0);
+    if (daemon->queued_count == daemon->queued_slots) {
+        uint32_t slots = daemon->queued_slots == 0 ? 64 : daemon->queued_slots * 2;
+        struct node_event *bigger = calloc(slots, sizeof *bigger);
+        CHECK(bigger != NULL); /* the core would wait for ever for what is dropped: better to end */
+        for (uint32_t i = 0; i < daemon->queued_count; i++) {
+            bigger[i] = daemon->queued[(daemon->queued_first + i) % daemon->queued_slots];
+        }
+        free(daemon->queued);
+        daemon->queued = bigger;
+        daemon->queued_first = 0;
+        daemon->queued_slots = slots;
+    }
+    daemon->queued[(daemon->queued_first + daemon->queued_count++) % daemon->queued_slots] = *event;
+}
+
+void daemon_event(struct daemon *daemon, struct node_event *event)
+{
+    if (daemon->closed) {
+        return; /* what it would cause has nobody left to do it; the next boot finds what is on the disk */
+    }
+    if (daemon->stepping) {
+        queue_event(daemon, event);
+        return;
+    }
+    daemon->stepping = true;
+    step(daemon, event);
+    while (daemon->queued_count > 0) {
+        struct node_event next = daemon->queued[daemon->queued_first];
+        daemon->queued_first = (daemon->queued_first + 1) % daemon->queued_slots;
+        daemon->queued_count--;
+        step(daemon, &next);
+    }
+    daemon->stepping = false;
+    daemon->view_changed = true;
+}
+
+/* ---- bulk ------------------------------------------------------------------------------------------------------ */
+
+static void take_bulk(struct daemon *daemon)
+{
+    struct bulk_event event;
+    while (bulk_next(daemon->bulk, &event) == 0) {
+        switch (event.kind) {
+        case BULK_FETCHED:
+            daemon_runs_fetched(daemon, event.id, event.code, event.text);
+            daemon_query_fetched(daemon, event.id, event.code, event.text);
+            daemon_scrub_fetched(daemon, event.id, event.code, event.text);
+            break;
+        case BULK_PUSHED:
+            daemon_pushes_answered(daemon, event.id, event.code, event.text);
+            break;
+        case BULK_SERIES:
+            daemon_runs_settled(daemon, event.id);
+            daemon_query_series(daemon, &event);
+            break;
+        case BULK_VERIFIED:
+            daemon_verify_answered(daemon, event.id, event.code);
+            daemon_collect_verified(daemon, event.id, event.code);
+            break;
+        case BULK_STORE_FAILED:
+            daemon_line(daemon, "%s", event.text);
+            daemon->disk_check_ms = 0;
+            break;
+        case BULK_CORRUPT: {
+            char hex[17];
+            bytes_to_hex(hex, event.hash.bytes, 8);
+            const struct view_member *owner = view_find_member(&daemon->core->view, event.node);
+            bool is_here = node_id_equal(event.node, daemon->keys.id);
+            daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
+                        is_here || owner == NULL ? "this disk" : owner->name);
+            if (is_here) {
+                daemon_scrub_corrupt(daemon, event.hash);
+            }
+            break;
+        }
+        }
+    }
+}
+
+/* ---- the loop -------------------------------------------------------------------------------------------------- */
+
+static void take_control(struct daemon *daemon)
+{
+    struct control_incoming incoming;
+    for (int i = 0; i < 256 && control_receive(daemon->control, &incoming) == 0; i++) {
+        if (incoming.from.kind == ZAP_INVITE) {
+            (void)edge_join(daemon->edge, incoming.client, incoming.from.invite_key, incoming.bytes, incoming.count);
+            continue;
+        }
+        struct message message;
+        uint32_t version = message_version(incoming.bytes, incoming.count);
+        if (!version_is_spoken(version_ours(), version) && version != 0) {
+            struct node_event event = {.kind = NODE_EVENT_FOREIGN};
+            event.u.foreign.from = incoming.from.node;
+            event.u.foreign.version = version;
+            daemon_event(daemon, &event);
+        } else if (message_decode(incoming.bytes, incoming.count, &message) != 0) {
+            daemon->core->counters.malformed++;
+        } else if (message.kind == MESSAGE_RECORDS) {
+            (void)edge_verify(daemon->edge, incoming.from.node, &message);
+        } else {
+            struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+            event.u.message.from = incoming.from.node;
+            event.u.message.message = &message;
+            daemon_event(daemon, &event);
+        }
+    }
+    node_id node;
+    enum control_link link;
+    while (control_check_next(daemon->control, &node, &link) == 0) {
+        struct node_event event = {.kind = NODE_EVENT_LINK};
+        event.u.link.peer = node;
+        event.u.link.refused = link == CONTROL_LINK_REFUSED;
+        event.u.link.open = link == CONTROL_LINK_OPEN;
+        daemon_event(daemon, &event);
+    }
+}
+
+/* Who speaks another version than this node understands nothing of the answer but its first byte, and needs no more. */
+static void refuse_join(struct daemon *daemon, const struct edge_result *result)
+{
+    static const char text[] = "this request to join is of another version of shoal; use the version that the member runs";
+    uint8_t bytes[256];
+    struct join_answer answer = {.code = ERR_VERSION};
+    _Static_assert(sizeof text <= sizeof answer.text, "the sentence fits");
+    memcpy(answer.text, text, sizeof text);
+    size_t count = result->code == ERR_VERSION ? join_answer_encode(&answer, bytes, sizeof bytes) : 0;
+    if (count > 0) {
+        (void)control_reply(daemon->control, result->client, bytes, count);
+    }
+}
+
+static void take_edge(struct daemon *daemon)
+{
+    struct edge_result result;
+    while (edge_next(daemon->edge, &result) == 0) {
+        if (result.kind == EDGE_SIGNED) {
+            daemon_persist_signed(daemon, result.ticket, result.bytes, result.byte_count);
+        } else if (result.kind == EDGE_VERIFIED) {
+            struct node_event event = {.kind = NODE_EVENT_MESSAGE};
+            event.u.message.from = result.from;
+            event.u.message.message = &result.message;
+            daemon_event(daemon, &event);
+        } else if (result.code == 0) {
+            struct node_event event = {.kind = NODE_EVENT_JOIN};
+            event.u.join.client = result.client;
+            memcpy(event.u.join.invite_key, result.invite_key, sizeof event.u.join.invite_key);
+            memcpy(event.u.join.public_key, result.request.sign_public, sizeof event.u.join.public_key);
+            bytes_copy_text(event.u.join.name, sizeof event.u.join.name, result.request.name);
+            daemon_event(daemon, &event);
+        } else {
+            daemon->core->counters.malformed++;
+            refuse_join(daemon, &result);
+        }
+    }
+}
+
+static void check_disk(struct daemon *daemon)
+{
+    struct chunks_space space;
+    if (chunks_space(daemon->chunks, &space) != 0) {
+        return;
+    }
+    bool full = space.free_bytes < DAEMON_DISK_RESERVE_BYTES;
+    if (full != daemon->disk_full) {
+        daemon->disk_full = full;
+        struct node_event event = {.kind = NODE_EVENT_DISK};
+        event.u.disk.full = full;
+        daemon_event(daemon, &event);
+    }
+}
+
+static void every_second(struct daemon *daemon, uint64_t now_ms)
+{
+    daemon->second_ms = now_ms + 1000;
+    daemon_tell_bulk(daemon);
+    daemon_hints_tick(daemon);
+    if (now_ms >= daemon->disk_check_ms) {
+        daemon->disk_check_ms = now_ms + 3000;
+        check_disk(daemon);
+    }
+    daemon_persist_flush(daemon);
+    daemon_runs_tick(daemon, now_ms);
+    daemon_busy_tick(daemon, now_ms);
+    daemon_scrub_tick(daemon, now_ms);
+}
+
+static void add_item(zmq_pollitem_t *items, uint32_t *count, int fd)
+{
+    items[(*count)++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
+}
+
+static long poll_timeout_ms(const struct daemon *daemon)
+{
+    uint64_t now_ms = daemon_now_ms();
+    uint64_t next_ms = node_core_next_ms(daemon->core);
+    uint64_t others[] = {control_next_ms(daemon->control), daemon->second_ms,
+                         daemon->beacon != NULL ? beacon_next_ms(daemon->beacon) : UINT64_MAX,
+                         daemon->series != NULL || daemon->watch_ms != 0 ? now_ms + 200 : UINT64_MAX};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        next_ms = others[i] < next_ms ? others[i] : next_ms;
+    }
+    return next_ms <= now_ms ? 0 : next_ms - now_ms > 1000 ? 1000 : (long)(next_ms - now_ms);
+}
+
+void daemon_loop(struct daemon *daemon, int signal_fd)
+{
+    zmq_pollitem_t items[POLL_MAX];
+    while (!daemon->stopping) {
+        uint32_t count = (uint32_t)control_poll_items(daemon->control, items);
+        add_item(items, &count, signal_fd);
+        add_item(items, &count, edge_fd(daemon->edge));
+        add_item(items, &count, bulk_fd(daemon->bulk));
+        add_item(items, &count, jobs_fd(daemon->persist_jobs));
+        add_item(items, &count, jobs_fd(daemon->file_jobs));
+        add_item(items, &count, jobs_fd(daemon->blob_jobs));
+        add_item(items, &count, jobs_fd(daemon->idle_jobs));
+        if (daemon->beacon != NULL) {
+            add_item(items, &count, beacon_fd(daemon->beacon));
+        }
+        uint32_t first_run = count;
+        uint8_t run_slots[SLOTS_MAX];
+        for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+            if (daemon->runs[slot].has_link) {
+                run_slots[count - first_run] = (uint8_t)slot;
+                add_item(items, &count, daemon->runs[slot].link.fd);
+            }
+        }
+        uint32_t first_client = count;
+        count += daemon_local_poll(daemon, items + count, POLL_MAX - count);
+        if (zmq_poll(items, (int)count, poll_timeout_ms(daemon)) < 0 && errno != EINTR) {
+            daemon_line(daemon, "polling failed: %s", strerror(errno));
+            return;
+        }
+        daemon_runs_awake(daemon, daemon_now_ms());
+        struct signalfd_siginfo info;
+        while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+            daemon->stopping |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+        }
+        control_process(daemon->control);
+        take_control(daemon);
+        take_edge(daemon);
+        jobs_collect(daemon->persist_jobs, daemon);
+        jobs_collect(daemon->file_jobs, daemon);
+        jobs_collect(daemon->blob_jobs, daemon);
+        jobs_collect(daemon->idle_jobs, daemon);
+        take_bulk(daemon);
+        daemon_hints_beacon(daemon);
+        daemon_local_process(daemon, items + first_client, count - first_client);
+        for (uint32_t i = first_run; i < first_client; i++) {
+            if (items[i].revents != 0) {
+                daemon_runs_poll(daemon, run_slots[i - first_run]);
+            }
+        }
+        uint64_t now_ms = daemon_now_ms();
+        if (now_ms >= node_core_next_ms(daemon->core)) {
+            struct node_event event = {.kind = NODE_EVENT_TICK};
+            daemon_event(daemon, &event);
+        }
+        if (daemon->beacon != NULL) {
+            beacon_tick(daemon->beacon, now_ms);
+        }
+        if (now_ms >= daemon->second_ms) {
+            every_second(daemon, now_ms);
+        }
+        daemon_local_tick(daemon, now_ms);
+    }
+}

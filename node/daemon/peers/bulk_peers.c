@@ -1,0 +1,45 @@
+/* Where bulk finds the others. Those who are out are no peers of the core: any number of them takes no member's place. */
+
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+#include "node/daemon/start.h"
+
+void daemon_tell_bulk_gone(struct daemon *daemon, node_id node)
+{
+    static const uint8_t no_key[PUBLIC_KEY_BYTES] = {0};
+    (void)bulk_peer(daemon->bulk, node, no_key, "127.0.0.1", 0);
+    for (uint32_t i = 0; i < NODE_MEMBERS_MAX; i++) {
+        if (node_id_equal(daemon->bulk_known[i].node, node)) {
+            daemon->bulk_known[i] = (struct daemon_bulk_known){.where = ""};
+        }
+    }
+}
+
+void daemon_tell_bulk(struct daemon *daemon)
+{
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        node_id node = daemon->core->peers[i]->id;
+        struct daemon_bulk_known *known = &daemon->bulk_known[i];
+        const struct view_member *member = view_find_member(&daemon->core->view, node);
+        if (daemon->core->is_out) {
+            if (known->where[0] != '\0') {
+                daemon_tell_bulk_gone(daemon, known->node);
+            }
+            continue;
+        }
+        if (member == NULL || !member->admitted || !member->has_node || member->address_count == 0) {
+            continue;
+        }
+        char host[FACT_ADDRESS_BYTES];
+        struct daemon_bulk_known now = {.node = node};
+        host_of_address(member->addresses[0], host);
+        (void)format_text(now.where, sizeof now.where, "%s:%u", host, member->bulk_port);
+        bool is_known = node_id_equal(known->node, node) && strcmp(known->where, now.where) == 0;
+        if (!is_known &&
+            bulk_peer(daemon->bulk, node, member->public_key, host, (uint16_t)member->bulk_port) != ERR_MEMORY) {
+            *known = now;
+        }
+    }
+}

@@ -1,0 +1,97 @@
+/* Who may have what: the order in which nodes hold a trial's series, and whom this one asks for code and checkpoints. */
+
+#include <string.h>
+
+#include "base/rendezvous.h"
+#include "node/daemon/ground/daemon.h"
+
+_Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "all who hold a checkpoint, and others");
+_Static_assert(CORE_CODE_COPIES + 1 < DAEMON_LIKELY_MAX, "all who should hold the code, and the submitter");
+
+/* Those who live, self included, in rendezvous order. */
+static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_bytes, node_id out[NODE_MEMBERS_MAX + 1])
+{
+    uint32_t count = 0;
+    out[count++] = daemon->keys.id;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        if (core_node_alive(daemon->core, daemon->core->peers[i]->id)) {
+            out[count++] = daemon->core->peers[i]->id;
+        }
+    }
+    rendezvous_sort(out, count, key, key_bytes);
+    return count;
+}
+
+static uint32_t ranked_of_trial(const struct daemon *daemon, const attempt_id *attempt, node_id out[NODE_MEMBERS_MAX + 1])
+{
+    uint8_t key[EXPERIMENT_ID_BYTES + 4];
+    memcpy(key, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
+    bytes_put_u32(key + EXPERIMENT_ID_BYTES, attempt->trial);
+    return ranked(daemon, key, sizeof key, out);
+}
+
+uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
+{
+    node_id all[NODE_MEMBERS_MAX + 1];
+    uint32_t count = ranked_of_trial(daemon, attempt, all);
+    uint32_t taken = count < capacity ? count : capacity;
+    memcpy(out, all, taken * sizeof *out);
+    return taken;
+}
+
+/* Adds others than this node until the list is full. */
+static uint32_t add(const struct daemon *daemon, node_id likely[DAEMON_LIKELY_MAX], uint32_t likely_count, const node_id *nodes,
+                    uint32_t count)
+{
+    for (uint32_t i = 0; i < count && likely_count < DAEMON_LIKELY_MAX; i++) {
+        bool is_listed = node_id_equal(nodes[i], daemon->keys.id);
+        for (uint32_t j = 0; j < likely_count; j++) {
+            is_listed |= node_id_equal(likely[j], nodes[i]);
+        }
+        if (!is_listed) {
+            likely[likely_count++] = nodes[i];
+        }
+    }
+    return likely_count;
+}
+
+uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_LIKELY_MAX])
+{
+    node_id all[NODE_MEMBERS_MAX + 1];
+    uint32_t count = ranked(daemon, id.bytes, sizeof id.bytes, all), likely_count = 0;
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
+    if (experiment != NULL && round == 0) {
+        likely_count = add(daemon, out, likely_count, &experiment->submitter, 1);
+    }
+    uint32_t from = round * (DAEMON_LIKELY_MAX - 1) % count; /* the submitter, or this node, may be twice among so many */
+    likely_count = add(daemon, out, likely_count, all + from, count - from);
+    return add(daemon, out, likely_count, all, from);
+}
+
+bool daemon_likely_any(const struct daemon *daemon, uint32_t round)
+{
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
+        living += core_node_alive(daemon->core, daemon->core->peers[i]->id);
+    }
+    return living > round * (DAEMON_LIKELY_MAX - 1);
+}
+
+uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                                  node_id out[DAEMON_LIKELY_MAX])
+{
+    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
+    const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
+    uint32_t likely_count = 0;
+    for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
+        if (hash256_equal(m->blob, blob)) {
+            struct view_manifest united;
+            (void)core_replicas_unite(daemon->core, m, &united);
+            likely_count = add(daemon, out, 0, united.holders, united.holder_count);
+            break;
+        }
+    }
+    node_id all[NODE_MEMBERS_MAX + 1];
+    uint32_t count = ranked_of_trial(daemon, attempt, all);
+    return add(daemon, out, likely_count, all, count);
+}

@@ -1,0 +1,173 @@
+/* Where absent members may be, beside what their records say: what `shoal join` left, --peer, and the beacon. Anybody can
+ * send beacons, as many as the wire takes. So what they say waits, for one host a few words, and is tried word by word in
+ * turns with --peer and with where records say. Who can send from many addresses fills all that waits: then records and
+ * --peer still have their turns. */
+
+#include <string.h>
+
+#include "node/daemon/ground/daemon.h"
+
+#define HINT_S 3 /* an absent member is pinged about once a second */
+#define HEARD_AT_ONCE 16
+#define HEARD_HOST_MAX 4
+
+static bool is_hinted(const struct daemon *daemon, node_id node)
+{
+    uint32_t i = 0;
+    while (i < daemon->hinted_count && !node_id_equal(daemon->hinted[i], node)) {
+        i++;
+    }
+    return i < daemon->hinted_count;
+}
+
+static bool is_wanted(const struct daemon *daemon, node_id node)
+{
+    const struct view_member *member = view_find_member(&daemon->core->view, node);
+    return member != NULL && core_find_peer(daemon->core, node) != NULL && member->admitted && !daemon->core->is_out &&
+           !core_node_alive(daemon->core, node);
+}
+
+/* A hint says where a member may be. It must prove its key there, so trying does no harm, but it costs the connection to
+ * where it was: end_hints goes back. False: too many are tried now. */
+static bool try_address(struct daemon *daemon, node_id node, const char *address)
+{
+    if (!is_hinted(daemon, node)) {
+        if (daemon->hinted_count == DAEMON_HINTED_MAX) {
+            return false;
+        }
+        daemon->hinted[daemon->hinted_count++] = node;
+    }
+    (void)control_peer(daemon->control, node, view_find_member(&daemon->core->view, node)->public_key, address);
+    return true;
+}
+
+/* Hints may be wrong, or forged: who has come to life is talked to where its record says, and so are the absent while no
+ * hints are tried. */
+static void end_hints(struct daemon *daemon, bool absent_too)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < daemon->hinted_count; i++) {
+        node_id node = daemon->hinted[i];
+        const struct view_member *member = view_find_member(&daemon->core->view, node);
+        const struct core_peer *peer = core_find_peer(daemon->core, node);
+        if (!absent_too && !core_node_alive(daemon->core, node)) {
+            daemon->hinted[kept++] = node;
+        } else if (member != NULL && peer != NULL && !daemon->core->is_out) {
+            (void)control_peer(daemon->control, node, member->public_key, peer->address);
+        }
+    }
+    daemon->hinted_count = kept;
+}
+
+static void heard_put(struct daemon *daemon, node_id node, const char *address)
+{
+    size_t host_bytes = (size_t)(strrchr(address, ':') - address) + 1;
+    uint32_t of_host = 0;
+    for (uint32_t i = 0; i < daemon->heard_count; i++) {
+        const struct daemon_heard *heard = &daemon->heard[i];
+        if (node_id_equal(heard->node, node) && strcmp(heard->address, address) == 0) {
+            return;
+        }
+        of_host += strncmp(heard->address, address, host_bytes) == 0;
+    }
+    if (daemon->heard_count < DAEMON_HEARD_MAX && of_host < HEARD_HOST_MAX) {
+        struct daemon_heard *heard = &daemon->heard[daemon->heard_count++];
+        heard->node = node;
+        bytes_copy_text(heard->address, sizeof heard->address, address);
+    }
+}
+
+void daemon_hints_beacon(struct daemon *daemon)
+{
+    node_id node;
+    char address[BEACON_ADDRESS_BYTES];
+    for (int i = 0; i < HEARD_AT_ONCE && daemon->beacon != NULL && beacon_receive(daemon->beacon, &node, address) == 0; i++) {
+        if (is_wanted(daemon, node)) {
+            heard_put(daemon, node, address);
+        }
+    }
+}
+
+/* What `shoal join` left: members of the token and where they were. Once their own records are here those count. */
+void daemon_hints_remembered(struct daemon *daemon)
+{
+    uint8_t bytes[4096];
+    size_t count;
+    if (daemon_meta_get(daemon, "peers", bytes, sizeof bytes, &count) != 0) {
+        return;
+    }
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t members = pack_read_array(&reader);
+    for (uint32_t i = 0; i < members && !reader.failed; i++) {
+        uint32_t fields = pack_read_array(&reader);
+        uint8_t key[PUBLIC_KEY_BYTES];
+        char address[CONTROL_ADDRESS_BYTES];
+        pack_read_bin_exact(&reader, key, sizeof key);
+        for (uint32_t f = 1; f < fields && !reader.failed; f++) {
+            pack_read_text_copy(&reader, address, sizeof address);
+            const struct core_peer *peer = reader.failed ? NULL : core_find_peer(daemon->core, node_id_of_key(key));
+            if (peer != NULL && peer->address[0] == '\0' && is_wanted(daemon, peer->id)) {
+                (void)try_address(daemon, peer->id, address);
+            }
+        }
+    }
+}
+
+/* --peer gives addresses without saying whose: each absent member is tried at each. At the next one only once all have been at
+ * this one, since else of some hints only some members would have their turns. */
+static void try_peer_hint(struct daemon *daemon, bool is_pause)
+{
+    const char *hint = daemon->options.peer_hints[daemon->peer_hint_turn % daemon->options.peer_hint_count];
+    uint32_t count = daemon->core->peer_count, tried = 0, i = daemon->hint_from;
+    for (; i < count && tried < DAEMON_HINTED_MAX; i++) {
+        const struct core_peer *peer = daemon->core->peers[i];
+        if (peer->state == SWIM_LEFT || !is_wanted(daemon, peer->id)) {
+            continue;
+        }
+        bool waits = is_pause && peer->address[0] != '\0';
+        if (!waits && !try_address(daemon, peer->id, hint)) {
+            break;
+        }
+        tried++;
+    }
+    if (!is_pause) {
+        daemon->hint_from = i < count ? i : 0;
+        daemon->peer_hint_turn += i >= count;
+    }
+}
+
+static void try_heard(struct daemon *daemon, bool is_pause)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < daemon->heard_count; i++) {
+        struct daemon_heard heard = daemon->heard[i];
+        if (!is_wanted(daemon, heard.node)) {
+            continue;
+        }
+        bool waits = is_hinted(daemon, heard.node) ||
+                     (is_pause && core_find_peer(daemon->core, heard.node)->address[0] != '\0');
+        if (waits || !try_address(daemon, heard.node, heard.address)) {
+            daemon->heard[kept++] = heard;
+        }
+    }
+    daemon->heard_count = kept;
+}
+
+/* Each hint is tried for HINT_S, and between two for as long where the member's record says, if it says anything. Called
+ * once a second. */
+void daemon_hints_tick(struct daemon *daemon)
+{
+    uint32_t turn = daemon->hint_turn++, phase = turn / HINT_S;
+    bool is_pause = phase % 2 == 0, begins = turn % HINT_S == 0;
+    end_hints(daemon, begins && is_pause);
+    if (!begins) {
+        return;
+    }
+    bool is_peers_turn = daemon->options.peer_hint_count > 0 && (daemon->heard_count == 0 || phase / 2 % 2 == 0);
+    if (is_peers_turn) {
+        try_peer_hint(daemon, is_pause);
+    } else {
+        try_heard(daemon, is_pause);
+    }
+}

@@ -1,0 +1,535 @@
+#include "node/daemon/render/experiment.h"
+
+#include "base/err.h"
+#include "node/daemon/render/put.h"
+#include "node/daemon/render/render.h"
+#include "train/search/search.h"
+
+#define ATTEMPTS_SHOWN_MAX 16 /* of one trial: keeps a row within RENDER_BYTES_MIN */
+
+/* ---- experiments ----------------------------------------------------------------------------------------------- */
+
+static struct election_claim highest_claim(const struct node_core *core, const struct view_experiment *experiment,
+                                           bool *released)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, experiment->id);
+    if (coordination != NULL && coordination->election.highest.term > 0) {
+        *released = coordination->election.highest_released;
+        return coordination->election.highest; /* absurd terms are sorted out there */
+    }
+    struct election_claim highest = {0};
+    *released = false;
+    struct lamport_top top = view_claim_top(experiment, NULL);
+    for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
+        struct election_claim claim = {row->fact.term, row->writer};
+        if (lamport_counts(&top, claim.term) && election_claim_compare(claim, highest) > 0) {
+            highest = claim;
+            *released = row->fact.released;
+        }
+    }
+    return highest;
+}
+
+bool render_coordinator(const struct node_core *core, const struct view_experiment *experiment, node_id *node,
+                        uint64_t *term)
+{
+    bool released;
+    struct election_claim claim = highest_claim(core, experiment, &released);
+    const struct view_member *member = view_find_member(&core->view, claim.node);
+    *node = claim.node;
+    *term = claim.term;
+    return claim.term > 0 && !released && member != NULL && render_node_lives(core, member);
+}
+
+static void put_counts(const struct view_experiment *experiment, struct pack_writer *writer)
+{
+    uint32_t counts[VIEW_TRIAL_FAILED + 1] = {0};
+    for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
+        counts[view_trial_state(experiment, i)]++;
+    }
+    uint32_t begun = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED];
+    pack_map(writer, 5);
+    render_put_u64(writer, "total", experiment->trial_count);
+    render_put_u64(writer, "queued", experiment->trial_count - begun);
+    render_put_u64(writer, "running", counts[VIEW_TRIAL_RUNNING]);
+    render_put_u64(writer, "completed", counts[VIEW_TRIAL_COMPLETED]);
+    render_put_u64(writer, "failed", counts[VIEW_TRIAL_FAILED]);
+}
+
+static void put_best(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer)
+{
+    uint32_t trial;
+    double value;
+    if (!view_experiment_best(&core->view, experiment, &trial, &value)) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 3);
+    render_put_u64(writer, "trial", trial);
+    render_put_text(writer, "metric", experiment->config->metric);
+    pack_text(writer, "value");
+    pack_double(writer, value);
+}
+
+/* The pairs that ls and show have in common but `trials`: 8. */
+#define EXPERIMENT_PAIRS 8
+static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
+                           struct pack_writer *writer)
+{
+    node_id coordinator;
+    uint64_t term;
+    bool has_coordinator = render_coordinator(core, experiment, &coordinator, &term);
+    pack_text(writer, "id");
+    render_put_experiment_id(writer, experiment->id);
+    render_put_text(writer, "name", experiment->config->name);
+    render_put_text(writer, "state", view_experiment_state_name(view_experiment_state(experiment)));
+    pack_text(writer, "coordinator");
+    if (has_coordinator) {
+        render_put_node_id(writer, coordinator);
+    } else {
+        pack_nil(writer);
+    }
+    pack_text(writer, "coordinator_name");
+    render_put_text_or_nil(writer, has_coordinator ? render_node_name(core, coordinator) : "");
+    pack_text(writer, "term");
+    if (term > 0) {
+        pack_u64(writer, term);
+    } else {
+        pack_nil(writer);
+    }
+    pack_text(writer, "best");
+    put_best(core, experiment, writer);
+    render_put_u64(writer, "submitted_s", experiment->submitted_s);
+}
+
+bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+{
+    pack_text(writer, "experiments");
+    struct render_list list = render_list_open(writer);
+    uint32_t i = *from;
+    for (; i < core->view.experiment_count; i++) {
+        const struct view_experiment *experiment = core->view.experiments[i];
+        if (!experiment->known) {
+            continue;
+        }
+        pack_map(writer, EXPERIMENT_PAIRS + 1);
+        put_experiment(core, experiment, writer);
+        pack_text(writer, "trials");
+        put_counts(experiment, writer);
+        if (!render_list_took_row(&list)) {
+            break;
+        }
+    }
+    render_list_close(&list);
+    *from = i;
+    return i < core->view.experiment_count;
+}
+
+void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
+                             struct pack_writer *writer)
+{
+    render_put_text(writer, "state", view_experiment_state_name(view_experiment_state(experiment)));
+    pack_text(writer, "trials");
+    put_counts(experiment, writer);
+    pack_text(writer, "best");
+    put_best(core, experiment, writer);
+}
+
+/* ---- trials ---------------------------------------------------------------------------------------------------- */
+
+/* Metrics in records are bytes that some node wrote: only a map of group to map of name to number is passed on. */
+static bool metrics_are_sound(const uint8_t *bytes, uint32_t count)
+{
+    struct pack_reader reader;
+    size_t length;
+    pack_reader_init(&reader, bytes, count);
+    for (uint32_t groups = pack_read_map(&reader); groups > 0; groups--) {
+        (void)pack_read_text(&reader, &length);
+        for (uint32_t names = pack_read_map(&reader); names > 0; names--) {
+            (void)pack_read_text(&reader, &length);
+            (void)pack_read_double(&reader);
+        }
+    }
+    return pack_at_end(&reader);
+}
+
+static void put_metrics(const uint8_t *bytes, uint32_t count, struct pack_writer *writer)
+{
+    if (count > 0 && metrics_are_sound(bytes, count)) {
+        pack_raw(writer, bytes, count);
+    } else {
+        pack_map(writer, 0);
+    }
+}
+
+static bool read_worker(const struct node_core *core, const struct view_worker *worker, struct fact_worker *out)
+{
+    const struct records_entry *entry = worker != NULL ? records_find(&core->records, worker->ident) : NULL;
+    return entry != NULL && fact_worker_read(&entry->record, out) == 0;
+}
+
+static bool read_verdict(const struct node_core *core, const struct view_verdict *verdict, struct fact_verdict *out)
+{
+    const struct records_entry *entry = verdict != NULL ? records_find(&core->records, verdict->ident) : NULL;
+    return entry != NULL && fact_verdict_read(&entry->record, out) == 0;
+}
+
+static void put_attempt_metrics(const struct node_core *core, const struct view_experiment *experiment,
+                                const struct view_attempt *attempt, struct pack_writer *writer)
+{
+    uint8_t metrics[FACT_METRICS_BYTES_MAX];
+    put_metrics(metrics, view_attempt_metrics(&core->view, experiment, attempt, metrics), writer);
+}
+
+static uint64_t attempt_step(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    if (verdict != NULL) {
+        return verdict->step;
+    }
+    return first != NULL && first->step > attempt->start_step ? first->step : attempt->start_step;
+}
+
+static const char *attempt_state(const struct view_attempt *attempt)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_worker *first = view_attempt_worker(attempt, 0);
+    if (verdict != NULL) {
+        return fact_reason_name(verdict->reason);
+    }
+    return first != NULL && first->state == FACT_WORKER_RUNNING ? "running" : "assigned";
+}
+
+/* The lowest rank of the attempt that ended by its own failure, or NULL. */
+static const struct view_worker *failed_worker(const struct view_attempt *attempt)
+{
+    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_FAILED) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+/* A worker of it that could not begin, and says why. */
+static const struct view_worker *hindered_worker(const struct node_core *core, const struct view_attempt *attempt,
+                                                 struct fact_worker *out)
+{
+    for (uint32_t rank = 0; attempt->assigned && rank < attempt->member_count; rank++) {
+        const struct view_worker *worker = view_attempt_worker(attempt, rank);
+        if (worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST &&
+            read_worker(core, worker, out) && out->started_s == 0 && out->tail[0] != '\0') {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
+                               struct pack_writer *writer)
+{
+    const struct view_verdict *verdict = view_attempt_verdict(attempt);
+    const struct view_worker *failed = failed_worker(attempt), *hindered;
+    struct fact_verdict fact;
+    struct fact_worker said;
+    char text[FACT_TAIL_BYTES + 256];
+    if (!read_verdict(core, verdict, &fact)) {
+        pack_nil(writer);
+        return;
+    }
+    if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &said)) != NULL) {
+        format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), said.tail);
+        pack_text(writer, text);
+    } else if (fact.reason == FACT_FAILED && failed != NULL) {
+        bool by_signal = failed->exit_code < 0;
+        format_text(text, sizeof text, "%s: %s %u ended %s %d", fact.why,
+                    attempt->groups == NULL ? "rank" : "worker", failed->number,
+                    by_signal ? "by signal" : "with status", by_signal ? -failed->exit_code : failed->exit_code);
+        pack_text(writer, text);
+    } else {
+        pack_text(writer, fact.why);
+    }
+}
+
+static void put_hyperparameters(const struct view_experiment *experiment, uint32_t index, struct pack_writer *writer)
+{
+    struct search_space space = config_search_space(experiment->config);
+    struct pack_writer before = *writer;
+    int error = search_trial_values(&space, experiment->config->seed, index, writer);
+    if (error == ERR_FULL) {
+        writer->failed = true;
+    } else if (error != 0) {
+        *writer = before;
+        pack_nil(writer);
+    }
+}
+
+static void put_trial_slots(const struct node_core *core, const struct view_attempt *attempt, struct pack_writer *writer)
+{
+    uint32_t count = attempt != NULL && attempt->assigned ? attempt->member_count : 0;
+    pack_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_map(writer, 3);
+        pack_text(writer, "node");
+        render_put_node_id(writer, attempt->members[i].node);
+        render_put_text(writer, "node_name", render_node_name(core, attempt->members[i].node));
+        render_put_u64(writer, "index", attempt->members[i].slot);
+    }
+}
+
+static void put_trial_checkpoint(const struct node_core *core, const struct view_trial *trial,
+                                 struct pack_writer *writer)
+{
+    const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
+    struct view_manifest newest;
+    if (!core_replicas_next(core, &row, &newest)) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 4);
+    render_put_u64(writer, "step", newest.step);
+    render_put_u64(writer, "bytes", newest.bytes);
+    pack_text(writer, "durable");
+    pack_bool(writer, newest.durable);
+    pack_text(writer, "holders");
+    pack_array(writer, newest.holder_count);
+    for (uint32_t i = 0; i < newest.holder_count; i++) {
+        pack_text(writer, render_node_name(core, newest.holders[i]));
+    }
+}
+
+/* The last lines of the newest attempt that failed; of no interest once the trial is completed. */
+static void put_tail(const struct node_core *core, const struct view_trial *trial, struct pack_writer *writer)
+{
+    const struct view_worker *failed = NULL;
+    bool is_completed = trial == NULL || view_trial_completed(trial) != NULL;
+    for (const struct view_attempt *a = is_completed ? NULL : trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        if (verdict != NULL && verdict->reason == FACT_FAILED && failed_worker(a) != NULL) {
+            failed = failed_worker(a);
+        }
+    }
+    struct fact_worker fact;
+    if (read_worker(core, failed, &fact)) {
+        pack_text(writer, fact.tail);
+    } else {
+        pack_nil(writer);
+    }
+}
+
+/* Every completed attempt (a merge may have brought several) and the newest of the others, as many as there is room for. */
+static void put_attempts(const struct node_core *core, const struct view_experiment *experiment,
+                         const struct view_trial *trial, struct pack_writer *writer)
+{
+    uint32_t total = 0, shown = 0, position = 0;
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        total += a->assigned || a->verdicts != NULL;
+    }
+    struct render_list list = render_list_open(writer);
+    for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
+        const struct view_verdict *verdict = view_attempt_verdict(a);
+        bool is_there = a->assigned || a->verdicts != NULL;
+        bool is_completed = verdict != NULL && verdict->reason == FACT_COMPLETED;
+        position += is_there;
+        bool is_new = position + ATTEMPTS_SHOWN_MAX / 2 > total;
+        if (!is_there || shown == ATTEMPTS_SHOWN_MAX || !(is_new || (is_completed && shown < ATTEMPTS_SHOWN_MAX / 2))) {
+            continue;
+        }
+        shown++;
+        pack_map(writer, 6);
+        render_put_u64(writer, "attempt", a->id.number);
+        render_put_text(writer, "coordinator_name", render_node_name(core, a->id.coordinator));
+        render_put_text(writer, "state", attempt_state(a));
+        pack_text(writer, "reason");
+        put_attempt_reason(core, a, writer);
+        render_put_u64(writer, "step", attempt_step(a));
+        pack_text(writer, "metrics");
+        put_attempt_metrics(core, experiment, a, writer);
+        list.count++;
+    }
+    render_list_close(&list);
+}
+
+/* Of a trial in quarantine why it is there; else why the attempt shown ended. */
+static void put_reason(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown,
+                       enum view_trial_state state, struct pack_writer *writer)
+{
+    char text[256];
+    if (state == VIEW_TRIAL_FAILED && core_quarantine_reason(core, trial, text, sizeof text)) {
+        pack_text(writer, text);
+    } else if (shown != NULL) {
+        put_attempt_reason(core, shown, writer);
+    } else {
+        pack_nil(writer);
+    }
+}
+
+static void put_attempt_numbers(const struct view_attempt *shown, struct pack_writer *writer)
+{
+    const struct view_worker *first = shown != NULL ? view_attempt_worker(shown, 0) : NULL;
+    pack_text(writer, "attempt");
+    if (shown != NULL) {
+        pack_u64(writer, shown->id.number);
+    } else {
+        pack_nil(writer);
+    }
+    pack_text(writer, "generation");
+    if (first != NULL) {
+        pack_u64(writer, first->generation);
+    } else {
+        pack_nil(writer);
+    }
+    pack_text(writer, "step");
+    if (shown != NULL) {
+        pack_u64(writer, attempt_step(shown));
+    } else {
+        pack_nil(writer);
+    }
+}
+
+static void put_trial(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
+                      struct pack_writer *writer)
+{
+    const struct view_trial *trial = view_find_trial(experiment, index);
+    enum view_trial_state state = view_trial_state(experiment, index);
+    const struct view_attempt *shown = trial != NULL ? view_trial_completed(trial) : NULL;
+    shown = shown == NULL && trial != NULL ? view_trial_highest(trial) : shown;
+    bool has_more = trial != NULL && trial->attempts != NULL && trial->attempts->next != NULL;
+    pack_map(writer, has_more ? 13 : 12);
+    render_put_u64(writer, "index", index);
+    render_put_text(writer, "state", view_trial_state_name(state));
+    put_attempt_numbers(shown, writer);
+    pack_text(writer, "hyperparameters");
+    put_hyperparameters(experiment, index, writer);
+    pack_text(writer, "metrics");
+    if (shown != NULL) {
+        put_attempt_metrics(core, experiment, shown, writer);
+    } else {
+        pack_map(writer, 0);
+    }
+    pack_text(writer, "slots");
+    put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, writer);
+    pack_text(writer, "checkpoint");
+    put_trial_checkpoint(core, trial, writer);
+    /* The failure of which a trial fails, for it was one too many or on too many nodes, leads to no further attempt. */
+    uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
+    bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
+    uint32_t restarts = failures - (failures > 0 && is_of_failures);
+    render_put_u64(writer, "restarts", restarts < most ? restarts : most);
+    pack_text(writer, "tail");
+    put_tail(core, trial, writer);
+    pack_text(writer, "reason");
+    put_reason(core, trial, shown, state, writer);
+    if (has_more) {
+        pack_text(writer, "attempts");
+        put_attempts(core, experiment, trial, writer);
+    }
+}
+
+static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->view.member_count; i++) {
+        const struct view_member *member = core->view.members[i];
+        bool counts = member->admitted && !view_member_is_out(member) && !member->left;
+        for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
+            count += core_slot_fits(kind, member->slot_kinds[slot]);
+        }
+    }
+    return count;
+}
+
+void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer)
+{
+    static const char *const kinds[] = {"any", "cpu", "cuda"};
+    const struct config *config = experiment->config;
+    uint32_t present = slots_of_kind(core, config->slot_kind);
+    pack_text(writer, "lacks");
+    if (!view_experiment_live(experiment) || present >= config->min_slots) {
+        pack_nil(writer);
+        return;
+    }
+    pack_map(writer, 3);
+    render_put_u64(writer, "slots", config->min_slots);
+    render_put_text(writer, "kind", kinds[config->slot_kind]);
+    render_put_u64(writer, "present", present);
+}
+
+bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
+                 struct pack_writer *writer)
+{
+    pack_text(writer, "experiment");
+    pack_map(writer, EXPERIMENT_PAIRS + 6);
+    put_experiment(core, experiment, writer);
+    pack_text(writer, "counts");
+    put_counts(experiment, writer);
+    render_put_text(writer, "metric", experiment->config->metric);
+    pack_text(writer, "smaller_is_better");
+    pack_bool(writer, experiment->config->smaller_is_better);
+    render_put_u64(writer, "slots_per_trial", experiment->config->slots_per_trial);
+    render_lacks(core, experiment, writer);
+    pack_text(writer, "trials");
+    struct render_list list = render_list_open(writer);
+    uint32_t i = *from;
+    for (; i < experiment->trial_count; i++) {
+        put_trial(core, experiment, i, writer);
+        if (!render_list_took_row(&list)) {
+            break;
+        }
+    }
+    render_list_close(&list);
+    *from = i;
+    return i < experiment->trial_count;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------------- */
+
+void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
+                       const char *const *states, struct pack_writer *writer)
+{
+    pack_map(writer, 6);
+    render_put_u64(writer, "trial", trial);
+    render_put_u64(writer, "step", manifest->step);
+    render_put_u64(writer, "attempt", manifest->attempt.number);
+    render_put_u64(writer, "bytes", manifest->bytes);
+    pack_text(writer, "durable");
+    pack_bool(writer, manifest->durable);
+    pack_text(writer, "holders");
+    pack_array(writer, manifest->holder_count);
+    for (uint32_t i = 0; i < manifest->holder_count; i++) {
+        pack_map(writer, states != NULL ? 3 : 2);
+        pack_text(writer, "node");
+        render_put_node_id(writer, manifest->holders[i]);
+        render_put_text(writer, "name", render_node_name(core, manifest->holders[i]));
+        if (states != NULL) {
+            render_put_text(writer, "state", states[i]);
+        }
+    }
+}
+
+bool render_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
+                        uint32_t *from, struct pack_writer *writer)
+{
+    pack_text(writer, "checkpoints");
+    struct render_list list = render_list_open(writer);
+    uint32_t position = 0;
+    bool fits = true;
+    for (uint32_t i = 0; i < experiment->trial_slots && fits; i++) {
+        const struct view_trial *row = experiment->trials[i];
+        bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
+        const struct view_manifest *m = wanted ? row->manifests : NULL;
+        struct view_manifest united;
+        while (fits && core_replicas_next(core, &m, &united)) {
+            if (position >= *from) {
+                render_checkpoint(core, i, &united, NULL, writer);
+                fits = render_list_took_row(&list);
+            }
+            position += fits;
+        }
+    }
+    render_list_close(&list);
+    *from = position;
+    return !fits;
+}

@@ -1,0 +1,428 @@
+#include "node/daemon/start.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "store/data_dir.h"
+
+#define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
+
+/* A new boot number, on disk before anything of this life leaves the node. */
+static int new_boot(struct daemon *daemon)
+{
+    uint8_t counter[4] = {0};
+    size_t count;
+    uint32_t last = 0;
+    if (daemon_meta_get(daemon, "boot", counter, sizeof counter, &count) == 0 && count == sizeof counter) {
+        last = bytes_get_u32(counter);
+    }
+    uint8_t noise[4];
+    if (getrandom(noise, sizeof noise, 0) != (ssize_t)sizeof noise) {
+        return ERR_IO;
+    }
+    if (last == UINT32_MAX) {
+        return ERR_FULL;
+    }
+    bytes_put_u32(counter, last + 1);
+    daemon->boot = (uint64_t)(last + 1) << 32 | bytes_get_u32(noise);
+    return daemon_meta_put(daemon, "boot", counter, sizeof counter);
+}
+
+static int say_no_mesh(const struct daemon *daemon, char error[256])
+{
+    (void)snprintf(error, 256, "%.150s belongs to no mesh yet; run `shoal init` or `shoal join TOKEN` first.", daemon->dir);
+    return ERR_NOT_FOUND;
+}
+
+static int open_identity(struct daemon *daemon, char error[256])
+{
+    char long_error[512], path[KEEP_PATH_BYTES + 8];
+    (void)snprintf(path, sizeof path, "%s/state", daemon->dir);
+    int key_code = keys_load(daemon->dir, &daemon->keys, error);
+    if (key_code == ERR_NOT_FOUND && access(path, F_OK) != 0) {
+        return say_no_mesh(daemon, error); /* no database is made where there was none */
+    }
+    if (key_code != 0 && key_code != ERR_NOT_FOUND) {
+        return key_code;
+    }
+    int code = state_open(daemon->dir, &daemon->state, long_error, sizeof long_error);
+    if (code != 0) {
+        bytes_copy_text(error, 256, long_error);
+        return code;
+    }
+    size_t count;
+    code = daemon_meta_get(daemon, "mesh", daemon->mesh.bytes, sizeof daemon->mesh.bytes, &count);
+    if (code != 0 || count != sizeof daemon->mesh.bytes) {
+        return say_no_mesh(daemon, error);
+    }
+    if (key_code == ERR_NOT_FOUND) {
+        char mesh[2 * MESH_ID_BYTES + 1];
+        bytes_to_hex(mesh, daemon->mesh.bytes, MESH_ID_BYTES);
+        keys_say_gone(daemon->dir, mesh, error);
+        return key_code;
+    }
+    char text[FACT_NAME_BYTES] = "";
+    if (daemon_meta_get(daemon, "name", text, sizeof text - 1, &count) == 0) {
+        bytes_copy_text_n(daemon->name, sizeof daemon->name, text, count);
+    }
+    if (daemon_meta_get(daemon, "mesh_name", text, sizeof text - 1, &count) == 0) {
+        bytes_copy_text_n(daemon->mesh_name, sizeof daemon->mesh_name, text, count);
+    }
+    daemon_load_was(daemon);
+    if (daemon->options.name != NULL) {
+        bytes_copy_text(daemon->name, sizeof daemon->name, daemon->options.name);
+    }
+    code = new_boot(daemon);
+    if (code != 0) {
+        (void)snprintf(error, 256, "The start of this daemon could not be recorded in %.120s: %s.", daemon->dir,
+                       err_text(code));
+    }
+    return code;
+}
+
+/* The address that others can reach this node by: what was asked for, what it listens on, or the first interface that is
+ * up and not the loopback; the loopback if there is nothing else. */
+static void find_host(struct daemon *daemon)
+{
+    char listen_host[FACT_ADDRESS_BYTES];
+    host_of_address(daemon->options.listen, listen_host);
+    bool is_any = strcmp(listen_host, "*") == 0 || strcmp(listen_host, "0.0.0.0") == 0 || strcmp(listen_host, "::") == 0;
+    if (daemon->options.advertise != NULL) {
+        bytes_copy_text(daemon->host, sizeof daemon->host, daemon->options.advertise);
+        return;
+    }
+    bytes_copy_text(daemon->host, sizeof daemon->host, is_any ? "127.0.0.1" : listen_host);
+    struct ifaddrs *list;
+    if (!is_any || getifaddrs(&list) != 0) {
+        return;
+    }
+    for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
+        bool fits = i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
+                    (i->ifa_flags & IFF_LOOPBACK) == 0;
+        if (fits) {
+            struct sockaddr_in address;
+            memcpy(&address, i->ifa_addr, sizeof address);
+            (void)inet_ntop(AF_INET, &address.sin_addr, daemon->host, sizeof daemon->host);
+            break;
+        }
+    }
+    freeifaddrs(list);
+}
+
+static int open_sockets(struct daemon *daemon, char error[256])
+{
+    daemon->context = zmq_ctx_new();
+    if (daemon->context == NULL) {
+        (void)snprintf(error, 256, "libzmq could not start: %s.", strerror(errno));
+        return ERR_MEMORY;
+    }
+    (void)zmq_ctx_set(daemon->context, ZMQ_MAX_SOCKETS, 4096);
+    int code = zap_open(daemon->context, &daemon->zap, error);
+    if (code != 0) {
+        return code;
+    }
+    struct control_options control = {.context = daemon->context,
+                                      .zap = daemon->zap,
+                                      .keys = &daemon->keys,
+                                      .listen = daemon->options.listen};
+    /* With port 0, the port of the last life if it is free: so that a mesh whose daemons are all restarted at once finds
+     * itself again by the addresses that it remembers. */
+    char host[FACT_ADDRESS_BYTES], last[FACT_ADDRESS_BYTES + 8];
+    uint8_t port[2];
+    size_t port_bytes;
+    const char *colon = strrchr(daemon->options.listen, ':');
+    host_of_address(daemon->options.listen, host);
+    code = ERR_NOT_FOUND;
+    if (colon != NULL && strcmp(colon, ":0") == 0 && daemon_meta_get(daemon, "port", port, sizeof port, &port_bytes) == 0 &&
+        port_bytes == sizeof port) {
+        (void)format_text(last, sizeof last, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                          (unsigned)bytes_get_u16(port));
+        control.listen = last;
+        code = control_open(&control, &daemon->control, error);
+        control.listen = daemon->options.listen;
+    }
+    if (code != 0) {
+        error[0] = '\0';
+        code = control_open(&control, &daemon->control, error);
+    }
+    if (code != 0) {
+        return code;
+    }
+    bytes_put_u16(port, control_port(daemon->control));
+    (void)daemon_meta_put(daemon, "port", port, sizeof port);
+    char bulk_listen[FACT_ADDRESS_BYTES + 4];
+    (void)snprintf(bulk_listen, sizeof bulk_listen, strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
+    struct bulk_options bulk = {.context = daemon->context,
+                                .zap = daemon->zap,
+                                .keys = &daemon->keys,
+                                .listen = daemon->options.bulk_listen != NULL ? daemon->options.bulk_listen : bulk_listen,
+                                .chunks = daemon->chunks,
+                                .bytes_per_s_max = daemon->options.bandwidth_bytes_s};
+    code = bulk_start(&bulk, &daemon->bulk, error);
+    if (code == 0 && daemon->options.beacon_port != 0) {
+        char why[256];
+        if (beacon_open(daemon->options.beacon_port, daemon->mesh, daemon->keys.id, control_port(daemon->control),
+                        &daemon->beacon, why) != 0) {
+            daemon_line(daemon, "no beacon: %s", why);
+        }
+    }
+    return code;
+}
+
+static int open_core(struct daemon *daemon, char error[256])
+{
+    daemon->core_memory = mmap(NULL, DAEMON_CORE_BYTES, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *effects = mmap(NULL, EFFECTS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (daemon->core_memory == MAP_FAILED || effects == MAP_FAILED) {
+        (void)snprintf(error, 256, "No address space for the daemon's state: %s.", strerror(errno));
+        return ERR_MEMORY;
+    }
+    daemon->effects.items = effects;
+    daemon->effects.bytes = (uint8_t *)effects + NODE_EFFECTS_MAX * sizeof(struct node_effect);
+    struct node_options *options = calloc(1, sizeof *options);
+    if (options == NULL) {
+        return ERR_MEMORY;
+    }
+    options->self = daemon->keys.id;
+    memcpy(options->public_key, daemon->keys.sign_public, sizeof options->public_key);
+    options->mesh = daemon->mesh;
+    options->boot = daemon->boot;
+    options->now_ms = daemon_now_ms();
+    options->wall_s = daemon_wall_ms() / 1000;
+    options->trace = (struct trace){daemon_trace, daemon};
+    options->memory = daemon->core_memory;
+    options->memory_bytes = DAEMON_CORE_BYTES;
+    uint8_t noise[8];
+    if (getrandom(noise, sizeof noise, 0) != 8 || getrandom(options->secret, sizeof options->secret, 0) != 32) {
+        free(options);
+        (void)snprintf(error, 256, "The system gives no random bytes: %s.", strerror(errno));
+        return ERR_IO;
+    }
+    options->seed = bytes_get_u64(noise);
+    struct fact_node *node = &options->node;
+    bytes_copy_text(node->name, sizeof node->name, daemon->name);
+    bytes_copy_text(node->version, sizeof node->version, SHOAL_VERSION);
+    node->protocol_min = VERSION_OLDEST;
+    node->protocol_max = VERSION_NEWEST;
+    node->address_count = 1;
+    (void)snprintf(node->addresses[0], sizeof node->addresses[0], strchr(daemon->host, ':') != NULL ? "[%.50s]:%u" : "%.50s:%u",
+                   daemon->host, (unsigned)control_port(daemon->control));
+    node->bulk_port = bulk_port(daemon->bulk);
+    node->slot_count = (uint32_t)daemon->slot_count;
+    for (uint32_t i = 0; i < node->slot_count; i++) {
+        bytes_copy_text(node->slots[i].uuid, sizeof node->slots[i].uuid, daemon->slots[i].uuid);
+        bytes_copy_text(node->slots[i].model, sizeof node->slots[i].model, daemon->slots[i].model);
+        node->slots[i].kind = daemon->slots[i].kind == SLOT_CUDA ? FACT_SLOT_CUDA : FACT_SLOT_CPU;
+        node->slots[i].memory_bytes = daemon->slots[i].memory_bytes;
+    }
+    daemon->core = node_core_init(options);
+    free(options);
+    return daemon->core != NULL ? 0 : ERR_MEMORY;
+}
+
+static int find_programs(struct daemon *daemon)
+{
+    char path[KEEP_PATH_BYTES];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) {
+        return ERR_IO;
+    }
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    bytes_copy_text(daemon->program_dir, sizeof daemon->program_dir, path);
+    (void)snprintf(daemon->keep_program, sizeof daemon->keep_program, "%s/shoal-keep", path);
+    return 0;
+}
+
+static int start(struct daemon *daemon, char error[256])
+{
+    char long_error[512] = "";
+    int code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
+    if (code == 0) {
+        code = find_programs(daemon);
+    }
+    if (code == 0) {
+        code = open_identity(daemon, error);
+    }
+    if (code == 0) {
+        code = chunks_open(daemon->dir, &daemon->chunks, long_error, sizeof long_error);
+    }
+    if (code == 0) {
+        char salt[33];
+        bytes_to_hex(salt, daemon->keys.id.bytes, 16);
+        struct slots_options slots = {.nvml_path = daemon->options.nvml_path, .salt = salt};
+        code = slots_discover(daemon->options.slots, &slots, daemon->slots, &daemon->slot_count, long_error);
+        if (code == 0 && long_error[0] != '\0') {
+            daemon_line(daemon, "%s", long_error);
+            long_error[0] = '\0';
+        }
+    }
+    if (code == 0) {
+        find_host(daemon);
+        code = open_sockets(daemon, error);
+    }
+    bool jobs_ok = code == 0 && jobs_open("shoal-state", &daemon->persist_jobs) == 0 &&
+                   jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
+                   jobs_open("shoal-chunks", &daemon->blob_jobs) == 0 &&
+                   jobs_open("shoal-idle", &daemon->idle_jobs) == 0 &&
+                   edge_open(&daemon->keys, daemon->mesh, &daemon->edge) == 0;
+    if (code == 0 && !jobs_ok) {
+        (void)snprintf(error, 256, "No thread can be started: %s.", strerror(errno));
+        code = ERR_IO;
+    }
+    if (code == 0) {
+        code = open_core(daemon, error);
+    }
+    if (code == 0) {
+        code = daemon_local_open(daemon, error);
+    }
+    if (code == 0) {
+        code = daemon_persist_load(daemon, error);
+    }
+    if (code == 0) {
+        code = daemon_runs_adopt(daemon);
+    }
+    if (code != 0 && error[0] == '\0') {
+        bytes_copy_text(error, 256, long_error[0] != '\0' ? long_error : err_text(code));
+    }
+    return code;
+}
+
+static void stop(struct daemon *daemon)
+{
+    daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
+    daemon_local_close(daemon);
+    jobs_close(&daemon->file_jobs, daemon);
+    daemon_busy_close(daemon);
+    jobs_close(&daemon->blob_jobs, daemon);
+    jobs_close(&daemon->idle_jobs, daemon);
+    daemon_query_close(daemon);
+    daemon_collect_close(daemon);
+    daemon_scrub_close(daemon);
+    daemon_pushes_close(daemon);
+    if (daemon->bulk != NULL) {
+        bulk_stop(&daemon->bulk);
+    }
+    jobs_close(&daemon->persist_jobs, daemon);
+    daemon_persist_close(daemon);
+    daemon_runs_close(daemon);
+    if (daemon->edge != NULL) {
+        edge_close(&daemon->edge);
+    }
+    if (daemon->beacon != NULL) {
+        beacon_close(&daemon->beacon);
+    }
+    if (daemon->control != NULL) {
+        control_close(&daemon->control);
+    }
+    if (daemon->zap != NULL) {
+        zap_close(&daemon->zap);
+    }
+    if (daemon->context != NULL) {
+        (void)zmq_ctx_term(daemon->context);
+    }
+    chunks_close(&daemon->chunks);
+    state_close(&daemon->state);
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        if (daemon->runs[i].has_link) {
+            keep_close(&daemon->runs[i].link); /* workers go on; the next daemon adopts them */
+        }
+    }
+    keys_wipe(&daemon->keys);
+    if (daemon->core_memory != NULL && daemon->core_memory != MAP_FAILED) {
+        (void)munmap(daemon->core_memory, DAEMON_CORE_BYTES);
+    }
+    if (daemon->effects.items != NULL) {
+        (void)munmap(daemon->effects.items, EFFECTS_BYTES);
+    }
+    if (daemon->lock_fd >= 0) {
+        (void)close(daemon->lock_fd);
+    }
+    free(daemon->queued);
+}
+
+/* One life of a node, from start to stop. */
+static int live(struct daemon *daemon, int signal_fd, char error[256])
+{
+    int code = start(daemon, error);
+    if (code == 0) {
+        char id[13];
+        bytes_to_hex(id, daemon->keys.id.bytes, 6);
+        char mesh[13];
+        bytes_to_hex(mesh, daemon->mesh.bytes, 6);
+        daemon_line(daemon, "node %s (%s) of mesh %s on %s:%u with %zu slots", daemon->name, id,
+                    daemon->mesh_name[0] != '\0' ? daemon->mesh_name : mesh, daemon->host,
+                    (unsigned)control_port(daemon->control), daemon->slot_count);
+        struct node_event event = {.kind = NODE_EVENT_START};
+        daemon_event(daemon, &event);
+        daemon_runs_deliver_ended(daemon);
+        daemon_hints_remembered(daemon);
+        daemon_loop(daemon, signal_fd);
+        if (daemon->becomes) {
+            daemon_line(daemon, "stops, and begins anew as another node");
+        } else {
+            daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
+        }
+    }
+    stop(daemon);
+    return code;
+}
+
+int daemon_run(const struct daemon_options *options, char error[256])
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    struct daemon_line *lines = calloc(DAEMON_EVENTS_MAX, sizeof *lines);
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    error[0] = '\0';
+    if (daemon == NULL || lines == NULL || signal_fd < 0 || keys_start() != 0) {
+        free(daemon);
+        free(lines);
+        bytes_copy_text(error, 256, "The daemon could not start: no memory or no random numbers.");
+        return ERR_MEMORY;
+    }
+    daemon->options = *options;
+    daemon->lines = lines;
+    daemon->lock_fd = -1;
+    daemon->listen_fd = -1;
+    daemon->started_ms = daemon_now_ms();
+    bytes_copy_text(daemon->dir, sizeof daemon->dir, options->dir);
+    int code = live(daemon, signal_fd, error);
+    while (code == 0 && daemon->becomes) {
+        daemon_begin_anew(daemon);
+        code = live(daemon, signal_fd, error);
+    }
+    (void)close(signal_fd);
+    free(lines);
+    free(daemon);
+    return code;
+}
+
+void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES])
+{
+    const char *colon = strrchr(address, ':');
+    bool bracketed = address[0] == '[';
+    const char *from = bracketed ? address + 1 : address;
+    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
+    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
+}

@@ -1,0 +1,99 @@
+#include "node/daemon/wire/points.h"
+
+#include <string.h>
+
+static bool number_of(const uint8_t *bytes, size_t count, const char *key, uint64_t *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    if (pack_peek(&reader) != PACK_MAP) {
+        return false;
+    }
+    struct pack_reader value = pack_find(&reader, key);
+    uint64_t number = pack_read_u64(&value);
+    if (value.failed) {
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+void points_add(struct points_starts *starts, const attempt_id *attempt, uint64_t generation, uint64_t step)
+{
+    for (uint32_t i = 0; i < starts->count; i++) {
+        if (starts->items[i].generation == generation && attempt_id_equal(&starts->items[i].attempt, attempt)) {
+            return;
+        }
+    }
+    if (starts->count == POINTS_STARTS_MAX) {
+        starts->count = POINTS_STARTS_MAX / 2;
+        memmove(starts->items, starts->items + POINTS_STARTS_MAX / 2, starts->count * sizeof starts->items[0]);
+    }
+    starts->items[starts->count++] = (struct points_start){*attempt, generation, step};
+}
+
+void points_note(struct points_starts *starts, const attempt_id *attempt, const uint8_t *bytes, size_t count)
+{
+    uint64_t generation, start;
+    if (number_of(bytes, count, "generation", &generation) && number_of(bytes, count, "start", &start)) {
+        points_add(starts, attempt, generation, start);
+    }
+}
+
+bool points_is_void(const struct points_starts *starts, const attempt_id *attempt, const uint8_t *bytes, size_t count)
+{
+    uint64_t generation, step;
+    if (!number_of(bytes, count, "generation", &generation) || !number_of(bytes, count, "step", &step)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < starts->count; i++) {
+        const struct points_start *start = &starts->items[i];
+        if (start->generation > generation && step > start->step && attempt_id_equal(&start->attempt, attempt)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void points_begin(struct pack_writer *writer, uint32_t trial, uint32_t attempt, uint64_t generation, uint64_t start,
+                  uint64_t step, const char *group)
+{
+    bool tells_start = generation > 1 && start != POINTS_START_UNKNOWN;
+    pack_map(writer, tells_start ? 7 : 6);
+    if (tells_start) {
+        pack_text(writer, "start");
+        pack_u64(writer, start);
+    }
+    pack_text(writer, "trial");
+    pack_u64(writer, trial);
+    pack_text(writer, "attempt");
+    pack_u64(writer, attempt);
+    pack_text(writer, "generation");
+    pack_u64(writer, generation);
+    pack_text(writer, "step");
+    pack_u64(writer, step);
+    pack_text(writer, "group");
+    pack_text(writer, group);
+    pack_text(writer, "metrics");
+}
+
+void points_show(struct pack_writer *writer, const uint8_t *bytes, size_t count)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    pack_skip(&reader);
+    bool is_whole = pack_at_end(&reader);
+    pack_reader_init(&reader, bytes, count);
+    size_t length = 0;
+    uint32_t pairs = is_whole && pack_peek(&reader) == PACK_MAP ? pack_read_map(&reader) : 0;
+    const char *first = pairs > 0 ? pack_read_text(&reader, &length) : NULL;
+    if (!is_whole) {
+        pack_nil(writer); /* a peer sent nonsense */
+    } else if (first != NULL && !reader.failed && pack_text_is(first, length, "start")) {
+        pack_skip(&reader);
+        pack_map(writer, pairs - 1);
+        pack_raw(writer, bytes + reader.offset, count - reader.offset);
+    } else {
+        pack_raw(writer, bytes, count);
+    }
+}

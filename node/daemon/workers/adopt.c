@@ -1,0 +1,190 @@
+/* What a run says of itself across a restart of the daemon, and the workers that the next daemon finds. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+
+#define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
+#define ADOPTION_PASSES 5
+
+size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
+{
+    const struct node_effect *effect = &run->prepare;
+    struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
+    struct pack_writer writer;
+    pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
+    pack_array(&writer, 7);
+    pack_u64(&writer, effect->u.worker.slot);
+    pack_bin(&writer, key.bytes, key.count);
+    pack_u64(&writer, run->size);
+    pack_u64(&writer, effect->u.worker.step);
+    pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_bin(&writer, run->group_key, sizeof run->group_key);
+    pack_u64(&writer, run->seed);
+    CHECK(!writer.failed);
+    return writer.used_bytes;
+}
+
+static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *out)
+{
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, count);
+    uint32_t fields = pack_read_array(&reader);
+    uint32_t slot = (uint32_t)pack_read_u64_max(&reader, SLOTS_MAX - 1);
+    size_t key_bytes;
+    const uint8_t *key = pack_read_bin(&reader, &key_bytes);
+    struct record record = {.kind = FACT_WORKER, .key = key, .key_bytes = (uint8_t)key_bytes};
+    uint32_t number = 0;
+    attempt_id attempt;
+    if (fields != 7 || key_bytes > RECORD_KEY_BYTES_MAX || fact_key_read_attempt(&record, &attempt) != 0 ||
+        fact_key_read_number(&record, &number) != 0) {
+        return ERR_MALFORMED;
+    }
+    out->size = (uint32_t)pack_read_u64_max(&reader, FACT_MEMBERS_MAX);
+    out->prepare.u.worker.step = pack_read_u64(&reader);
+    pack_read_bin_exact(&reader, out->prepare.u.worker.checkpoint.bytes, HASH_BYTES);
+    pack_read_bin_exact(&reader, out->group_key, sizeof out->group_key);
+    out->seed = pack_read_u64(&reader);
+    out->prepare.u.worker.slot = slot;
+    out->prepare.u.worker.attempt = attempt;
+    out->prepare.u.worker.number = number;
+    /* Who came later has a number that its group may be too small for as a rank, and hears its rank with its first group. */
+    out->prepare.u.worker.rank = number < out->size ? number : out->size - 1;
+    return pack_at_end(&reader) && out->size > 0 ? 0 : ERR_MALFORMED;
+}
+
+/* One that does not run, for later: a directory that could not be removed must not take the slot from who runs in it now. */
+struct over {
+    struct over *next;
+    struct keep_found found;
+};
+
+struct adoption {
+    struct daemon *daemon;
+    bool again; /* some shoal-keep lives but did not answer */
+    struct over *over;
+};
+
+static void adopt_one(struct daemon *daemon, struct keep_found *found)
+{
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
+            return; /* adopted in an earlier pass */
+        }
+    }
+    struct daemon_run probe = {0};
+    bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
+    uint32_t slot = probe.prepare.u.worker.slot;
+    bool usable = readable && slot < daemon->slot_count && daemon->runs[slot].state == RUN_NONE &&
+                  (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
+                   found->state == KEEP_STATE_LOST);
+    if (!usable) {
+        if (found->state == KEEP_STATE_RUNNING) {
+            (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
+        }
+        daemon_runs_remove_later(daemon, found->run_directory);
+        return;
+    }
+    struct daemon_run *run = &daemon->runs[slot];
+    *run = probe;
+    run->state = RUN_RUNNING;
+    run->connects_until_ms = daemon_now_ms() + CONNECT_MS;
+    run->token = found->token;
+    bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
+    run->renew_ms = 0;
+    run->ended = found->state != KEEP_STATE_RUNNING;
+    run->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
+    if (found->state == KEEP_STATE_RUNNING) {
+        run->link = found->link;
+        run->has_link = true;
+        found->link.fd = -1;
+    }
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    uint64_t last;
+    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->series_seq = last + 1;
+    }
+    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
+        run->log_offset = last;
+    }
+    struct node_event event = {.kind = NODE_EVENT_ADOPT};
+    event.u.adopt.slot = slot;
+    event.u.adopt.attempt = run->prepare.u.worker.attempt;
+    event.u.adopt.number = (uint16_t)run->prepare.u.worker.number;
+    event.u.adopt.token = found->token;
+    memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
+    daemon_event(daemon, &event);
+    daemon_series_adopt(daemon, run);
+}
+
+static void look_at(void *context, struct keep_found *found)
+{
+    struct adoption *adoption = context;
+    struct over *over = found->state != KEEP_STATE_RUNNING && found->state != KEEP_STATE_BUSY ? malloc(sizeof *over) : NULL;
+    if (found->state == KEEP_STATE_BUSY) {
+        adoption->again = true;
+    } else if (over != NULL) {
+        *over = (struct over){adoption->over, *found};
+        adoption->over = over;
+    } else {
+        adopt_one(adoption->daemon, found);
+    }
+}
+
+/* Whoever has the lease of its slot, as far as this node's disk knows. */
+static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
+{
+    struct daemon_run probe = {0};
+    const struct view_member *self = view_find_member(&daemon->core->view, daemon->keys.id);
+    bool is_readable = self != NULL && identity_read(found->identity, found->identity_bytes, &probe) == 0;
+    const struct view_slot *slot = is_readable ? view_member_slot(self, probe.prepare.u.worker.slot) : NULL;
+    return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &probe.prepare.u.worker.attempt);
+}
+
+/* Of those that do not run how the last one ended may not be known yet. */
+static void adopt_over(const struct adoption *adoption)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        for (struct over *over = adoption->over; over != NULL; over = over->next) {
+            if (has_lease(adoption->daemon, &over->found) == (turn == 0)) {
+                adopt_one(adoption->daemon, &over->found);
+            }
+        }
+    }
+}
+
+static void forget_over(struct adoption *adoption)
+{
+    while (adoption->over != NULL) {
+        struct over *over = adoption->over;
+        adoption->over = over->next;
+        explicit_bzero(over, sizeof *over); /* its token */
+        free(over);
+    }
+}
+
+int daemon_runs_adopt(struct daemon *daemon)
+{
+    char runs[KEEP_PATH_BYTES];
+    (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);
+    (void)mkdir(runs, 0700);
+    struct adoption adoption = {daemon, true, NULL};
+    int code = 0;
+    for (int i = 0; i < ADOPTION_PASSES && adoption.again && code == 0; i++) {
+        adoption.again = false;
+        forget_over(&adoption); /* they are found again */
+        code = keep_scan(runs, look_at, &adoption); /* waits up to a second for each that is busy */
+    }
+    if (code == 0) {
+        adopt_over(&adoption);
+    }
+    forget_over(&adoption);
+    return code;
+}

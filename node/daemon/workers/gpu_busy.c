@@ -1,0 +1,83 @@
+/* Whether programs outside Shoal use this machine's GPUs: asked every few seconds, in a thread of jobs, about slots that no
+ * worker of ours has. The core does not count a busy one as free. A program that begins between two looks can meet a worker
+ * on its GPU: NVML tells who is there, it does not keep anybody out. */
+
+#include <stdlib.h>
+
+#include "node/daemon/ground/daemon.h"
+#include "node/slots/nvml.h"
+
+#define BUSY_CHECK_MS 5000
+
+struct daemon_busy {
+    struct job job;
+    bool runs;
+    uint64_t next_ms;
+    const char *nvml_path;
+    struct slots_nvml *nvml; /* the job's; opened by the first */
+    const struct slot_info *slots;
+    uint32_t count;
+    uint32_t asked[SLOTS_MAX];
+    bool is_known[SLOTS_MAX], is_busy[SLOTS_MAX]; /* of asked[i] */
+};
+
+static void busy_work(struct job *job)
+{
+    struct daemon_busy *busy = (struct daemon_busy *)job;
+    char error[SLOTS_ERROR_BYTES];
+    bool is_open = busy->nvml != NULL || slots_nvml_open(busy->nvml_path, &busy->nvml, error) == 0;
+    for (uint32_t i = 0; i < busy->count; i++) {
+        busy->is_known[i] =
+            is_open && slots_nvml_busy(busy->nvml, busy->slots[busy->asked[i]].uuid, &busy->is_busy[i]) == 0;
+    }
+}
+
+static void busy_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct daemon_busy *busy = (struct daemon_busy *)job;
+    busy->runs = false;
+    for (uint32_t i = 0; i < busy->count; i++) {
+        if (busy->is_known[i]) {
+            struct node_event event = {.kind = NODE_EVENT_SLOT_BUSY};
+            event.u.busy.slot = busy->asked[i];
+            event.u.busy.is_busy = busy->is_busy[i];
+            daemon_event(daemon, &event);
+        }
+    }
+}
+
+void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    struct daemon_busy *busy = daemon->busy;
+    if (busy == NULL) {
+        busy = daemon->busy = calloc(1, sizeof *busy);
+    }
+    if (busy == NULL || busy->runs || now_ms < busy->next_ms) {
+        return;
+    }
+    busy->next_ms = now_ms + BUSY_CHECK_MS;
+    busy->count = 0;
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        enum lease_state state = daemon->core->lease.slots[slot].state;
+        if (daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
+            busy->asked[busy->count++] = slot;
+        }
+    }
+    if (busy->count > 0) {
+        busy->job = (struct job){.work = busy_work, .done = busy_done};
+        busy->nvml_path = daemon->options.nvml_path;
+        busy->slots = daemon->slots;
+        busy->runs = true;
+        jobs_run(daemon->file_jobs, &busy->job);
+    }
+}
+
+void daemon_busy_close(struct daemon *daemon)
+{
+    if (daemon->busy != NULL) {
+        slots_nvml_close(&daemon->busy->nvml);
+        free(daemon->busy);
+        daemon->busy = NULL;
+    }
+}

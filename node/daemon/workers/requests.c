@@ -1,0 +1,377 @@
+#include "node/daemon/workers/requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "node/daemon/api/query.h"
+#include "node/daemon/wire/request.h"
+
+static struct daemon_run *run_of(struct daemon *daemon, const struct daemon_client *client)
+{
+    struct daemon_run *run = client->slot >= 0 ? &daemon->runs[client->slot] : NULL;
+    return run != NULL && run->client == client ? run : NULL;
+}
+
+static void forget_client(struct daemon_run *run)
+{
+    run->client->slot = -1;
+    run->client = NULL;
+    run->group_request = 0; /* its number means nothing on another connection */
+}
+
+static void leave_notice(const struct daemon_run *run)
+{
+    if (run->client == NULL) {
+        return; /* it is told when it comes back */
+    }
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 3);
+    pack_text(&writer, "notice");
+    pack_text(&writer, "regroup");
+    pack_text(&writer, "generation");
+    pack_u64(&writer, run->leaving);
+    pack_text(&writer, "at_once");
+    pack_bool(&writer, run->leaves_at_once);
+    local_queue(run->client, bytes, writer.used_bytes, -1);
+}
+
+static void worker_open(struct daemon *daemon, struct local_request *request)
+{
+    lease_token token;
+    int slot = -1;
+    if (request_token(&request->map, &token)) {
+        slot = node_core_find_token(daemon->core, token);
+    }
+    struct daemon_run *run = slot >= 0 ? &daemon->runs[slot] : NULL;
+    bool has_process =
+        run != NULL && (run->state == RUN_RUNNING || run->state == RUN_SPAWNING) && !run->last.is_taken;
+    const struct view_experiment *experiment =
+        has_process ? view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment) : NULL;
+    struct local_reply reply;
+    if (experiment == NULL || !experiment->known) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "The token is not valid here (any more): the lease of this slot has ended.");
+        return;
+    }
+    if (!local_reply_begin(&reply, request->id, true, 11)) {
+        return;
+    }
+    /* One connection is one worker's: run and client name each other, or neither does. */
+    struct daemon_run *before = run_of(daemon, request->client);
+    if (before != NULL) {
+        forget_client(before);
+    }
+    if (run->client != NULL) {
+        forget_client(run);
+    }
+    run->client = request->client;
+    request->client->slot = slot;
+    const struct node_effect *effect = &run->prepare;
+    char id[2 * EXPERIMENT_ID_BYTES + 1];
+    bytes_to_hex(id, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
+    struct pack_writer *w = &reply.writer;
+    pack_text(w, "experiment");
+    pack_text(w, id);
+    pack_text(w, "trial");
+    pack_u64(w, effect->u.worker.attempt.trial);
+    pack_text(w, "attempt");
+    pack_u64(w, effect->u.worker.attempt.number);
+    pack_text(w, "generation");
+    pack_u64(w, 1);
+    pack_text(w, "rank");
+    pack_u64(w, effect->u.worker.rank);
+    pack_text(w, "size");
+    pack_u64(w, run->size);
+    pack_text(w, "seed");
+    pack_u64(w, run->seed);
+    pack_text(w, "hyperparameters");
+    struct search_space space = config_search_space(experiment->config);
+    if (search_trial_values(&space, experiment->config->seed, effect->u.worker.attempt.trial, w) != 0) {
+        pack_map(w, 0);
+    }
+    pack_text(w, "host");
+    pack_text(w, daemon->host);
+    pack_text(w, "step");
+    pack_u64(w, effect->u.worker.step);
+    pack_text(w, "balance");
+    pack_bool(w, experiment->config->balance);
+    local_reply_send(daemon, request->client, &reply, -1);
+    if (run->stop_reason[0] != '\0') {
+        daemon_runs_tell_stop(daemon, run); /* it was asked before it connected */
+    }
+    if (run->leaving != 0) {
+        leave_notice(run);
+    }
+}
+
+static bool flag(const struct local_request *request, const char *key)
+{
+    struct pack_reader value = pack_find(&request->map, key);
+    return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value) && !value.failed;
+}
+
+static void worker_group(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+{
+    uint64_t port = 0;
+    if (!local_argument_u64(request, "port", &port) || port == 0 || port > UINT16_MAX) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "worker_group wants a `port` of 1 to 65535.");
+        return;
+    }
+    uint64_t generation = 0, step = 0;
+    (void)local_argument_u64(request, "generation", &generation);
+    (void)local_argument_u64(request, "step", &step);
+    run->group_request = request->id;
+    run->data_port = (uint32_t)port;
+    run->leaving = 0;
+    struct node_event event = {.kind = NODE_EVENT_WORKER_LISTENS};
+    event.u.worker.is_elastic = flag(request, "elastic");
+    event.u.worker.has_state = flag(request, "has_state");
+    event.u.worker.generation = generation <= UINT32_MAX ? (uint32_t)generation : 0;
+    event.u.worker.step = step;
+    event.u.worker.slot = (uint32_t)request->client->slot;
+    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.port = (uint32_t)port;
+    daemon_event(daemon, &event);
+}
+
+void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
+    struct local_reply reply;
+    if (run->client == NULL || run->group_request == 0 || run->client->broken ||
+        !local_reply_begin(&reply, run->group_request, true, 6)) {
+        return;
+    }
+    run->group_request = 0;
+    latest_take_back(&run->latest, effect->u.worker.step);
+    pack_text(&reply.writer, "generation");
+    pack_u64(&reply.writer, effect->u.worker.generation);
+    pack_text(&reply.writer, "rank");
+    pack_u64(&reply.writer, effect->u.worker.rank);
+    pack_text(&reply.writer, "size");
+    pack_u64(&reply.writer, effect->u.worker.size);
+    pack_text(&reply.writer, "step");
+    pack_u64(&reply.writer, effect->u.worker.step);
+    pack_text(&reply.writer, "key");
+    pack_bin(&reply.writer, effect->u.worker.group_key, MESSAGE_KEY_BYTES);
+    pack_text(&reply.writer, "members");
+    pack_raw(&reply.writer, effect->bytes, effect->byte_count);
+    local_reply_send(daemon, run->client, &reply, -1);
+}
+
+static void notice(struct daemon_client *client, const char *name, const char *key, const char *text, uint64_t number)
+{
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 2);
+    pack_text(&writer, "notice");
+    pack_text(&writer, name);
+    pack_text(&writer, key);
+    if (text != NULL) {
+        pack_text(&writer, text);
+    } else {
+        pack_u64(&writer, number);
+    }
+    local_queue(client, bytes, writer.used_bytes, -1);
+}
+
+void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
+    if (attempt_id_equal(&run->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
+        run->leaving = effect->u.worker.generation;
+        run->leaves_at_once = effect->u.worker.at_once;
+        leave_notice(run);
+    }
+}
+
+void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect)
+{
+    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
+    if (run->client != NULL && attempt_id_equal(&run->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
+        notice(run->client, "durable", "step", NULL, effect->u.worker.step);
+    }
+}
+
+void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason)
+{
+    (void)daemon;
+    if (run->client != NULL) {
+        notice(run->client, "stop", "reason", reason, 0);
+    }
+}
+
+void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run)
+{
+    (void)daemon;
+    forget_client(run);
+}
+
+static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+{
+    struct request_report report;
+    if (request_report_read(&request->map, &report) != 0) {
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
+                          "bytes) to numbers, %d bytes of them at most.",
+                          REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
+        return;
+    }
+    daemon_series_report(daemon, run, report.group, report.step, report.metrics);
+    local_reply_empty(daemon, request->client, request->id);
+}
+
+struct save_job {
+    struct job job;
+    struct chunks *chunks;
+    uint64_t serial, id;
+    uint32_t slot;
+    attempt_id attempt;
+    uint64_t step, bytes;
+    uint8_t metrics[FACT_METRICS_BYTES_MAX]; /* when it was saved */
+    uint32_t metrics_bytes;
+    int fd;
+    hash256 blob;
+    int result;
+    char error[256];
+};
+
+static void save_work(struct job *job)
+{
+    struct save_job *save = (struct save_job *)job;
+    save->result = chunks_put_blob_from_fd(save->chunks, save->fd, save->bytes, 0, &save->blob, save->error,
+                                           sizeof save->error);
+    (void)close(save->fd);
+}
+
+static void save_done(void *context, struct job *job)
+{
+    struct daemon *daemon = context;
+    struct save_job *save = (struct save_job *)job;
+    struct daemon_client *client = local_find_client(daemon, save->serial);
+    if (save->result == 0) {
+        struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
+        event.u.blob.slot = save->slot;
+        event.u.blob.attempt = save->attempt;
+        event.u.blob.step = save->step;
+        event.u.blob.blob = save->blob;
+        event.u.blob.bytes = save->bytes;
+        event.bytes = save->metrics;
+        event.byte_count = save->metrics_bytes;
+        daemon_event(daemon, &event);
+    } else {
+        daemon_line(daemon, "the checkpoint of trial %u at step %llu could not be stored: %s", save->attempt.trial,
+                    (unsigned long long)save->step, save->error);
+    }
+    if (client != NULL && save->result == 0) {
+        local_reply_empty(daemon, client, save->id);
+    } else if (client != NULL) {
+        local_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
+    }
+    struct daemon_run *run = &daemon->runs[save->slot];
+    if (run->saves > 0 && attempt_id_equal(&run->prepare.u.worker.attempt, &save->attempt)) {
+        run->saves--;
+        if (run->last.is_taken) {
+            daemon_runs_poll(daemon, save->slot); /* its end may have waited for this */
+        }
+    }
+    free(save);
+}
+
+static void worker_save(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+{
+    struct save_job *save = calloc(1, sizeof *save);
+    struct stat status;
+    bool ok = save != NULL && local_argument_u64(request, "step", &save->step) &&
+              local_argument_u64(request, "bytes", &save->bytes) && request->fd >= 0 &&
+              fstat(request->fd, &status) == 0 && (uint64_t)status.st_size >= save->bytes;
+    if (!ok) {
+        free(save);
+        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+                          "worker_save wants `step`, `bytes` and a descriptor with as many bytes.");
+        return;
+    }
+    save->job = (struct job){.work = save_work, .done = save_done};
+    save->chunks = daemon->chunks;
+    save->serial = request->client->serial;
+    save->id = request->id;
+    save->slot = (uint32_t)request->client->slot;
+    save->attempt = run->prepare.u.worker.attempt;
+    save->metrics_bytes = daemon_series_metrics(daemon, run, save->metrics);
+    save->fd = request->fd;
+    request->fd = -1;
+    run->saves++;
+    jobs_run(daemon->blob_jobs, &save->job);
+}
+
+static void worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
+{
+    struct local_reply reply;
+    if (hash256_is_none(run->prepare.u.worker.checkpoint)) {
+        if (local_reply_begin(&reply, request->id, true, 3)) {
+            pack_text(&reply.writer, "found");
+            pack_bool(&reply.writer, false);
+            pack_text(&reply.writer, "step");
+            pack_u64(&reply.writer, 0);
+            pack_text(&reply.writer, "bytes");
+            pack_u64(&reply.writer, 0);
+            local_reply_send(daemon, request->client, &reply, -1);
+        }
+    } else {
+        query_worker_load(daemon, request, run);
+    }
+}
+
+bool local_worker_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+{
+    if (op_bytes < 7 || memcmp(op, "worker_", 7) != 0) {
+        return false;
+    }
+    if (pack_text_is(op, op_bytes, "worker_open")) {
+        worker_open(daemon, request);
+        return true;
+    }
+    struct daemon_run *run = run_of(daemon, request->client);
+    uint64_t step = 0;
+    if (run == NULL) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "This connection belongs to no worker (any more); begin with worker_open.");
+    } else if (node_core_find_token(daemon->core, run->token) != request->client->slot) {
+        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                          "The lease of this worker's slot has ended; nothing that it says counts any more.");
+    } else if (pack_text_is(op, op_bytes, "worker_group")) {
+        worker_group(daemon, request, run);
+    } else if (pack_text_is(op, op_bytes, "worker_report")) {
+        worker_report(daemon, request, run);
+    } else if (pack_text_is(op, op_bytes, "worker_save")) {
+        worker_save(daemon, request, run);
+    } else if (pack_text_is(op, op_bytes, "worker_load")) {
+        worker_load(daemon, request, run);
+    } else if (pack_text_is(op, op_bytes, "worker_progress") && local_argument_u64(request, "step", &step)) {
+        daemon_series_progress(daemon, run, step);
+        local_reply_empty(daemon, request->client, request->id);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool local_worker_waits(struct daemon *daemon, const struct daemon_client *client, const char *op, size_t op_bytes)
+{
+    return pack_text_is(op, op_bytes, "worker_report") && run_of(daemon, client) != NULL &&
+           !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
+}
+
+void local_worker_gone(struct daemon *daemon, struct daemon_client *client)
+{
+    struct daemon_run *run = run_of(daemon, client);
+    if (run != NULL) {
+        forget_client(run);
+    }
+}

@@ -1,0 +1,132 @@
+/* The series of an attempt, metric points and logs: where they live, and what workers report into them. */
+
+#include <string.h>
+
+#include "base/err.h"
+#include "node/daemon/ground/daemon.h"
+#include "node/daemon/wire/points.h"
+#include "node/daemon/wire/request.h"
+
+#define SERIES_REPLICAS 2
+#define ADOPTED_POINTS 1000 /* of the last daemon's: more than it could report between two progress records */
+
+size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t number, uint8_t out[SERIES_PREFIX_BYTES_MAX])
+{
+    struct fact_key key = fact_key_verdict(attempt);
+    out[0] = (uint8_t)kind;
+    memcpy(out + 1, key.bytes, key.count);
+    bytes_put_u16(out + 1 + key.count, (uint16_t)number);
+    return 3u + key.count;
+}
+
+int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
+                          uint64_t seq, const uint8_t *bytes, size_t count)
+{
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t prefix_bytes = daemon_series_prefix(kind, attempt, rank, prefix);
+    node_id holders[SERIES_REPLICAS + 1];
+    uint32_t found = daemon_holders(daemon, attempt, holders, SERIES_REPLICAS + 1);
+    node_id others[SERIES_REPLICAS];
+    uint32_t other_count = 0;
+    for (uint32_t i = 0; i < found && other_count < SERIES_REPLICAS - 1; i++) {
+        if (!node_id_equal(holders[i], daemon->keys.id)) {
+            others[other_count++] = holders[i];
+        }
+    }
+    return bulk_series_append(daemon->bulk, prefix, prefix_bytes, seq, bytes, count, others, other_count);
+}
+
+/* ---- what workers report --------------------------------------------------------------------------------------- */
+
+/* The metric that trials of its experiment are compared by; "" as long as that is not known. */
+static const char *searched_by(const struct daemon *daemon, const struct daemon_run *run)
+{
+    const struct view_experiment *experiment =
+        view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment);
+    return experiment != NULL && experiment->known ? experiment->config->metric : "";
+}
+
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
+{
+    return latest_pack(&run->latest, searched_by(daemon, run), out);
+}
+
+struct noting {
+    struct latest *latest;
+    const char *searched;
+};
+
+static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t count)
+{
+    (void)sequence;
+    const struct noting *noting = context;
+    latest_note(noting->latest, noting->searched, bytes, count);
+    return 0;
+}
+
+void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run)
+{
+    struct noting noting = {&run->latest, searched_by(daemon, run)};
+    const struct core_worker *worker = &daemon->core->workers[run->prepare.u.worker.slot];
+    latest_read(&run->latest, noting.searched, worker->generation, worker->step, worker->metrics, worker->metrics_bytes);
+    uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
+    size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    uint64_t from = run->series_seq > ADOPTED_POINTS ? run->series_seq - ADOPTED_POINTS : 0;
+    (void)series_read(daemon->chunks, prefix, bytes, from, note, &noting);
+}
+
+static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+{
+    uint8_t bytes[FACT_METRICS_BYTES_MAX];
+    struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS};
+    event.u.worker.slot = run->prepare.u.worker.slot;
+    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.step = step;
+    event.bytes = bytes;
+    event.byte_count = daemon_series_metrics(daemon, run, bytes);
+    daemon_event(daemon, &event);
+}
+
+void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+{
+    status_event(daemon, run, step);
+}
+
+void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+                          struct pack_reader metrics)
+{
+    const char *searched = searched_by(daemon, run);
+    struct pack_reader walk = metrics;
+    uint32_t pairs = pack_read_map(&walk);
+    uint8_t bytes[DAEMON_POINT_BYTES_MAX];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    const attempt_id *attempt = &run->prepare.u.worker.attempt;
+    const struct view_attempt *seen = view_find_attempt(&daemon->core->view, attempt);
+    uint64_t generation = daemon->core->workers[run->prepare.u.worker.slot].generation;
+    bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
+    points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
+                 step, group);
+    pack_map(&writer, pairs);
+    for (uint32_t i = 0; i < pairs && !walk.failed; i++) {
+        char name[REQUEST_METRIC_BYTES];
+        pack_read_text_copy(&walk, name, sizeof name);
+        double value = pack_read_double(&walk);
+        pack_text(&writer, name);
+        pack_double(&writer, value);
+        if (!walk.failed) {
+            latest_set(&run->latest, searched, group, name, step, value);
+        }
+    }
+    if (walk.failed || writer.failed) {
+        daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
+                    run->prepare.u.worker.attempt.trial);
+        return;
+    }
+    int error = daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++,
+                                     bytes, writer.used_bytes);
+    if (error != 0) { /* there was room for it (local_worker_waits) */
+        daemon_line(daemon, "a metric report of trial %u is lost: %s", run->prepare.u.worker.attempt.trial, err_text(error));
+    }
+    status_event(daemon, run, step);
+}
