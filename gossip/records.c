@@ -164,20 +164,17 @@ static bool signed_bytes_equal(const struct records_entry *entry, const uint8_t 
     return count == entry->envelope_bytes && memcmp(entry->envelope, envelope, count - RECORD_SIGNATURE_BYTES) == 0;
 }
 
-int records_put(struct records *records, const uint8_t *envelope, size_t count, bool published,
+int records_put(struct records *records, const struct record *record, const uint8_t *envelope, size_t count, bool published,
                 struct records_entry **out)
 {
-    struct record record;
-    if (record_decode(envelope, count, &record) != 0) {
-        return ERR_MALFORMED;
-    }
-    record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
+    CHECK(record->key >= envelope && record->key < envelope + count && record->body >= record->key);
+    record_ident ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
     struct records_entry *entry = records_find(records, ident);
     int error;
     if (entry == NULL) {
         error = entry_add(records, ident, count, &entry);
     } else {
-        int order = record_version_compare(record.version, entry->record.version);
+        int order = record_version_compare(record->version, entry->record.version);
         if (order < 0 && !BUG(older_taken, "an older version never replaces a newer one")) {
             return ERR_STALE;
         }
@@ -199,9 +196,9 @@ int records_put(struct records *records, const uint8_t *envelope, size_t count, 
     entry->is_unfolded = false;
     entry->is_unawaited = false;
     entry->is_asked = false;
-    entry->record = record;
-    entry->record.key = entry->envelope + (record.key - envelope);
-    entry->record.body = entry->envelope + (record.body - envelope);
+    entry->record = *record;
+    entry->record.key = entry->envelope + (record->key - envelope);
+    entry->record.body = entry->envelope + (record->body - envelope);
     if (published) {
         digests_add(records, entry);
     }

@@ -46,11 +46,11 @@ struct records {
 /* 0 or ERR_MEMORY. The arena is borrowed for the table's life. */
 int records_init(struct records *records, struct arena *arena);
 
-/* Puts one envelope (copied). 0: it is new or newer, `*out` (may be NULL) is its entry and the older version is gone;
- * ERR_MALFORMED; ERR_STALE: an equal or newer version is held; ERR_CORRUPT: the same version with other bytes before the
+/* Puts one envelope (copied); `record` is what record_decode made of these very bytes. 0: it is new or newer, `*out` (may be
+ * NULL) is its entry and the older version is gone; ERR_STALE: an equal or newer version is held; ERR_CORRUPT: the same version with other bytes before the
  * signature (equivocation), nothing changed; ERR_FULL: no memory, nothing changed (never for a version that is no longer
  * than the one that it replaces). `published` false holds it back. */
-int records_put(struct records *records, const uint8_t *envelope, size_t count, bool published,
+int records_put(struct records *records, const struct record *record, const uint8_t *envelope, size_t count, bool published,
                 struct records_entry **out);
 
 /* After the disk has it: stores the signature and takes the entry into the digests. 0 and no change if it is published

@@ -8,6 +8,7 @@
 #include "gossip/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seed_records.h"
+#include "tests/unit/put_envelope.h"
 
 #define TABLE_BYTES (2u << 20)
 
@@ -25,7 +26,7 @@ static const struct records *table(void)
         CHECK(records_init(&records, &arena) == 0);
         uint32_t count = seed_records_make(made);
         for (uint32_t i = 0; i < count; i++) {
-            CHECK(records_put(&records, made[i].bytes, made[i].count, true, NULL) == 0);
+            CHECK(put_envelope(&records, made[i].bytes, made[i].count, true, NULL) == 0);
         }
     }
     return &records;

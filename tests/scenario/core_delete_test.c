@@ -36,7 +36,7 @@ static void assert_buried(const struct world *world, uint32_t number)
     assert_null(node->core->codes);
     assert_null(node->core->acks);
     assert_null(world_experiment(world, number));
-    assert_true(core_is_deleted(node->core, make_experiment_id(0)));
+    assert_true(view_is_deleted(&node->core->view, make_experiment_id(0)));
     assert_true(core_owner_idle(node->core));
     for (uint32_t slot = 0; slot < node->slot_count; slot++) {
         assert_false(node->workers[slot].runs);
@@ -237,7 +237,7 @@ static void what_is_not_known_is_not_deleted(void **state)
     world_start_all(world);
     world_request(world, 0, NODE_REQUEST_DELETE);
     assert_int_equal(world->reply.code, ERR_NOT_FOUND);
-    assert_false(core_is_deleted(world->nodes[0].core, make_experiment_id(0)));
+    assert_false(view_is_deleted(&world->nodes[0].core->view, make_experiment_id(0)));
     world_free(world);
 }
 

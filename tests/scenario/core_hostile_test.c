@@ -251,7 +251,7 @@ static void a_tombstone_with_a_key_that_is_too_long_deletes_nothing(void **state
     d_writes(world, 0, FACT_TOMBSTONE, key, NULL);
     assert_led(world);
     for (uint32_t i = 0; i < HONEST; i++) {
-        assert_false(core_is_deleted(world->nodes[i].core, make_experiment_id(0)));
+        assert_false(view_is_deleted(&world->nodes[i].core->view, make_experiment_id(0)));
     }
     world_request(world, 1, NODE_REQUEST_DELETE);
     world_run(world, 10000);

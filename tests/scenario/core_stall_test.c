@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/roof/roof.h"
 #include "tests/scenario/core_story.h"
 
 #define HOUR_MS 3600000u
@@ -114,7 +115,7 @@ static void a_confirmation_grows_old_in_a_sleep(void **state)
     struct node_core *core = world->nodes[0].core;
     struct core_confirmation row = {.held_ms = core->now_ms, .refused_ms = core->now_ms};
     core->confirmations = &row;
-    core_stall_shift(core, HOUR_MS);
+    stall_shift(core, HOUR_MS);
     assert_int_equal(row.held_ms, core->now_ms);
     assert_int_equal(row.refused_ms, core->now_ms + HOUR_MS);
     core->confirmations = NULL;

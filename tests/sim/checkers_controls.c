@@ -21,7 +21,7 @@ void checkers_on_control(struct sim *sim, int node, uint32_t experiment, struct 
     const struct disk_entry *entry = disk_find(&sim->nodes[node].disk, control->ident);
     struct record record;
     struct fact_control fact;
-    if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id) ||
+    if (view_is_deleted(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id) ||
         checkers_disks_with(sim, experiment, FACT_TOMBSTONE) != 0) {
         control->promise.is_acknowledged = false; /* the tombstone speaks for it */
         return;
@@ -71,7 +71,7 @@ void checkers_control_kept(struct sim *sim, int node, uint32_t e, bool must_know
     const struct users_experiment *oracle = &sim->users->experiments[e];
     const struct users_control *control = &oracle->control;
     const struct node_core *core = sim->nodes[node].core;
-    if (!control->promise.is_acknowledged || core_is_deleted(core, sim->plan.experiments[e].id)) {
+    if (!control->promise.is_acknowledged || view_is_deleted(&core->view, sim->plan.experiments[e].id)) {
         return;
     }
     const struct view_experiment *seen = view_find_experiment(&core->view, sim->plan.experiments[e].id);

@@ -7,6 +7,7 @@
 #include "node/core/view/retention.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/copies.h"
+#include "tests/unit/put_envelope.h"
 
 #define AWAY_MS 90000 /* until all know that it is away, and what was begun before is over */
 #define LET_GO_MS 120000 /* until what is kept is confirmed, and the rest let go */
@@ -24,7 +25,7 @@ static bool unite_record(void *context, const struct records_entry *entry)
 {
     struct united *united = context;
     struct records_entry *taken;
-    if (records_put(&united->records, entry->envelope, entry->envelope_bytes, true, &taken) == 0) {
+    if (put_envelope(&united->records, entry->envelope, entry->envelope_bytes, true, &taken) == 0) {
         (void)view_apply(&united->view, taken);
     }
     return true;
@@ -188,7 +189,7 @@ void checkers_on_collected(struct sim *sim, int node, struct sim_blob *const *bl
         experiment_id id = sim->plan.experiments[index].id;
         const struct view_experiment *own = view_find_experiment(&core->view, id);
         const struct view_experiment *experiment = view_find_experiment(view, id);
-        if (core_is_deleted(core, id)) {
+        if (view_is_deleted(&core->view, id)) {
             checkers_met(sim, PREMISE_10_COLLECTED);
             continue;
         }
@@ -233,7 +234,7 @@ void checkers_on_listed(struct sim *sim, int node, const hash256 *named, uint32_
             index >= 0 ? view_find_experiment(view, sim->plan.experiments[index].id) : NULL;
         const struct view_trial *trial =
             experiment != NULL && experiment->known ? view_find_trial(experiment, blob->attempt.trial) : NULL;
-        if (trial != NULL && !core_is_deleted(sim->nodes[node].core, experiment->id)) {
+        if (trial != NULL && !view_is_deleted(&sim->nodes[node].core->view, experiment->id)) {
             check_kept(sim, node, blob, trial, "is to delete");
         }
     }
@@ -349,7 +350,7 @@ void checkers_copies_second(struct sim *sim)
         bool is_known = true;
         for (int node = 0; node < (int)sim->plan.node_count; node++) {
             const struct node_core *core = sim->nodes[node].core;
-            is_known &= core != NULL && !core->syncing && core_is_deleted(core, sim->plan.experiments[e].id);
+            is_known &= core != NULL && !core->syncing && view_is_deleted(&core->view, sim->plan.experiments[e].id);
         }
         uint64_t *since_ms = &sim->checkers->deleted_ms[e];
         *since_ms = !is_known ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;

@@ -161,7 +161,7 @@ void checkers_promise_kept(struct sim *sim, int node, uint32_t experiment, const
     if ((promise->disks & ~sim->plan.core) != 0) {
         checkers_met(sim, PREMISE_3_LOST_ONE);
     }
-    bool is_kept = core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id) ||
+    bool is_kept = view_is_deleted(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id) ||
                    (kind == FACT_EXPERIMENT && seen != NULL && seen->known) ||
                    (kind == FACT_CONTROL && seen != NULL && view_experiment_cancelled(seen));
     if (!is_kept) {
@@ -201,7 +201,7 @@ void checkers_deleted(struct sim *sim, int node, uint32_t experiment)
 {
     const struct sim_node *self = &sim->nodes[node];
     struct remains remains = {sim->plan.experiments[experiment].id, 0};
-    if (!core_is_deleted(self->core, remains.experiment)) {
+    if (!view_is_deleted(&self->core->view, remains.experiment)) {
         return;
     }
     checkers_met(sim, PREMISE_10_DELETED);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tests/sim/checkers_inside.h"
+#include "tests/unit/put_envelope.h"
 
 #define ENTRIES_MAX 8192
 
@@ -126,7 +127,7 @@ void checkers_fold(struct sim *sim, int node)
     view_init(&view, &arena, &records, sim->mesh);
     for (uint32_t i = 0; i < gathered.count; i++) {
         struct records_entry *entry;
-        CHECK(records_put(&records, gathered.entries[i]->envelope, gathered.entries[i]->envelope_bytes, true, &entry) ==
+        CHECK(put_envelope(&records, gathered.entries[i]->envelope, gathered.entries[i]->envelope_bytes, true, &entry) ==
               0);
         (void)view_apply(&view, entry);
         if (i % 3 == 0) {

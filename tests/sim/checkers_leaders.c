@@ -224,7 +224,7 @@ void checkers_fences(struct sim *sim, int node)
         pack_read_bin_exact(&reader, experiment.bytes, sizeof experiment.bytes);
         claim.term = pack_read_u64(&reader);
         pack_read_bin_exact(&reader, claim.node.bytes, sizeof claim.node.bytes);
-        if (core_is_deleted(sim->nodes[node].core, experiment)) {
+        if (view_is_deleted(&sim->nodes[node].core->view, experiment)) {
             continue; /* a crash came before it was taken off the disk */
         }
         checkers_met(sim, PREMISE_12_FENCE);

@@ -54,7 +54,7 @@ static void check_saved(struct sim *sim, struct save *save)
     const struct node_core *core = sim->nodes[save->node].core;
     uint64_t since_ms = checkers_together_ms(sim, save->node, save->node);
     if (experiment < 0 || since_ms == UINT64_MAX || since_ms + CALM_MS > save->at_ms ||
-        !checkers_is_itself(sim, save->node) || core_is_deleted(core, save->attempt.experiment)) {
+        !checkers_is_itself(sim, save->node) || view_is_deleted(&core->view, save->attempt.experiment)) {
         return;
     }
     if ((blobs_find(sim, save->blob)->struck >> save->node & 1) != 0) {

@@ -60,7 +60,7 @@ void checkers_results_hold(struct sim *sim, int node, const uint32_t wanted[PLAN
 {
     const struct node_core *core = sim->nodes[node].core;
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
-        if (wanted[e] == 0 || core_is_deleted(core, sim->plan.experiments[e].id)) {
+        if (wanted[e] == 0 || view_is_deleted(&core->view, sim->plan.experiments[e].id)) {
             continue;
         }
         const struct view_experiment *experiment = view_find_experiment(&core->view, sim->plan.experiments[e].id);

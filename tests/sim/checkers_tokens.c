@@ -42,7 +42,7 @@ void checkers_on_spawn(struct sim *sim, int node, const struct node_effect *effe
     }
     int experiment = checkers_experiment(sim, effect->u.worker.attempt.experiment);
     checkers->ran[node] |= 1u << experiment;
-    if (core_is_deleted(sim->nodes[node].core, effect->u.worker.attempt.experiment)) {
+    if (view_is_deleted(&sim->nodes[node].core->view, effect->u.worker.attempt.experiment)) {
         sim_fail(sim, 10, "n%d starts a worker of experiment %d, which it knows to be deleted", node, experiment);
         return;
     }

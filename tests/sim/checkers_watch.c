@@ -90,7 +90,7 @@ static void watch_cancels(struct sim *sim, int node)
         checkers_met(sim, PREMISE_10_CANCELLED);
         const struct view_experiment *seen =
             view_find_experiment(&sim->nodes[node].core->view, sim->plan.experiments[e].id);
-        bool is_deleted = core_is_deleted(sim->nodes[node].core, sim->plan.experiments[e].id);
+        bool is_deleted = view_is_deleted(&sim->nodes[node].core->view, sim->plan.experiments[e].id);
         if (!is_deleted && (seen == NULL || !view_experiment_cancelled(seen))) {
             sim_fail(sim, 10, "n%d has forgotten that experiment %u was cancelled", node, e);
         }

@@ -71,7 +71,7 @@ void checkers_unasked(struct sim *sim, int node)
     for (uint32_t e = 0; e < sim->plan.experiment_count; e++) {
         const struct plan_experiment *plan = &sim->plan.experiments[e];
         const struct view_experiment *seen = view_find_experiment(&core->view, plan->id);
-        bool is_deleted = core_is_deleted(core, plan->id);
+        bool is_deleted = view_is_deleted(&core->view, plan->id);
         bool is_ended = seen != NULL && view_experiment_cancelled(seen);
         bool is_paused = seen != NULL && view_experiment_paused(seen);
         bool may_be_gone = is_asked(sim, plan->delete_ms), may_end = may_be_gone || is_asked(sim, plan->cancel_ms);

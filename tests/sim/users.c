@@ -54,7 +54,7 @@ static int pick_node(struct sim *sim)
 
 static bool is_over(const struct sim *sim, int node, uint32_t experiment)
 {
-    if (core_is_deleted(sim->nodes[node].core, sim->plan.experiments[experiment].id)) {
+    if (view_is_deleted(&sim->nodes[node].core->view, sim->plan.experiments[experiment].id)) {
         return true;
     }
     const struct view_experiment *seen =

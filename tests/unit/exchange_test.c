@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "gossip/exchange.h"
+#include "tests/unit/put_envelope.h"
 
 #define TABLE_BYTES (4u << 20)
 #define BITMAP_BYTES (RECORDS_BUCKETS / 8)
@@ -65,7 +66,7 @@ static struct records_entry *hold(struct table *table, uint32_t number, uint64_t
     uint8_t bytes[RECORD_ENVELOPE_BYTES_MAX];
     record_ident ident;
     size_t count = envelope_make(bytes, number, seq, &ident);
-    int error = records_put(&table->records, bytes, count, published, NULL);
+    int error = put_envelope(&table->records, bytes, count, published, NULL);
     assert_true(error == 0 || error == ERR_STALE);
     return records_find(&table->records, ident);
 }
@@ -81,7 +82,7 @@ static unsigned take_records(struct table *table, const uint8_t *bytes, size_t c
         assert_int_equal(record_decode(bytes, length, &record), 0);
         record_ident ident = record_ident_of(record.writer, record.kind, record.key, record.key_bytes);
         bool is_taken = record_ident_is_none(table->only) || record_ident_equal(table->only, ident);
-        news += is_taken && records_put(&table->records, bytes, length, true, NULL) == 0;
+        news += is_taken && put_envelope(&table->records, bytes, length, true, NULL) == 0;
         bytes += length;
         count -= length;
     }

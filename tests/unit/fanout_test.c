@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "gossip/fanout.h"
+#include "tests/unit/put_envelope.h"
 
 #define TABLE_BYTES (8u << 20)
 
@@ -53,7 +54,7 @@ static record_ident hold(struct table *table, uint32_t number, uint64_t seq, uin
     struct record record = {.kind = 3, .writer = {{9}}, .version = {1, seq}, .key = key, .key_bytes = sizeof key,
                             .body = body_of(body_bytes), .body_bytes = body_bytes};
     size_t count = record_encode(&record, envelope, sizeof envelope);
-    assert_int_equal(records_put(&table->records, envelope, count, published, NULL), 0);
+    assert_int_equal(put_envelope(&table->records, envelope, count, published, NULL), 0);
     return record_ident_of(record.writer, record.kind, key, sizeof key);
 }
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "gossip/records.h"
+#include "tests/unit/put_envelope.h"
 
 struct table {
     void *memory;
@@ -63,7 +64,7 @@ static int put(struct table *table, uint32_t number, uint64_t boot, uint64_t seq
 {
     struct envelope e;
     envelope_make(&e, number, boot, seq, body_bytes, fill);
-    return records_put(&table->records, e.bytes, e.count, true, NULL);
+    return put_envelope(&table->records, e.bytes, e.count, true, NULL);
 }
 
 /* The digests computed anew from the entries, as a check on the incremental ones. */
@@ -114,7 +115,7 @@ static void test_newer_replaces_older(void **state)
     assert_null(records_find(&table.records, e.ident));
 
     struct records_entry *first, *second;
-    assert_int_equal(records_put(&table.records, e.bytes, e.count, true, &first), 0);
+    assert_int_equal(put_envelope(&table.records, e.bytes, e.count, true, &first), 0);
     assert_memory_equal(first->envelope, e.bytes, e.count);
     assert_true(first->envelope != e.bytes);
     assert_ptr_equal(records_find(&table.records, e.ident), first);
@@ -125,7 +126,7 @@ static void test_newer_replaces_older(void **state)
     assert_int_equal(first->record.body[0], 'a');
 
     envelope_make(&e, 1, 5, 6, 3000, 'c');
-    assert_int_equal(records_put(&table.records, e.bytes, e.count, true, &second), 0);
+    assert_int_equal(put_envelope(&table.records, e.bytes, e.count, true, &second), 0);
     assert_ptr_equal(first, second);
     assert_int_equal(second->record.body_bytes, 3000);
     assert_int_equal(put(&table, 1, 6, 0, 10, 'd'), 0); /* a new boot begins at seq 0 */
@@ -149,7 +150,7 @@ static void test_equal_version_with_other_bytes_is_corrupt(void **state)
     struct envelope e;
     envelope_make(&e, 1, 1, 1, 50, 'a');
     e.bytes[e.count - 1] = 1;
-    assert_int_equal(records_put(&table.records, e.bytes, e.count, true, NULL), ERR_STALE);
+    assert_int_equal(put_envelope(&table.records, e.bytes, e.count, true, NULL), ERR_STALE);
     assert_int_equal(records_find(&table.records, e.ident)->record.body[0], 'a');
     table_close(&table);
 }
@@ -162,8 +163,8 @@ static void test_malformed_changes_nothing(void **state)
     struct envelope e;
     envelope_make(&e, 1, 1, 1, 50, 'a');
     struct records_entry *out = NULL;
-    assert_int_equal(records_put(&table.records, e.bytes, e.count - 1, true, &out), ERR_MALFORMED);
-    assert_int_equal(records_put(&table.records, e.bytes, 0, true, &out), ERR_MALFORMED);
+    assert_int_equal(put_envelope(&table.records, e.bytes, e.count - 1, true, &out), ERR_MALFORMED);
+    assert_int_equal(put_envelope(&table.records, e.bytes, 0, true, &out), ERR_MALFORMED);
     assert_null(out);
     assert_int_equal(table.records.count, 0);
     table_close(&table);
@@ -182,7 +183,7 @@ static void test_held_back_until_published(void **state)
 
     assert_int_equal(records_publish(&table.records, one.ident, one.version, signature, NULL), ERR_NOT_FOUND);
     struct records_entry *entry;
-    assert_int_equal(records_put(&table.records, one.bytes, one.count, false, &entry), 0);
+    assert_int_equal(put_envelope(&table.records, one.bytes, one.count, false, &entry), 0);
     assert_false(entry->published);
     assert_true(records_hash_equal(table.records.hash, none));
 
@@ -197,7 +198,7 @@ static void test_held_back_until_published(void **state)
     assert_true(records_hash_equal(table.records.hash, with_one)); /* once only */
 
     /* A newer one that is held back takes the older one out of the digests, too. */
-    assert_int_equal(records_put(&table.records, two.bytes, two.count, false, NULL), 0);
+    assert_int_equal(put_envelope(&table.records, two.bytes, two.count, false, NULL), 0);
     assert_true(records_hash_equal(table.records.hash, none));
     assert_int_equal(records_publish(&table.records, one.ident, one.version, signature, NULL), ERR_NOT_FOUND);
     assert_int_equal(records_publish(&table.records, two.ident, two.version, signature, NULL), 0);
@@ -375,10 +376,10 @@ static void test_what_is_forgotten_was_never_there(void **state)
     for (uint32_t i = 0; i < 600; i++) {
         struct envelope e;
         envelope_make(&e, i, 1, 1, (uint16_t)(i % 50), 'a');
-        assert_int_equal(records_put(&table.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
+        assert_int_equal(put_envelope(&table.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
         held[i] = random_u64(&random) % 3 == 0;
         if (held[i]) {
-            assert_int_equal(records_put(&never.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
+            assert_int_equal(put_envelope(&never.records, e.bytes, e.count, i % 7 != 0, NULL), 0);
         }
     }
     for (uint32_t i = 0; i < 600; i++) {

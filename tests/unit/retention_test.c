@@ -11,6 +11,7 @@
 
 #include "node/core/view/retention.h"
 #include "tests/unit/facts_make.h"
+#include "tests/unit/put_envelope.h"
 
 #define MEMORY_BYTES (1u << 20)
 
@@ -28,7 +29,7 @@ static void say(struct fold *fold, uint32_t writer, enum fact_kind kind, struct 
     struct made made;
     struct records_entry *entry;
     make_record(&made, make_person(writer).id, 1, ++fold->seq, kind, key, fact);
-    assert_int_equal(records_put(&fold->records, made.bytes, made.count, true, &entry), 0);
+    assert_int_equal(put_envelope(&fold->records, made.bytes, made.count, true, &entry), 0);
     assert_int_equal(view_apply(&fold->view, entry), 0);
 }
 

@@ -14,6 +14,12 @@ struct core_coordination *core_find_coordination(const struct node_core *core, e
     return NULL;
 }
 
+struct election_claim core_coordinator_highest(const struct node_core *core, experiment_id experiment)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, experiment);
+    return coordination != NULL ? coordination->election.highest : (struct election_claim){0};
+}
+
 static struct core_coordination *coordination_row(struct node_core *core, experiment_id experiment)
 {
     struct core_coordination **link = &core->coordinations;
@@ -43,7 +49,8 @@ const char *coordinator_name(const struct view_experiment *experiment)
 void coordinator_ask_owner(struct node_core *core, node_id owner, const struct message *message)
 {
     if (node_id_equal(owner, core->options.self)) {
-        core_owner_receive(core, owner, message);
+        core_owner_receive(core, owner, message,
+                           core_coordinator_highest(core, message->u.lease.attempt.experiment));
     } else if (core_has_room(core, 64, 0)) {
         core_send(core, owner, message);
     }

@@ -302,7 +302,7 @@ static bool join_earlier(struct node_core *core, const struct core_push *save)
 
 void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
 {
-    if (core_is_deleted(core, event->u.blob.attempt.experiment)) {
+    if (view_is_deleted(&core->view, event->u.blob.attempt.experiment)) {
         return; /* its worker is being ended */
     }
     const struct view_experiment *experiment = view_find_experiment(&core->view, event->u.blob.attempt.experiment);

@@ -29,47 +29,6 @@ static struct core_pending *pending_append(struct node_core *core, uint64_t tick
     return pending;
 }
 
-static void pending_run(struct node_core *core, const struct core_pending *pending)
-{
-    switch (pending->action) {
-    case CORE_ACTION_NONE:
-        break;
-    case CORE_ACTION_SEND: {
-        if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
-            core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
-        }
-        if (pending->message.kind == MESSAGE_STORED &&
-            records_find(&core->records, pending->message.u.stored.ident) == NULL) {
-            break; /* deleted meanwhile */
-        }
-        if (node_id_equal(pending->node, core->options.self) && pending->message.kind != MESSAGE_STORED) {
-            core_coordinator_receive(core, core->options.self, &pending->message);
-        } else {
-            core_send(core, pending->node, &pending->message);
-        }
-        break;
-    }
-    case CORE_ACTION_ACK:
-        core_ack_on_disk(core, pending->client, pending->ident, pending->version);
-        break;
-    case CORE_ACTION_WELCOME:
-        core_requests_welcome(core, pending->client, pending->node);
-        break;
-    case CORE_ACTION_LED:
-        core_coordinator_led(core, pending->attempt.experiment, pending->term);
-        break;
-    case CORE_ACTION_ASSIGNED:
-        core_coordinator_assigned(core, &pending->attempt, pending->version);
-        break;
-    case CORE_ACTION_GROUPED:
-        core_coordinator_grouped(core, &pending->attempt, pending->version);
-        break;
-    case CORE_ACTION_DURABLE:
-        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
-        break;
-    }
-}
-
 struct core_pending *core_after_disk(struct node_core *core, enum core_action action)
 {
     return pending_append(core, core->ticket, action);
@@ -115,7 +74,7 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
     if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
         BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
-        pending_run(core, &pending);
+        core->hooks.on_disk(core, &pending);
         return;
     }
     MARK(answer_waits_for_disk);
@@ -270,7 +229,7 @@ static bool has_memory_to_wait(struct node_core *core)
 
 /* Records that went to the disk while there was no memory to wait for it go there once more, now that there is: their own
  * writer tells nobody of them before. */
-static void persist_unawaited(struct node_core *core)
+void core_disk_persist_unawaited(struct node_core *core)
 {
     for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->unawaited_bucket < RECORDS_BUCKETS; i++) {
         struct records_entry *entry = core->records.buckets[core->unawaited_bucket];
@@ -301,69 +260,6 @@ bool core_claim_is_awaited(const struct node_core *core, experiment_id experimen
     return has_claim(core->pending_first, experiment) || has_claim(core->refused, experiment);
 }
 
-void core_outbox_flush(struct node_core *core)
-{
-    if (core->outbox_bytes == 0) {
-        return;
-    }
-    const uint8_t *bytes = NULL;
-    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
-        const struct core_peer *peer = core->peers[i];
-        if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
-            continue;
-        }
-        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
-            break; /* the digests will differ, and exchange brings it */
-        }
-        if (bytes == NULL) {
-            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
-        }
-        struct message message = {.kind = MESSAGE_RECORDS};
-        message.bytes = bytes;
-        message.byte_count = core->outbox_bytes;
-        core_send(core, peer->id, &message);
-    }
-    core->outbox_bytes = 0;
-}
-
-static void outbox_add(struct node_core *core, const struct records_entry *entry)
-{
-    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
-        core_outbox_flush(core);
-    }
-    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
-    core->outbox_bytes += entry->envelope_bytes;
-}
-
-static void record_on_disk(struct node_core *core, const struct core_pending *pending,
-                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
-{
-    struct records_entry *entry = records_find(&core->records, pending->ident);
-    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
-        MARK(older_version_on_disk);
-        return; /* a newer version has its own ticket */
-    }
-    entry->on_disk = true;
-    experiment_id about;
-    if (entry->record.kind == FACT_TOMBSTONE) {
-        core_deletion_stored(core);
-    } else if (entry->record.kind == FACT_WORKER && node_id_equal(entry->record.writer, core->options.self) &&
-               fact_is_of_experiment(&entry->record, &about)) {
-        struct view_experiment *experiment = view_find_experiment(&core->view, about);
-        if (experiment != NULL) {
-            experiment->changed = true; /* a worker may have waited for that */
-        }
-    }
-    if (!entry->published &&
-        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
-        if (core_members_fans_out(core)) {
-            core_members_relay(core, entry);
-        } else {
-            outbox_add(core, entry);
-        }
-    }
-}
-
 /* ---- what the disk says ------------------------------------------------------------------------------------------ */
 
 static bool is_of_same(const struct core_pending *a, const struct core_pending *b)
@@ -380,7 +276,7 @@ static bool stands_for(const struct core_pending *a, const struct core_pending *
 }
 
 /* Of one record or fence one is tried again for all that were refused, or a disk that refuses for long would fill the memory. */
-static void refuse(struct node_core *core, struct core_pending *pending)
+void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
     TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
     MARK(disk_refused);
@@ -403,7 +299,7 @@ static void refuse(struct node_core *core, struct core_pending *pending)
 }
 
 /* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
-static struct core_pending *pending_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
+struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
 {
     struct core_pending *before = NULL;
     for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
@@ -419,50 +315,9 @@ static struct core_pending *pending_take(struct node_core *core, uint64_t ticket
     return NULL;
 }
 
-/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
- * a later write never stands in for an earlier one. */
-static void run_waiting(struct node_core *core)
-{
-    core->waiting_left = core->refused_count == 0;
-    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
-        struct core_pending *pending = pending_take(core, core->ticket_done, false);
-        if (pending == NULL) {
-            core->waiting_left = false;
-            break;
-        }
-        pending_run(core, pending);
-        arena_give(&core->arena, pending, sizeof *pending);
-    }
-}
-
-void core_disk_persisted(struct node_core *core, const struct node_event *event)
-{
-    uint64_t ticket = event->u.persisted.ticket;
-    if (ticket > core->ticket || ticket <= core->ticket_done) {
-        return;
-    }
-    core->ticket_done = ticket;
-    struct core_pending *pending = pending_take(core, ticket, true);
-    if (pending != NULL && !event->u.persisted.ok) {
-        refuse(core, pending);
-    } else if (pending != NULL) {
-        if (pending->is_retry) {
-            MARK(retried_after_refusal);
-        }
-        core->refused_count -= pending->is_retry;
-        if (pending->is_record) {
-            record_on_disk(core, pending, event->u.persisted.signature);
-        }
-        run_waiting(core); /* what was said before comes first */
-        pending_run(core, pending);
-        arena_give(&core->arena, pending, sizeof *pending);
-    }
-    run_waiting(core);
-}
-
 /* Tries again what the disk refused, with new tickets and as it is by now: what waits for an older version may go on only when
  * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
-static void retry_refused(struct node_core *core)
+void core_disk_retry(struct node_core *core)
 {
     while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
         struct core_pending *pending = core->refused;
@@ -490,25 +345,5 @@ static void retry_refused(struct node_core *core)
         } else {
             persist_effect(core, entry, pending->ticket);
         }
-    }
-    run_waiting(core);
-}
-
-void core_disk_tick(struct node_core *core)
-{
-    if (core->waiting_left) {
-        run_waiting(core);
-    }
-}
-
-void core_disk_housekeep(struct node_core *core)
-{
-    if (core->has_unawaited && core->unawaited_bucket == RECORDS_BUCKETS) {
-        core->has_unawaited = false;
-        core->unawaited_bucket = 0;
-    }
-    persist_unawaited(core);
-    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
-        retry_refused(core);
     }
 }

@@ -365,8 +365,15 @@ struct core_twin {
     uint8_t public_key[PUBLIC_KEY_BYTES];
 };
 
+/* The two calls from the ground up to the roof. node_core_init sets both. */
+struct core_hooks {
+    void (*record_put)(struct node_core *core, struct records_entry *entry); /* a record is in the table: fold it, tell the rooms */
+    void (*on_disk)(struct node_core *core, const struct core_pending *pending); /* everything that `pending` waits for is on disk */
+};
+
 struct node_core {
     struct node_options options;
+    struct core_hooks hooks;
     struct arena arena;
     struct records records;
     struct view view;
@@ -487,13 +494,13 @@ struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struc
 struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                                   const struct pack_writer *body, bool *is_said);
 
+/* Whether a record may take the last of the memory: one that ends something or frees memory, of what is held here, and that each
+ * writer can write once, so that nobody fills the reserve with inventions. From the own disk a tombstone may come before what it
+ * buries. */
+bool core_may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk);
+
 /* Tries again to fold a record for whose row there was no memory; one without any other effect than that. */
 void core_fold_again(struct node_core *core, struct records_entry *entry);
-
-/* Takes somebody's record in. 0, an error of records_put, or ERR_REFUSED: it is of a deleted experiment. (What the disk
- * still has of one is taken, and swept.) */
-int core_take_record(struct node_core *core, const uint8_t *envelope, uint32_t count, bool from_disk,
-                     const node_id *stored_to);
 
 void core_send(struct node_core *core, node_id to, const struct message *message);
 void core_reply(struct node_core *core, uint64_t client, int code, uint32_t stored_on, const char *text);
@@ -527,10 +534,21 @@ struct core_pending *core_persist(struct node_core *core, struct records_entry *
 
 /* True while the ticket of a claim of this node to the experiment is still out, or refused and to be tried again. */
 bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment);
-void core_outbox_flush(struct node_core *core); /* sends what this step has published to everybody who lives */
-void core_disk_persisted(struct node_core *core, const struct node_event *event);
-void core_disk_tick(struct node_core *core);
-void core_disk_housekeep(struct node_core *core);
+
+/* Takes out of what waits: the entry that is for this very ticket, or the first that waits for all tickets up to it. The caller
+ * gives it back to the arena. NULL: there is none. */
+struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, bool is_own_ticket);
+
+/* The disk has refused the ticket of `pending`, which is tried again after CORE_RETRY_MS. Takes `pending`. Of each record or
+ * fence one entry is kept, so that a disk that refuses for long does not fill the memory. */
+void core_disk_refuse(struct node_core *core, struct core_pending *pending);
+
+/* Sends all that was refused to the disk once more, each record in its present version. What waits for an older version is
+ * dropped, and goes on with the newer one. */
+void core_disk_retry(struct node_core *core);
+
+/* Sends the records to the disk once more for which there was no memory to wait, as far as there is some now. */
+void core_disk_persist_unawaited(struct node_core *core);
 
 /* ---- members.c ---- */
 
@@ -546,6 +564,8 @@ bool core_members_fans_out(const struct node_core *core);
 
 /* A record that is new here, our own or another's, shall reach everybody by fan-out. */
 void core_members_relay(struct node_core *core, const struct records_entry *entry);
+/* True when the node has just finished to catch up with the records of the others. */
+bool core_members_catch_up(struct node_core *core);
 void core_members_housekeep(struct node_core *core);
 void core_members_link(struct node_core *core, node_id peer, bool refused, bool open);
 void core_members_start(struct node_core *core);
@@ -558,10 +578,6 @@ bool core_node_accepts(const struct node_core *core, node_id node); /* trusted, 
 
 /* DESIGN 6, third stage: may what ran there be given to others now? `patience_ms` for where it may still run. */
 bool core_node_lost(const struct node_core *core, node_id node, uint64_t patience_ms);
-
-/* ---- outcasts.c ---- */
-
-void core_outcasts_heed(struct node_core *core); /* whether this node is a member itself */
 
 /* ---- versions.c ---- */
 
@@ -577,7 +593,8 @@ void core_versions_foreign(struct node_core *core, node_id from, uint32_t versio
 
 /* ---- owner.c ---- */
 
-void core_owner_receive(struct node_core *core, node_id from, const struct message *message);
+/* `heard`: the highest claim to the experiment that this node has heard of as one of its coordinators; none: zero. */
+void core_owner_receive(struct node_core *core, node_id from, const struct message *message, struct election_claim heard);
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot);
 void core_owner_tick(struct node_core *core);
 void core_owner_housekeep(struct node_core *core);
@@ -619,6 +636,9 @@ void core_coordinator_grouped(struct node_core *core, const attempt_id *attempt,
 void core_coordinator_leave(struct node_core *core);
 void core_coordinator_out(struct node_core *core); /* says nothing to anybody */
 void core_coordinator_forget(struct node_core *core, experiment_id experiment);
+
+/* The highest claim to the experiment that this node has heard of; zero if it has not looked after the experiment. */
+struct election_claim core_coordinator_highest(const struct node_core *core, experiment_id experiment);
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
 
 /* ---- placing.c ---- */
@@ -689,20 +709,6 @@ void core_quarantine_told(struct node_core *core, const struct view_experiment *
 void core_quarantine_equivocated(struct node_core *core, node_id node);
 bool core_quarantine_is_false(const struct node_core *core, node_id node);
 
-/* ---- stall.c ---- */
-
-/* This node was suspended or stalled for gap_ms, until now. */
-void core_stall_shift(struct node_core *core, uint64_t gap_ms);
-
-/* ---- clone.c ---- */
-
-void core_clone_start(struct node_core *core);
-void core_clone_overhear(struct node_core *core, struct core_peer *peer, const struct message *message); /* SWIM */
-void core_clone_told(struct node_core *core, const struct message *message); /* TWIN, by a peer */
-void core_clone_receive(struct node_core *core, const struct message *message); /* from this node's own id */
-void core_clone_key(struct node_core *core, const struct node_event *event);
-void core_clone_housekeep(struct node_core *core);
-
 /* ---- requests.c ---- */
 
 void core_requests_receive(struct node_core *core, const struct node_event *event);
@@ -718,7 +724,7 @@ struct core_word {
 };
 
 /* The word that an own record of an earlier life is about to replace. */
-struct core_word core_requests_word(const struct node_core *core, const uint8_t *envelope, uint32_t count);
+struct core_word core_requests_word(const struct node_core *core, const struct record *given);
 
 /* Once it is replaced: above all that is known now. Who waits for an answer waits for that. */
 void core_requests_say_again(struct node_core *core, const struct core_word *word);
@@ -754,19 +760,6 @@ bool core_ack_begin(struct node_core *core, uint64_t client, struct core_pending
 void core_acks_renew(struct node_core *core, record_ident ident);
 void core_acks_refuse(struct node_core *core); /* answers all who wait */
 void core_ack_housekeep(struct node_core *core);
-
-/* ---- deletion.c ---- */
-
-bool core_is_deleted(const struct node_core *core, experiment_id experiment);
-
-/* The fold has a tombstone that it did not have: nothing begins any more, what runs is ended. */
-void core_deletion_known(struct node_core *core, experiment_id experiment);
-
-/* A tombstone is on disk: from now on the records may go. */
-void core_deletion_stored(struct node_core *core);
-
-/* Forgets some of what is to be forgotten, until sweep_bucket is RECORDS_BUCKETS. */
-void core_deletion_sweep(struct node_core *core);
 
 /* ---- collection.c ---- */
 

@@ -500,14 +500,17 @@ static void check_links(struct node_core *core)
     }
 }
 
+bool core_members_catch_up(struct node_core *core)
+{
+    if (!core->syncing) {
+        return false;
+    }
+    sync_progress(core);
+    return !core->syncing;
+}
+
 void core_members_housekeep(struct node_core *core)
 {
-    if (core->syncing) {
-        sync_progress(core);
-        if (!core->syncing) {
-            core_owner_restate(core);
-        }
-    }
     outcasts_take_turns(core);
     for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);
@@ -545,32 +548,12 @@ static void send_bytes(struct node_core *core, node_id to, enum message_kind kin
     core_send(core, to, &message);
 }
 
-static int take_records(struct node_core *core, node_id from, const struct message *message)
-{
-    size_t offset = 0;
-    while (offset < message->byte_count) {
-        size_t length;
-        int error = record_length(message->bytes + offset, message->byte_count - offset, &length);
-        if (error != 0) {
-            return error;
-        }
-        if (!core_has_room(core, 600, (uint32_t)length + (1u << 20))) {
-            break; /* what is left comes by exchange */
-        }
-        (void)core_take_record(core, message->bytes + offset, (uint32_t)length, false,
-                               message->want_stored ? &from : NULL);
-        offset += length;
-    }
-    return 0;
-}
-
 void core_members_receive_exchange(struct node_core *core, node_id from, const struct message *message)
 {
     uint8_t out[EXCHANGE_MESSAGE_BYTES_MAX];
     uint8_t pull[EXCHANGE_PULL_BYTES_MAX];
     size_t out_bytes = 0, pull_bytes = 0;
-    uint32_t had = core->records.count;
-    struct core_peer *peer = core_find_peer(core, from); /* NULL: a twin, of which RECORDS alone are heard */
+    struct core_peer *peer = core_find_peer(core, from);
     int error = 0;
     switch (message->kind) {
     case MESSAGE_BUCKETS:
@@ -589,16 +572,12 @@ void core_members_receive_exchange(struct node_core *core, node_id from, const s
             peer->synced |= pull_bytes == 0 && exchange_keys_are_all(message->bytes, message->byte_count);
         }
         break;
-    case MESSAGE_PULL:
+    default: /* MESSAGE_PULL */
         error = exchange_on_pull(&core->records, message->bytes, message->byte_count, &peer->send_from, out, sizeof out,
                                  &out_bytes);
         if (error == 0) {
             send_bytes(core, from, MESSAGE_RECORDS, out, out_bytes);
         }
-        break;
-    default:
-        error = take_records(core, from, message);
-        core->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->filling_ms;
         break;
     }
     core->counters.malformed += error != 0;

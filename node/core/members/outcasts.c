@@ -4,11 +4,6 @@
 #include "base/rendezvous.h"
 #include "node/core/members/members.h"
 
-static const char *name_or_unknown(const struct view_member *member)
-{
-    return member != NULL && member->name[0] != '\0' ? member->name : "?";
-}
-
 struct core_outcast *outcasts_find(const struct node_core *core, node_id id)
 {
     struct core_outcast *outcast = core->outcasts;
@@ -198,53 +193,4 @@ void outcasts_take_back(struct node_core *core, node_id id)
             return;
         }
     }
-}
-
-/* Nobody of the mesh is talked to any more. What one step has no room for is left to the next. */
-static void end_links(struct node_core *core)
-{
-    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
-        if (core->peers[i]->address[0] != '\0') {
-            core->peers[i]->address[0] = '\0';
-            struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
-            effect->u.peer.node = core->peers[i]->id;
-            effect->u.peer.gone = true;
-        }
-    }
-}
-
-void core_outcasts_heed(struct node_core *core)
-{
-    const struct view_member *self = view_find_member(&core->view, core->options.self);
-    bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
-    if (core->twin.is_yielding) {
-        return;
-    }
-    if (is_out == core->is_out) {
-        if (is_out) {
-            end_links(core);
-        }
-        return;
-    }
-    core->is_out = is_out;
-    core->members_changed = true;
-    core->lease.granting = false; /* the next step looks again */
-    if (!is_out) {
-        core->view.roster_changed = true; /* connections are made again */
-        TRACE(&core->options.trace, "this node is a member again");
-        return;
-    }
-    const struct view_member *evictor = self->evicted ? view_find_member(&core->view, self->evictor) : NULL;
-    node_id cause = evictor != NULL ? evictor->id : self->voucher;
-    char hex[13];
-    bytes_to_hex(hex, cause.bytes, 6);
-    TRACE(&core->options.trace, "THIS NODE IS OUT OF THE MESH: %s %s (%s)%s",
-          evictor != NULL ? "it was evicted by" : "the word of", name_or_unknown(view_find_member(&core->view, cause)), hex,
-          evictor != NULL ? "" : ", which vouched for it, does not stand any more");
-    TRACE(&core->options.trace, "its workers end, and it takes part in nothing; to come back, end this daemon, ask a member "
-                                "for `shoal invite`, and run `shoal --dir NEW_DIR join TOKEN`: this key cannot return");
-    core_coordinator_out(core);
-    core_owner_out(core);
-    core_acks_refuse(core);
-    end_links(core);
 }

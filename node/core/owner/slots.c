@@ -154,16 +154,15 @@ static bool fence_is_affordable(const struct node_core *core, experiment_id expe
 
 /* A claim that comes before its record is no jump either: what bears it out is the word of others (gossip/lamport.h). */
 static bool is_borne_out(const struct node_core *core, experiment_id id, struct election_claim claim,
-                         struct election_claim fence)
+                         struct election_claim fence, struct election_claim heard)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, id);
-    const struct core_coordination *coordination = core_find_coordination(core, id);
     struct lamport_top others = {0};
     if (experiment != NULL) {
         others = view_claim_top(experiment, &claim.node);
     }
-    if (coordination != NULL && !node_id_equal(coordination->election.highest.node, claim.node)) {
-        lamport_see(&others, coordination->election.highest.term);
+    if (!node_id_equal(heard.node, claim.node)) {
+        lamport_see(&others, heard.term);
     }
     lamport_see(&others, node_id_equal(fence.node, claim.node) ? 0 : fence.term);
     return lamport_follows(others.first, claim.term);
@@ -190,7 +189,7 @@ static void return_overruled(struct node_core *core, experiment_id experiment)
 }
 
 /* Owners remember the highest (term, id) that they obeyed, on disk, and refuse lower ones (DESIGN 7). */
-static bool obey(struct node_core *core, node_id from, const struct message *message)
+static bool obey(struct node_core *core, node_id from, const struct message *message, struct election_claim heard)
 {
     const attempt_id *attempt = &message->u.lease.attempt;
     struct election_claim claim = message->u.lease.claim;
@@ -204,7 +203,7 @@ static bool obey(struct node_core *core, node_id from, const struct message *mes
     struct election_claim maker = {attempt->term, attempt->coordinator};
     bool is_entitled = is_maker || message->kind == MESSAGE_RENEW || election_claim_compare(claim, maker) > 0;
     if (!node_id_equal(claim.node, from) || !is_entitled || claim.term == 0 ||
-        (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence))) {
+        (order > 0 && !is_borne_out(core, attempt->experiment, claim, fence, heard))) {
         core->counters.malformed++;
         return false;
     }
@@ -268,14 +267,14 @@ static void refuse_deleted(struct node_core *core, node_id from, const struct me
     }
 }
 
-void core_owner_receive(struct node_core *core, node_id from, const struct message *message)
+void core_owner_receive(struct node_core *core, node_id from, const struct message *message, struct election_claim heard)
 {
     const attempt_id *attempt = &message->u.lease.attempt;
-    if (core_is_deleted(core, attempt->experiment)) {
+    if (view_is_deleted(&core->view, attempt->experiment)) {
         refuse_deleted(core, from, message);
         return;
     }
-    if (!obey(core, from, message)) {
+    if (!obey(core, from, message, heard)) {
         return;
     }
     struct lease_changes changes = {0};

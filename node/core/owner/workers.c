@@ -380,9 +380,9 @@ void core_owner_end_deleted(struct node_core *core)
         const struct core_worker *worker = &core->workers[slot];
         const struct lease_slot *lease = &core->lease.slots[slot];
         bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
-        if (runs && core_is_deleted(core, worker->attempt.experiment)) {
+        if (runs && view_is_deleted(&core->view, worker->attempt.experiment)) {
             worker_end(core, slot, FACT_STOPPED);
-        } else if (lease->state == LEASE_RESERVED && core_is_deleted(core, lease->attempt.experiment)) {
+        } else if (lease->state == LEASE_RESERVED && view_is_deleted(&core->view, lease->attempt.experiment)) {
             owner_reservation_return(core, slot);
         }
     }

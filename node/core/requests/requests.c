@@ -70,7 +70,7 @@ static void submit(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
     experiment_id id = event->u.request.experiment;
-    if (core_is_deleted(core, id)) {
+    if (view_is_deleted(&core->view, id)) {
         core_reply(core, client, ERR_REFUSED, 0, "The experiment with this id has been deleted; submit it with a new one.");
         return;
     }
@@ -298,19 +298,17 @@ static void drain(struct node_core *core, const struct node_event *event)
 
 /* ---- words that would be taken back ---------------------------------------------------------------------------------------- */
 
-struct core_word core_requests_word(const struct node_core *core, const uint8_t *envelope, uint32_t count)
+struct core_word core_requests_word(const struct node_core *core, const struct record *given)
 {
     struct core_word word = {0};
-    struct record given;
     struct fact_control control;
     struct fact_drain drain;
-    if (!core->started || core->twin.life != 0 || record_decode(envelope, count, &given) != 0 ||
-        !node_id_equal(given.writer, core->options.self)) {
+    if (!core->started || core->twin.life != 0 || !node_id_equal(given->writer, core->options.self)) {
         return word;
     }
     const struct records_entry *held =
-        records_find(&core->records, record_ident_of(given.writer, given.kind, given.key, given.key_bytes));
-    if (held == NULL || !held->is_asked || record_version_compare(given.version, held->record.version) <= 0) {
+        records_find(&core->records, record_ident_of(given->writer, given->kind, given->key, given->key_bytes));
+    if (held == NULL || !held->is_asked || record_version_compare(given->version, held->record.version) <= 0) {
         return word;
     }
     if (held->record.kind == FACT_CONTROL && fact_control_read(&held->record, &control) == 0 && !control.cancelled &&

@@ -8,14 +8,9 @@
  * offered meanwhile it does not take. */
 
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/roof/roof.h"
 
-bool core_is_deleted(const struct node_core *core, experiment_id experiment)
-{
-    return view_find_tombstone(&core->view, experiment) != NULL;
-}
-
-void core_deletion_known(struct node_core *core, experiment_id experiment)
+void deletion_known(struct node_core *core, experiment_id experiment)
 {
     MARK(deletion_known);
     core_coordinator_forget(core, experiment);
@@ -23,7 +18,7 @@ void core_deletion_known(struct node_core *core, experiment_id experiment)
     core_replicas_forget(core, experiment);
 }
 
-void core_deletion_stored(struct node_core *core)
+void deletion_stored(struct node_core *core)
 {
     if (core->view.tombstone_count == 0) {
         return;
@@ -88,7 +83,7 @@ static bool sweep_fences(struct node_core *core)
     return true;
 }
 
-void core_deletion_sweep(struct node_core *core)
+void deletion_sweep(struct node_core *core)
 {
     if (core->sweep_bucket == 0 && !sweep_fences(core)) {
         return;

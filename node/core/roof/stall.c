@@ -11,7 +11,7 @@
  *     and a worker beyond it has lived through it;
  *   - what users were told in minutes. */
 
-#include "node/core/ground/state.h"
+#include "node/core/roof/roof.h"
 
 static void move(uint64_t *when_ms, uint64_t gap_ms)
 {
@@ -173,7 +173,7 @@ static void put_off_collection(struct node_core *core, uint64_t gap_ms)
 /* struct node_core. Stay: quarantine_until_ms, told in minutes; retry_ms, retention_ms, housekeep_ms, repair_ms, digest_ms and
  * the next round of `fanout`, due again; collect_ms, but for the collection that would come too early. now_ms and woke_ms are
  * set by the step. */
-void core_stall_shift(struct node_core *core, uint64_t gap_ms)
+void stall_shift(struct node_core *core, uint64_t gap_ms)
 {
     put_off_collection(core, gap_ms);
     swim_shift(&core->swim, gap_ms);

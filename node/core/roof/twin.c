@@ -26,7 +26,7 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/roof/roof.h"
 
 static const char *own_address(const struct node_core *core)
 {
@@ -35,7 +35,7 @@ static const char *own_address(const struct node_core *core)
 
 /* ---- how the two find each other ---------------------------------------------------------------------------------------- */
 
-void core_clone_start(struct node_core *core)
+void twin_start(struct node_core *core)
 {
     core->life = core->options.boot;
     struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
@@ -43,7 +43,7 @@ void core_clone_start(struct node_core *core)
     memcpy(effect->u.peer.public_key, core->options.public_key, PUBLIC_KEY_BYTES);
 }
 
-void core_clone_overhear(struct node_core *core, struct core_peer *peer, const struct message *message)
+void twin_overhear(struct node_core *core, struct core_peer *peer, const struct message *message)
 {
     bool is_elsewhere = message->address[0] != '\0' && peer->address[0] != '\0' && peer->state == SWIM_ALIVE &&
                         strcmp(message->address, peer->address) != 0;
@@ -81,7 +81,7 @@ static void say(struct node_core *core)
     core_send(core, core->options.self, &message);
 }
 
-void core_clone_told(struct node_core *core, const struct message *message)
+void twin_told(struct node_core *core, const struct message *message)
 {
     struct core_twin *twin = &core->twin;
     bool is_asking = core->now_ms < twin->ask_until_ms;
@@ -150,7 +150,7 @@ static void go_on(struct node_core *core)
 {
     core->twin.is_yielding = false;
     core->twin.has_key = false;
-    core->is_out = false; /* core_outcasts_heed looks whether it is for another reason */
+    core->is_out = false; /* standing_update looks whether it is for another reason */
     core->members_changed = true;
     core->view.roster_changed = true;
 }
@@ -185,7 +185,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
     }
 }
 
-void core_clone_receive(struct node_core *core, const struct message *message)
+void twin_receive(struct node_core *core, const struct message *message)
 {
     const struct core_twin *twin = &core->twin;
     if (!core_has_room(core, 128, 0)) {
@@ -194,7 +194,7 @@ void core_clone_receive(struct node_core *core, const struct message *message)
     if (message->kind == MESSAGE_TWIN) {
         hear_twin(core, message);
     } else if (message->kind == MESSAGE_RECORDS && twin->life != 0 && !twin->is_yielding) {
-        core_members_receive_exchange(core, core->options.self, message);
+        (void)intake_take_message(core, core->options.self, message);
     } else if (message->kind == MESSAGE_STORED && twin->is_yielding && twin->has_key) {
         struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
         record_ident ident = record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count);
@@ -212,7 +212,7 @@ static const struct records_entry *own_entry(const struct node_core *core, enum 
 }
 
 /* The new key in the core's hands: vouched for, unless that was done before a restart. */
-void core_clone_key(struct node_core *core, const struct node_event *event)
+void twin_key(struct node_core *core, const struct node_event *event)
 {
     struct core_twin *twin = &core->twin;
     if (!twin->is_yielding || twin->has_key || !event->u.key.ok) {
@@ -289,7 +289,7 @@ static void housekeep_yielding(struct node_core *core)
     }
 }
 
-void core_clone_housekeep(struct node_core *core)
+void twin_housekeep(struct node_core *core)
 {
     struct core_twin *twin = &core->twin;
     if (!twin->has_link || !core_has_room(core, 256, 0)) {

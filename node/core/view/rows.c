@@ -253,6 +253,11 @@ uint32_t view_tombstone_position(const struct view *view, experiment_id id)
     return low;
 }
 
+bool view_is_deleted(const struct view *view, experiment_id id)
+{
+    return view_find_tombstone(view, id) != NULL;
+}
+
 const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id)
 {
     uint32_t at = view_tombstone_position(view, id);

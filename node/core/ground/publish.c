@@ -1,0 +1,90 @@
+/* This node's own records: into the table and the fold at once, to the disk, and to all others once they are there. */
+
+#include "base/check.h"
+#include "base/err.h"
+#include "node/core/ground/state.h"
+
+/* What frees memory or ends something, if that is held here and each writer can say it once: so nobody can use the reserve
+ * up with what he made up. Of the own disk a tombstone may be read before what it buries. */
+bool core_may_take_reserve(const struct node_core *core, const struct record *record, bool from_disk)
+{
+    experiment_id experiment;
+    attempt_id attempt;
+    struct fact_control control;
+    struct fact_worker worker;
+    bool is_sound;
+    switch (record->kind) {
+    case FACT_TOMBSTONE:
+    case FACT_CONTROL:
+        is_sound = (record->kind == FACT_TOMBSTONE ? fact_tombstone_read(record) : fact_control_read(record, &control)) == 0;
+        return from_disk || (is_sound && fact_key_read_experiment(record, &experiment) == 0 &&
+                             view_find_experiment(&core->view, experiment) != NULL);
+    case FACT_WORKER: /* others can say any number */
+        is_sound = node_id_equal(record->writer, core->options.self) && fact_worker_read(record, &worker) == 0 &&
+                   worker.state == FACT_WORKER_ENDED;
+        return is_sound && fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;
+    case FACT_VERDICT:
+        return fact_key_read_attempt(record, &attempt) == 0 && view_find_attempt(&core->view, &attempt) != NULL;
+    default:
+        return false;
+    }
+}
+
+void core_fold_again(struct node_core *core, struct records_entry *entry)
+{
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= core_may_take_reserve(core, &entry->record, false);
+    entry->is_unfolded = view_apply(&core->view, entry) == ERR_FULL;
+    core->arena.takes_reserve = takes_reserve;
+}
+
+static struct core_pending *put_record(struct node_core *core, struct record *record, bool *is_said)
+{
+    record->version = (struct record_version){core->options.boot, ++core->seq};
+    uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
+    size_t count = record_encode(record, envelope, sizeof envelope);
+    struct record encoded;
+    CHECK(count > 0 && record_decode(envelope, count, &encoded) == 0);
+    struct records_entry *entry;
+    int error = records_put(&core->records, &encoded, envelope, count, false, &entry);
+    if (error != 0) {
+        core->counters.full++;
+        TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)record->kind, err_text(error));
+        *is_said = false;
+        return NULL;
+    }
+    struct core_pending *pending = core_persist(core, entry);
+    core->hooks.record_put(core, entry);
+    return pending;
+}
+
+struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                                  const struct pack_writer *body, bool *is_said)
+{
+    CHECK(!body->failed);
+    *is_said = true;
+    struct record record = {
+        .kind = (uint16_t)kind,
+        .writer = core->options.self,
+        .key = key.bytes,
+        .key_bytes = key.count,
+        .body = body->bytes,
+        .body_bytes = (uint16_t)body->used_bytes,
+    };
+    experiment_id about;
+    if (fact_is_of_experiment(&record, &about) && view_is_deleted(&core->view, about)) {
+        return NULL;
+    }
+    bool takes_reserve = core->arena.takes_reserve;
+    core->arena.takes_reserve |= core_may_take_reserve(core, &record, false);
+    struct core_pending *pending = put_record(core, &record, is_said);
+    core->arena.takes_reserve = takes_reserve;
+    return pending;
+}
+
+struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
+                              const struct pack_writer *body)
+{
+    bool is_said;
+    return core_try_put(core, kind, key, body, &is_said);
+}

@@ -1,0 +1,173 @@
+/* What goes on once a ticket is on disk, and what is tried again when the disk has refused. */
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/probe.h"
+#include "node/core/roof/roof.h"
+
+void on_disk_run(struct node_core *core, const struct core_pending *pending)
+{
+    switch (pending->action) {
+    case CORE_ACTION_NONE:
+        break;
+    case CORE_ACTION_SEND: {
+        if (pending->message.kind == MESSAGE_CONFIRM_ANSWER && pending->message.u.lease.code == 0) {
+            core_owner_lease_on_disk(core, &pending->message.u.lease.attempt, pending->message.u.lease.slot);
+        }
+        if (pending->message.kind == MESSAGE_STORED &&
+            records_find(&core->records, pending->message.u.stored.ident) == NULL) {
+            break; /* deleted meanwhile */
+        }
+        if (node_id_equal(pending->node, core->options.self) && pending->message.kind != MESSAGE_STORED) {
+            core_coordinator_receive(core, core->options.self, &pending->message);
+        } else {
+            core_send(core, pending->node, &pending->message);
+        }
+        break;
+    }
+    case CORE_ACTION_ACK:
+        core_ack_on_disk(core, pending->client, pending->ident, pending->version);
+        break;
+    case CORE_ACTION_WELCOME:
+        core_requests_welcome(core, pending->client, pending->node);
+        break;
+    case CORE_ACTION_LED:
+        core_coordinator_led(core, pending->attempt.experiment, pending->term);
+        break;
+    case CORE_ACTION_ASSIGNED:
+        core_coordinator_assigned(core, &pending->attempt, pending->version);
+        break;
+    case CORE_ACTION_GROUPED:
+        core_coordinator_grouped(core, &pending->attempt, pending->version);
+        break;
+    case CORE_ACTION_DURABLE:
+        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
+        break;
+    }
+}
+
+/* ---- what is told to all -------------------------------------------------------------------------------------------- */
+
+void on_disk_flush(struct node_core *core)
+{
+    if (core->outbox_bytes == 0) {
+        return;
+    }
+    const uint8_t *bytes = NULL;
+    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
+        const struct core_peer *peer = core->peers[i];
+        if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
+            continue;
+        }
+        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
+            break; /* the digests will differ, and exchange brings it */
+        }
+        if (bytes == NULL) {
+            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
+        }
+        struct message message = {.kind = MESSAGE_RECORDS};
+        message.bytes = bytes;
+        message.byte_count = core->outbox_bytes;
+        core_send(core, peer->id, &message);
+    }
+    core->outbox_bytes = 0;
+}
+
+static void outbox_add(struct node_core *core, const struct records_entry *entry)
+{
+    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
+        on_disk_flush(core);
+    }
+    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
+    core->outbox_bytes += entry->envelope_bytes;
+}
+
+static void record_on_disk(struct node_core *core, const struct core_pending *pending,
+                           const uint8_t signature[RECORD_SIGNATURE_BYTES])
+{
+    struct records_entry *entry = records_find(&core->records, pending->ident);
+    if (entry == NULL || record_version_compare(entry->record.version, pending->version) != 0) {
+        MARK(older_version_on_disk);
+        return; /* a newer version has its own ticket */
+    }
+    entry->on_disk = true;
+    experiment_id about;
+    if (entry->record.kind == FACT_TOMBSTONE) {
+        deletion_stored(core);
+    } else if (entry->record.kind == FACT_WORKER && node_id_equal(entry->record.writer, core->options.self) &&
+               fact_is_of_experiment(&entry->record, &about)) {
+        struct view_experiment *experiment = view_find_experiment(&core->view, about);
+        if (experiment != NULL) {
+            experiment->changed = true; /* a worker may have waited for that */
+        }
+    }
+    if (!entry->published &&
+        records_publish(&core->records, pending->ident, pending->version, signature, &entry) == 0) {
+        if (core_members_fans_out(core)) {
+            core_members_relay(core, entry);
+        } else {
+            outbox_add(core, entry);
+        }
+    }
+}
+
+/* What waits for all tickets up to its own goes on, in order, only while nothing that was refused is outstanding, so that
+ * a later write never stands in for an earlier one. */
+static void run_waiting(struct node_core *core)
+{
+    core->waiting_left = core->refused_count == 0;
+    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = core_disk_take(core, core->ticket_done, false);
+        if (pending == NULL) {
+            core->waiting_left = false;
+            break;
+        }
+        on_disk_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+}
+
+void on_disk_persisted(struct node_core *core, const struct node_event *event)
+{
+    uint64_t ticket = event->u.persisted.ticket;
+    if (ticket > core->ticket || ticket <= core->ticket_done) {
+        return;
+    }
+    core->ticket_done = ticket;
+    struct core_pending *pending = core_disk_take(core, ticket, true);
+    if (pending != NULL && !event->u.persisted.ok) {
+        core_disk_refuse(core, pending);
+    } else if (pending != NULL) {
+        if (pending->is_retry) {
+            MARK(retried_after_refusal);
+        }
+        core->refused_count -= pending->is_retry;
+        if (pending->is_record) {
+            record_on_disk(core, pending, event->u.persisted.signature);
+        }
+        run_waiting(core); /* what was said before comes first */
+        on_disk_run(core, pending);
+        arena_give(&core->arena, pending, sizeof *pending);
+    }
+    run_waiting(core);
+}
+
+void on_disk_tick(struct node_core *core)
+{
+    if (core->waiting_left) {
+        run_waiting(core);
+    }
+}
+
+void on_disk_housekeep(struct node_core *core)
+{
+    if (core->has_unawaited && core->unawaited_bucket == RECORDS_BUCKETS) {
+        core->has_unawaited = false;
+        core->unawaited_bucket = 0;
+    }
+    core_disk_persist_unawaited(core);
+    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
+        core_disk_retry(core);
+        run_waiting(core);
+    }
+}
