@@ -16,7 +16,7 @@
 /* Up to 64 nodes every record comes from every peer, and exchange repeats some: the hashes of the last good ones save a
  * signature each (0.1 ms against 0.01). Direct-mapped: a newer one pushes out who sat there. */
 #define CACHE_SLOTS 4096
-#define WRITER_SLOTS (2 * EDGE_WRITERS_MAX)
+#define WRITER_SLOTS (2 * SIGNER_WRITERS_MAX)
 
 struct writer {
     bool used;
@@ -30,7 +30,7 @@ struct cache_slot {
 
 struct job {
     struct job *next;
-    struct edge_result result; /* its pointers point into bytes[] */
+    struct signer_result result; /* its pointers point into bytes[] */
     uint32_t byte_count;
     uint8_t bytes[];
 };
@@ -39,7 +39,7 @@ struct queue {
     struct job *first, *last;
 };
 
-struct edge {
+struct signer {
     struct keys keys;
     mesh_id mesh;
     int fd;
@@ -58,71 +58,71 @@ struct edge {
     uint32_t writer_count;
     struct writer writers[WRITER_SLOTS];
     struct cache_slot cache[CACHE_SLOTS];
-    struct edge_statistics statistics;
+    struct signer_statistics statistics;
 };
 
 /* ---- what is known ----------------------------------------------------------------------------------------------- */
 
-static struct writer *writer_slot(struct edge *edge, node_id node)
+static struct writer *writer_slot(struct signer *signer, node_id node)
 {
     size_t at = (size_t)bytes_hash64(node.bytes, NODE_ID_BYTES, 0) % WRITER_SLOTS;
-    while (edge->writers[at].used && !node_id_equal(edge->writers[at].node, node)) {
+    while (signer->writers[at].used && !node_id_equal(signer->writers[at].node, node)) {
         at = (at + 1) % WRITER_SLOTS;
     }
-    return &edge->writers[at];
+    return &signer->writers[at];
 }
 
-static bool writer_find(struct edge *edge, node_id node, uint8_t key[PUBLIC_KEY_BYTES])
+static bool writer_find(struct signer *signer, node_id node, uint8_t key[PUBLIC_KEY_BYTES])
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
-    const struct writer *writer = writer_slot(edge, node);
+    (void)pthread_mutex_lock(&signer->table_mutex);
+    const struct writer *writer = writer_slot(signer, node);
     bool found = writer->used;
     if (found) {
         memcpy(key, writer->key, PUBLIC_KEY_BYTES);
     }
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_unlock(&signer->table_mutex);
     return found;
 }
 
-static void writer_learn(struct edge *edge, node_id node, const uint8_t key[PUBLIC_KEY_BYTES])
+static void writer_learn(struct signer *signer, node_id node, const uint8_t key[PUBLIC_KEY_BYTES])
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
-    struct writer *writer = writer_slot(edge, node);
-    if (!writer->used && edge->writer_count < EDGE_WRITERS_MAX) {
+    (void)pthread_mutex_lock(&signer->table_mutex);
+    struct writer *writer = writer_slot(signer, node);
+    if (!writer->used && signer->writer_count < SIGNER_WRITERS_MAX) {
         *writer = (struct writer){.used = true, .node = node};
         memcpy(writer->key, key, PUBLIC_KEY_BYTES);
-        edge->writer_count++;
+        signer->writer_count++;
     }
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_unlock(&signer->table_mutex);
 }
 
-static struct cache_slot *cache_slot(struct edge *edge, const uint8_t hash[16])
+static struct cache_slot *cache_slot(struct signer *signer, const uint8_t hash[16])
 {
-    return &edge->cache[bytes_get_u32(hash) % CACHE_SLOTS];
+    return &signer->cache[bytes_get_u32(hash) % CACHE_SLOTS];
 }
 
-static bool cache_has(struct edge *edge, const uint8_t hash[16])
+static bool cache_has(struct signer *signer, const uint8_t hash[16])
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
-    bool has = memcmp(cache_slot(edge, hash)->hash, hash, 16) == 0;
-    edge->statistics.cached += has;
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_lock(&signer->table_mutex);
+    bool has = memcmp(cache_slot(signer, hash)->hash, hash, 16) == 0;
+    signer->statistics.cached += has;
+    (void)pthread_mutex_unlock(&signer->table_mutex);
     return has;
 }
 
-static void cache_add(struct edge *edge, const uint8_t hash[16])
+static void cache_add(struct signer *signer, const uint8_t hash[16])
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
-    memcpy(cache_slot(edge, hash)->hash, hash, 16);
-    edge->statistics.verified++;
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_lock(&signer->table_mutex);
+    memcpy(cache_slot(signer, hash)->hash, hash, 16);
+    signer->statistics.verified++;
+    (void)pthread_mutex_unlock(&signer->table_mutex);
 }
 
-static void count_up(struct edge *edge, uint64_t *counter, uint64_t by)
+static void count_up(struct signer *signer, uint64_t *counter, uint64_t by)
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
+    (void)pthread_mutex_lock(&signer->table_mutex);
     *counter += by;
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_unlock(&signer->table_mutex);
 }
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
@@ -140,42 +140,42 @@ struct item {
     struct fact_member member;
 };
 
-static bool signature_good(struct edge *edge, const struct item *item, const uint8_t key[PUBLIC_KEY_BYTES])
+static bool signature_good(struct signer *signer, const struct item *item, const uint8_t key[PUBLIC_KEY_BYTES])
 {
     uint8_t hash[16];
     (void)crypto_generichash(hash, sizeof hash, item->envelope, item->count, NULL, 0);
-    if (cache_has(edge, hash)) {
+    if (cache_has(signer, hash)) {
         return true;
     }
-    if (keys_verify_record(key, edge->mesh, item->envelope, item->count) != 0) {
+    if (keys_verify_record(key, signer->mesh, item->envelope, item->count) != 0) {
         return false;
     }
-    cache_add(edge, hash);
+    cache_add(signer, hash);
     return true;
 }
 
-static bool is_founder(const struct edge *edge, const struct item *item)
+static bool is_founder(const struct signer *signer, const struct item *item)
 {
     return item->names_key && node_id_equal(item->named, item->record.writer) &&
-           mesh_id_equal(mesh_id_of_founder(item->member.public_key, item->member.nonce), edge->mesh);
+           mesh_id_equal(mesh_id_of_founder(item->member.public_key, item->member.nonce), signer->mesh);
 }
 
 /* Decides if the writer's key is known. */
-static void item_decide(struct edge *edge, struct item *item)
+static void item_decide(struct signer *signer, struct item *item)
 {
     uint8_t key[PUBLIC_KEY_BYTES];
-    if (!writer_find(edge, item->record.writer, key)) {
-        if (!is_founder(edge, item)) {
+    if (!writer_find(signer, item->record.writer, key)) {
+        if (!is_founder(signer, item)) {
             return;
         }
         memcpy(key, item->member.public_key, sizeof key);
     }
-    bool good = signature_good(edge, item, key) && (item->record.kind != FACT_MEMBER || item->names_key);
+    bool good = signature_good(signer, item, key) && (item->record.kind != FACT_MEMBER || item->names_key);
     item->verdict = good ? GOOD : BAD;
     if (good && item->names_key) {
-        writer_learn(edge, item->named, item->member.public_key);
+        writer_learn(signer, item->named, item->member.public_key);
     }
-    count_up(edge, &edge->statistics.forged, !good);
+    count_up(signer, &signer->statistics.forged, !good);
 }
 
 static void item_read(struct item *item)
@@ -189,7 +189,7 @@ static void item_read(struct item *item)
 }
 
 /* Cuts the list into records; stops at the first that is none. */
-static size_t items_read(struct edge *edge, const uint8_t *bytes, size_t count, struct item *items)
+static size_t items_read(struct signer *signer, const uint8_t *bytes, size_t count, struct item *items)
 {
     size_t found = 0;
     for (size_t at = 0; at < count;) {
@@ -198,7 +198,7 @@ static size_t items_read(struct edge *edge, const uint8_t *bytes, size_t count, 
         memset(item, 0, sizeof *item);
         if (record_length(bytes + at, count - at, &length) != 0 ||
             record_decode(bytes + at, length, &item->record) != 0) {
-            count_up(edge, &edge->statistics.malformed, 1);
+            count_up(signer, &signer->statistics.malformed, 1);
             break;
         }
         item->envelope = bytes + at;
@@ -211,29 +211,29 @@ static size_t items_read(struct edge *edge, const uint8_t *bytes, size_t count, 
 }
 
 /* Member records may name the writers of others, in any order: rounds go on while one of them brought a key. */
-static void items_decide(struct edge *edge, struct item *items, size_t count)
+static void items_decide(struct signer *signer, struct item *items, size_t count)
 {
     bool learned = true;
     while (learned) {
         learned = false;
         for (size_t i = 0; i < count; i++) {
             if (items[i].verdict == UNDECIDED) {
-                item_decide(edge, &items[i]);
+                item_decide(signer, &items[i]);
                 learned |= items[i].verdict == GOOD && items[i].names_key;
             }
         }
     }
 }
 
-size_t edge_filter(struct edge *edge, const uint8_t *bytes, size_t count, uint8_t *out)
+size_t signer_filter(struct signer *signer, const uint8_t *bytes, size_t count, uint8_t *out)
 {
     size_t most = count / (RECORD_HEAD_BYTES + 2 + RECORD_SIGNATURE_BYTES) + 1;
     struct item *items = malloc(most * sizeof *items);
     if (items == NULL) {
         return 0;
     }
-    size_t found = items_read(edge, bytes, count, items), used = 0, unknown = 0;
-    items_decide(edge, items, found);
+    size_t found = items_read(signer, bytes, count, items), used = 0, unknown = 0;
+    items_decide(signer, items, found);
     for (size_t i = 0; i < found; i++) {
         if (items[i].verdict == GOOD) {
             memmove(out + used, items[i].envelope, items[i].count);
@@ -241,7 +241,7 @@ size_t edge_filter(struct edge *edge, const uint8_t *bytes, size_t count, uint8_
         }
         unknown += items[i].verdict == UNDECIDED;
     }
-    count_up(edge, &edge->statistics.unknown, unknown);
+    count_up(signer, &signer->statistics.unknown, unknown);
     free(items);
     return used;
 }
@@ -279,102 +279,102 @@ static void queue_clear(struct queue *queue)
 }
 
 /* Whoever we vouch for ourselves is known from then on. */
-static void learn_own(struct edge *edge, const uint8_t *envelope, size_t count)
+static void learn_own(struct signer *signer, const uint8_t *envelope, size_t count)
 {
     struct record record;
     struct fact_member member;
     if (record_decode(envelope, count, &record) == 0 && record.kind == FACT_MEMBER &&
         fact_member_read(&record, &member) == 0) {
-        writer_learn(edge, node_id_of_key(member.public_key), member.public_key);
+        writer_learn(signer, node_id_of_key(member.public_key), member.public_key);
     }
 }
 
 /* False: there is nothing to tell. */
-static bool job_do(struct edge *edge, struct job *job)
+static bool job_do(struct signer *signer, struct job *job)
 {
-    struct edge_result *result = &job->result;
+    struct signer_result *result = &job->result;
     switch (result->kind) {
-    case EDGE_VERIFIED:
+    case SIGNER_VERIFIED:
         result->message.bytes = job->bytes;
-        result->message.byte_count = (uint32_t)edge_filter(edge, job->bytes, job->byte_count, job->bytes);
+        result->message.byte_count = (uint32_t)signer_filter(signer, job->bytes, job->byte_count, job->bytes);
         return result->message.byte_count > 0;
-    case EDGE_SIGNED:
-        keys_sign_record(&edge->keys, edge->mesh, job->bytes, job->byte_count);
-        learn_own(edge, job->bytes, job->byte_count);
+    case SIGNER_SIGNED:
+        keys_sign_record(&signer->keys, signer->mesh, job->bytes, job->byte_count);
+        learn_own(signer, job->bytes, job->byte_count);
         result->bytes = job->bytes;
         result->byte_count = job->byte_count;
-        count_up(edge, &edge->statistics.signed_records, 1);
+        count_up(signer, &signer->statistics.signed_records, 1);
         return true;
-    case EDGE_JOIN:
+    case SIGNER_JOIN:
         result->code =
-            join_request_decode(job->bytes, job->byte_count, edge->mesh, result->invite_key, &result->request);
+            join_request_decode(job->bytes, job->byte_count, signer->mesh, result->invite_key, &result->request);
         return true;
     }
     return false;
 }
 
 /* Under the mutex. */
-static void job_forget(struct edge *edge, struct job *job)
+static void job_forget(struct signer *signer, struct job *job)
 {
-    edge->outstanding--;
-    edge->joins -= job->result.kind == EDGE_JOIN;
-    edge->outstanding_bytes -= sizeof *job + job->byte_count;
+    signer->outstanding--;
+    signer->joins -= job->result.kind == SIGNER_JOIN;
+    signer->outstanding_bytes -= sizeof *job + job->byte_count;
     free(job);
 }
 
-static void *edge_run(void *context)
+static void *signer_run(void *context)
 {
-    struct edge *edge = context;
-    (void)pthread_mutex_lock(&edge->mutex);
-    while (!edge->stopping) {
-        struct job *job = queue_pop(&edge->jobs);
+    struct signer *signer = context;
+    (void)pthread_mutex_lock(&signer->mutex);
+    while (!signer->stopping) {
+        struct job *job = queue_pop(&signer->jobs);
         if (job == NULL) {
-            (void)pthread_cond_wait(&edge->wanted, &edge->mutex);
+            (void)pthread_cond_wait(&signer->wanted, &signer->mutex);
             continue;
         }
-        (void)pthread_mutex_unlock(&edge->mutex);
-        bool told = job_do(edge, job);
-        (void)pthread_mutex_lock(&edge->mutex);
+        (void)pthread_mutex_unlock(&signer->mutex);
+        bool told = job_do(signer, job);
+        (void)pthread_mutex_lock(&signer->mutex);
         if (told) {
             uint64_t one = 1;
-            queue_push(&edge->results, job);
-            (void)!write(edge->fd, &one, sizeof one);
+            queue_push(&signer->results, job);
+            (void)!write(signer->fd, &one, sizeof one);
         } else {
-            job_forget(edge, job);
+            job_forget(signer, job);
         }
     }
-    (void)pthread_mutex_unlock(&edge->mutex);
+    (void)pthread_mutex_unlock(&signer->mutex);
     return NULL;
 }
 
-int edge_open(const struct keys *keys, mesh_id mesh, struct edge **out)
+int signer_open(const struct keys *keys, mesh_id mesh, struct signer **out)
 {
-    struct edge *edge = calloc(1, sizeof *edge);
-    if (edge == NULL) {
+    struct signer *signer = calloc(1, sizeof *signer);
+    if (signer == NULL) {
         return ERR_MEMORY;
     }
-    edge->keys = *keys;
-    edge->mesh = mesh;
-    (void)pthread_mutex_init(&edge->mutex, NULL);
-    (void)pthread_mutex_init(&edge->table_mutex, NULL);
-    (void)pthread_cond_init(&edge->wanted, NULL);
-    writer_learn(edge, keys->id, keys->sign_public);
-    edge->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (edge->fd < 0 || pthread_create(&edge->thread, NULL, edge_run, edge) != 0) {
-        if (edge->fd >= 0) {
-            (void)close(edge->fd);
+    signer->keys = *keys;
+    signer->mesh = mesh;
+    (void)pthread_mutex_init(&signer->mutex, NULL);
+    (void)pthread_mutex_init(&signer->table_mutex, NULL);
+    (void)pthread_cond_init(&signer->wanted, NULL);
+    writer_learn(signer, keys->id, keys->sign_public);
+    signer->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (signer->fd < 0 || pthread_create(&signer->thread, NULL, signer_run, signer) != 0) {
+        if (signer->fd >= 0) {
+            (void)close(signer->fd);
         }
-        sodium_memzero(edge, sizeof *edge);
-        free(edge);
+        sodium_memzero(signer, sizeof *signer);
+        free(signer);
         return ERR_IO;
     }
-    *out = edge;
+    *out = signer;
     return 0;
 }
 
-void edge_close(struct edge **edge)
+void signer_close(struct signer **signer)
 {
-    struct edge *self = *edge;
+    struct signer *self = *signer;
     if (self == NULL) {
         return;
     }
@@ -392,27 +392,27 @@ void edge_close(struct edge **edge)
     (void)pthread_cond_destroy(&self->wanted);
     sodium_memzero(self, sizeof *self);
     free(self);
-    *edge = NULL;
+    *signer = NULL;
 }
 
-int edge_fd(const struct edge *edge)
+int signer_fd(const struct signer *signer)
 {
-    return edge->fd;
+    return signer->fd;
 }
 
 /* A full queue of others' messages must not keep us from signing our own, and one of joins neither from that nor from hearing
  * members. */
-static bool fits(const struct edge *edge, const struct job *job)
+static bool fits(const struct signer *signer, const struct job *job)
 {
-    if (job->result.kind == EDGE_JOIN && edge->joins == EDGE_JOINS_MAX) {
+    if (job->result.kind == SIGNER_JOIN && signer->joins == SIGNER_JOINS_MAX) {
         return false;
     }
-    uint32_t most = job->result.kind == EDGE_VERIFIED ? EDGE_JOBS_MAX - EDGE_SIGN_RESERVE : EDGE_JOBS_MAX;
-    size_t most_bytes = EDGE_JOB_BYTES_MAX + (job->result.kind == EDGE_VERIFIED ? 0 : EDGE_JOB_BYTES_MAX / 2);
-    return edge->outstanding < most && edge->outstanding_bytes + sizeof *job + job->byte_count <= most_bytes;
+    uint32_t most = job->result.kind == SIGNER_VERIFIED ? SIGNER_JOBS_MAX - SIGNER_SIGN_RESERVE : SIGNER_JOBS_MAX;
+    size_t most_bytes = SIGNER_JOB_BYTES_MAX + (job->result.kind == SIGNER_VERIFIED ? 0 : SIGNER_JOB_BYTES_MAX / 2);
+    return signer->outstanding < most && signer->outstanding_bytes + sizeof *job + job->byte_count <= most_bytes;
 }
 
-static int submit(struct edge *edge, const struct edge_result *result, const uint8_t *bytes, size_t count)
+static int submit(struct signer *signer, const struct signer_result *result, const uint8_t *bytes, size_t count)
 {
     struct job *job = malloc(sizeof *job + count);
     if (job != NULL) {
@@ -421,74 +421,74 @@ static int submit(struct edge *edge, const struct edge_result *result, const uin
         if (count > 0) {
             memcpy(job->bytes, bytes, count);
         }
-        (void)pthread_mutex_lock(&edge->mutex);
-        bool fit = fits(edge, job);
+        (void)pthread_mutex_lock(&signer->mutex);
+        bool fit = fits(signer, job);
         if (fit) {
-            edge->outstanding++;
-            edge->joins += result->kind == EDGE_JOIN;
-            edge->outstanding_bytes += sizeof *job + count;
-            queue_push(&edge->jobs, job);
-            (void)pthread_cond_signal(&edge->wanted);
+            signer->outstanding++;
+            signer->joins += result->kind == SIGNER_JOIN;
+            signer->outstanding_bytes += sizeof *job + count;
+            queue_push(&signer->jobs, job);
+            (void)pthread_cond_signal(&signer->wanted);
         }
-        (void)pthread_mutex_unlock(&edge->mutex);
+        (void)pthread_mutex_unlock(&signer->mutex);
         if (fit) {
             return 0;
         }
         free(job);
     }
-    count_up(edge, &edge->statistics.overflow, 1);
+    count_up(signer, &signer->statistics.overflow, 1);
     return ERR_FULL;
 }
 
-int edge_verify(struct edge *edge, node_id from, const struct message *message)
+int signer_verify(struct signer *signer, node_id from, const struct message *message)
 {
     CHECK(message->kind == MESSAGE_RECORDS);
-    struct edge_result result = {.kind = EDGE_VERIFIED, .from = from, .message = *message};
-    return submit(edge, &result, message->bytes, message->byte_count);
+    struct signer_result result = {.kind = SIGNER_VERIFIED, .from = from, .message = *message};
+    return submit(signer, &result, message->bytes, message->byte_count);
 }
 
-int edge_sign(struct edge *edge, uint64_t ticket, const uint8_t *envelope, size_t count)
+int signer_sign(struct signer *signer, uint64_t ticket, const uint8_t *envelope, size_t count)
 {
     struct record record;
     if (record_decode(envelope, count, &record) != 0) {
         return ERR_MALFORMED;
     }
-    struct edge_result result = {.kind = EDGE_SIGNED, .ticket = ticket};
-    return submit(edge, &result, envelope, count);
+    struct signer_result result = {.kind = SIGNER_SIGNED, .ticket = ticket};
+    return submit(signer, &result, envelope, count);
 }
 
-int edge_join(struct edge *edge, uint64_t client, const uint8_t invite_key[32], const uint8_t *bytes, size_t count)
+int signer_join(struct signer *signer, uint64_t client, const uint8_t invite_key[32], const uint8_t *bytes, size_t count)
 {
     if (count > JOIN_REQUEST_BYTES_MAX) {
         return ERR_MALFORMED;
     }
-    struct edge_result result = {.kind = EDGE_JOIN, .client = client};
+    struct signer_result result = {.kind = SIGNER_JOIN, .client = client};
     memcpy(result.invite_key, invite_key, sizeof result.invite_key);
-    return submit(edge, &result, bytes, count);
+    return submit(signer, &result, bytes, count);
 }
 
-int edge_next(struct edge *edge, struct edge_result *out)
+int signer_next(struct signer *signer, struct signer_result *out)
 {
-    (void)pthread_mutex_lock(&edge->mutex);
-    if (edge->taken != NULL) {
-        job_forget(edge, edge->taken);
+    (void)pthread_mutex_lock(&signer->mutex);
+    if (signer->taken != NULL) {
+        job_forget(signer, signer->taken);
     }
-    edge->taken = queue_pop(&edge->results);
-    if (edge->taken != NULL) {
-        *out = edge->taken->result;
+    signer->taken = queue_pop(&signer->results);
+    if (signer->taken != NULL) {
+        *out = signer->taken->result;
     }
-    if (edge->results.first == NULL) {
+    if (signer->results.first == NULL) {
         uint64_t count;
-        (void)!read(edge->fd, &count, sizeof count); /* makes it unreadable */
+        (void)!read(signer->fd, &count, sizeof count); /* makes it unreadable */
     }
-    int result = edge->taken != NULL ? 0 : ERR_AGAIN;
-    (void)pthread_mutex_unlock(&edge->mutex);
+    int result = signer->taken != NULL ? 0 : ERR_AGAIN;
+    (void)pthread_mutex_unlock(&signer->mutex);
     return result;
 }
 
-void edge_statistics(struct edge *edge, struct edge_statistics *out)
+void signer_statistics(struct signer *signer, struct signer_statistics *out)
 {
-    (void)pthread_mutex_lock(&edge->table_mutex);
-    *out = edge->statistics;
-    (void)pthread_mutex_unlock(&edge->table_mutex);
+    (void)pthread_mutex_lock(&signer->table_mutex);
+    *out = signer->statistics;
+    (void)pthread_mutex_unlock(&signer->table_mutex);
 }

@@ -270,7 +270,7 @@ static void take_control(struct daemon *daemon)
     struct control_incoming incoming;
     for (int i = 0; i < 256 && control_receive(daemon->control, &incoming) == 0; i++) {
         if (incoming.from.kind == ZAP_INVITE) {
-            (void)edge_join(daemon->edge, incoming.client, incoming.from.invite_key, incoming.bytes, incoming.count);
+            (void)signer_join(daemon->signer, incoming.client, incoming.from.invite_key, incoming.bytes, incoming.count);
             continue;
         }
         struct message message;
@@ -283,7 +283,7 @@ static void take_control(struct daemon *daemon)
         } else if (message_decode(incoming.bytes, incoming.count, &message) != 0) {
             daemon->core->counters.malformed++;
         } else if (message.kind == MESSAGE_RECORDS) {
-            (void)edge_verify(daemon->edge, incoming.from.node, &message);
+            (void)signer_verify(daemon->signer, incoming.from.node, &message);
         } else {
             struct node_event event = {.kind = NODE_EVENT_MESSAGE};
             event.u.message.from = incoming.from.node;
@@ -303,7 +303,7 @@ static void take_control(struct daemon *daemon)
 }
 
 /* Who speaks another version than this node understands nothing of the answer but its first byte, and needs no more. */
-static void refuse_join(struct daemon *daemon, const struct edge_result *result)
+static void refuse_join(struct daemon *daemon, const struct signer_result *result)
 {
     static const char text[] = "this request to join is of another version of shoal; use the version that the member runs";
     uint8_t bytes[256];
@@ -316,13 +316,13 @@ static void refuse_join(struct daemon *daemon, const struct edge_result *result)
     }
 }
 
-static void take_edge(struct daemon *daemon)
+static void take_signer(struct daemon *daemon)
 {
-    struct edge_result result;
-    while (edge_next(daemon->edge, &result) == 0) {
-        if (result.kind == EDGE_SIGNED) {
+    struct signer_result result;
+    while (signer_next(daemon->signer, &result) == 0) {
+        if (result.kind == SIGNER_SIGNED) {
             daemon_persist_signed(daemon, result.ticket, result.bytes, result.byte_count);
-        } else if (result.kind == EDGE_VERIFIED) {
+        } else if (result.kind == SIGNER_VERIFIED) {
             struct node_event event = {.kind = NODE_EVENT_MESSAGE};
             event.u.message.from = result.from;
             event.u.message.message = &result.message;
@@ -395,7 +395,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
     while (!daemon->stopping) {
         uint32_t count = (uint32_t)control_poll_items(daemon->control, items);
         add_item(items, &count, signal_fd);
-        add_item(items, &count, edge_fd(daemon->edge));
+        add_item(items, &count, signer_fd(daemon->signer));
         add_item(items, &count, bulk_fd(daemon->bulk));
         add_item(items, &count, jobs_fd(daemon->persist_jobs));
         add_item(items, &count, jobs_fd(daemon->file_jobs));
@@ -425,7 +425,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         }
         control_process(daemon->control);
         take_control(daemon);
-        take_edge(daemon);
+        take_signer(daemon);
         jobs_collect(daemon->persist_jobs, daemon);
         jobs_collect(daemon->file_jobs, daemon);
         jobs_collect(daemon->blob_jobs, daemon);

@@ -279,7 +279,7 @@ static int start(struct daemon *daemon, char error[256])
                    jobs_open("shoal-files", &daemon->file_jobs) == 0 &&
                    jobs_open("shoal-chunks", &daemon->blob_jobs) == 0 &&
                    jobs_open("shoal-idle", &daemon->idle_jobs) == 0 &&
-                   edge_open(&daemon->keys, daemon->mesh, &daemon->edge) == 0;
+                   signer_open(&daemon->keys, daemon->mesh, &daemon->signer) == 0;
     if (code == 0 && !jobs_ok) {
         (void)snprintf(error, 256, "No thread can be started: %s.", strerror(errno));
         code = ERR_IO;
@@ -320,8 +320,8 @@ static void stop(struct daemon *daemon)
     jobs_close(&daemon->persist_jobs, daemon);
     daemon_persist_close(daemon);
     daemon_runs_close(daemon);
-    if (daemon->edge != NULL) {
-        edge_close(&daemon->edge);
+    if (daemon->signer != NULL) {
+        signer_close(&daemon->signer);
     }
     if (daemon->beacon != NULL) {
         beacon_close(&daemon->beacon);

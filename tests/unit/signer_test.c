@@ -14,12 +14,12 @@
 
 #define PATIENCE_MS 20000
 
-/* A mesh of a founder and members, of which the edge knows nothing yet; it is itself `self`. */
+/* A mesh of a founder and members, of which the signer knows nothing yet; it is itself `self`. */
 struct mesh {
     struct keys founder, member, late, self;
     uint8_t nonce[16];
     mesh_id id;
-    struct edge *edge;
+    struct signer *signer;
 };
 
 struct list {
@@ -36,7 +36,7 @@ static void mesh_open(struct mesh *mesh)
     keys_create(&mesh->self);
     mesh->nonce[3] = 9;
     mesh->id = mesh_id_of_founder(mesh->founder.sign_public, mesh->nonce);
-    assert_int_equal(edge_open(&mesh->self, mesh->id, &mesh->edge), 0);
+    assert_int_equal(signer_open(&mesh->self, mesh->id, &mesh->signer), 0);
 }
 
 /* Appends a record that `by` signs. */
@@ -84,7 +84,7 @@ static void add_founder(const struct mesh *mesh, struct list *list)
 
 static size_t filter(struct mesh *mesh, const struct list *in, struct list *out)
 {
-    out->count = edge_filter(mesh->edge, in->bytes, in->count, out->bytes);
+    out->count = signer_filter(mesh->signer, in->bytes, in->count, out->bytes);
     return out->count;
 }
 
@@ -102,8 +102,8 @@ static void the_founder_and_whom_members_name_are_known(void **state)
     add_founder(&mesh, &in);
     assert_int_equal(filter(&mesh, &in, &out), in.count);
     assert_memory_equal(in.bytes, out.bytes, in.count);
-    edge_close(&mesh.edge);
-    assert_null(mesh.edge);
+    signer_close(&mesh.signer);
+    assert_null(mesh.signer);
 }
 
 static void unknown_writers_are_dropped_until_they_are_named(void **state)
@@ -111,17 +111,17 @@ static void unknown_writers_are_dropped_until_they_are_named(void **state)
     (void)state;
     struct mesh mesh;
     struct list in = {.count = 0}, roster = {.count = 0}, out;
-    struct edge_statistics counts;
+    struct signer_statistics counts;
     mesh_open(&mesh);
     add_plain(&mesh, &in, &mesh.member, 1);
     assert_int_equal(filter(&mesh, &in, &out), 0);
-    edge_statistics(mesh.edge, &counts);
+    signer_statistics(mesh.signer, &counts);
     assert_int_equal(counts.unknown, 1);
     add_founder(&mesh, &roster);
     add_member(&mesh, &roster, &mesh.founder, &mesh.member, mesh.member.id);
     assert_int_equal(filter(&mesh, &roster, &out), roster.count);
     assert_int_equal(filter(&mesh, &in, &out), in.count);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void our_own_records_are_known_from_the_start(void **state)
@@ -132,7 +132,7 @@ static void our_own_records_are_known_from_the_start(void **state)
     mesh_open(&mesh);
     add_plain(&mesh, &in, &mesh.self, 1);
     assert_int_equal(filter(&mesh, &in, &out), in.count);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void another_founder_is_not_believed(void **state)
@@ -143,7 +143,7 @@ static void another_founder_is_not_believed(void **state)
     mesh_open(&mesh);
     add_member(&mesh, &in, &mesh.member, &mesh.member, mesh.member.id); /* with the right nonce, but its own key */
     assert_int_equal(filter(&mesh, &in, &out), 0);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void forgeries_are_dropped_and_their_neighbours_kept(void **state)
@@ -151,7 +151,7 @@ static void forgeries_are_dropped_and_their_neighbours_kept(void **state)
     (void)state;
     struct mesh mesh;
     struct list in = {.count = 0}, good = {.count = 0}, out;
-    struct edge_statistics counts;
+    struct signer_statistics counts;
     mesh_open(&mesh);
     add_founder(&mesh, &in);
     size_t at = in.count; /* of the next record */
@@ -168,12 +168,12 @@ static void forgeries_are_dropped_and_their_neighbours_kept(void **state)
     add_plain(&mesh, &good, &mesh.founder, 2);
     assert_int_equal(filter(&mesh, &in, &out), good.count);
     assert_memory_equal(out.bytes, good.bytes, good.count);
-    edge_statistics(mesh.edge, &counts);
+    signer_statistics(mesh.signer, &counts);
     assert_int_equal(counts.forged, 4);
     struct list late = {.count = 0};
     add_plain(&mesh, &late, &mesh.member, 1); /* the lying member record taught nothing */
     assert_int_equal(filter(&mesh, &late, &out), 0);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void what_follows_no_record_is_lost(void **state)
@@ -192,7 +192,7 @@ static void what_follows_no_record_is_lost(void **state)
     }
     in.bytes[0] = 2;
     assert_int_equal(filter(&mesh, &in, &out), 0);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void what_was_verified_lately_is_remembered_to_the_byte(void **state)
@@ -200,26 +200,26 @@ static void what_was_verified_lately_is_remembered_to_the_byte(void **state)
     (void)state;
     struct mesh mesh;
     struct list in = {.count = 0}, out;
-    struct edge_statistics counts;
+    struct signer_statistics counts;
     mesh_open(&mesh);
     add_founder(&mesh, &in);
     add_plain(&mesh, &in, &mesh.founder, 1);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(filter(&mesh, &in, &out), in.count);
     }
-    edge_statistics(mesh.edge, &counts);
+    signer_statistics(mesh.signer, &counts);
     assert_int_equal(counts.verified, 2);
     assert_int_equal(counts.cached, 4);
     in.bytes[in.count - 1] ^= 1;
     assert_true(filter(&mesh, &in, &out) < in.count);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 /* Blocks for the next result. */
-static void take(struct mesh *mesh, struct edge_result *result)
+static void take(struct mesh *mesh, struct signer_result *result)
 {
-    while (edge_next(mesh->edge, result) != 0) {
-        struct pollfd item = {.fd = edge_fd(mesh->edge), .events = POLLIN};
+    while (signer_next(mesh->signer, result) != 0) {
+        struct pollfd item = {.fd = signer_fd(mesh->signer), .events = POLLIN};
         assert_int_equal(poll(&item, 1, PATIENCE_MS), 1);
     }
 }
@@ -246,30 +246,30 @@ static void jobs_come_back_in_order(void **state)
     unwanted.bytes = strange.bytes;
     unwanted.byte_count = (uint32_t)strange.count;
 
-    assert_int_equal(edge_verify(mesh.edge, mesh.founder.id, &message), 0);
-    assert_int_equal(edge_verify(mesh.edge, mesh.founder.id, &unwanted), 0); /* leaves nothing */
-    assert_int_equal(edge_sign(mesh.edge, 31, own.bytes, own.count), 0);
-    assert_int_equal(edge_join(mesh.edge, 8, invite, join, join_bytes), 0);
+    assert_int_equal(signer_verify(mesh.signer, mesh.founder.id, &message), 0);
+    assert_int_equal(signer_verify(mesh.signer, mesh.founder.id, &unwanted), 0); /* leaves nothing */
+    assert_int_equal(signer_sign(mesh.signer, 31, own.bytes, own.count), 0);
+    assert_int_equal(signer_join(mesh.signer, 8, invite, join, join_bytes), 0);
     join[join_bytes - 1] ^= 1;
-    assert_int_equal(edge_join(mesh.edge, 9, invite, join, join_bytes), 0);
-    assert_int_equal(edge_sign(mesh.edge, 32, own.bytes, own.count - 1), ERR_MALFORMED);
+    assert_int_equal(signer_join(mesh.signer, 9, invite, join, join_bytes), 0);
+    assert_int_equal(signer_sign(mesh.signer, 32, own.bytes, own.count - 1), ERR_MALFORMED);
     uint8_t long_join[JOIN_REQUEST_BYTES_MAX + 1] = {0};
-    assert_int_equal(edge_join(mesh.edge, 9, invite, long_join, sizeof long_join), ERR_MALFORMED);
+    assert_int_equal(signer_join(mesh.signer, 9, invite, long_join, sizeof long_join), ERR_MALFORMED);
 
-    struct edge_result result;
+    struct signer_result result;
     take(&mesh, &result);
-    assert_int_equal(result.kind, EDGE_VERIFIED);
+    assert_int_equal(result.kind, SIGNER_VERIFIED);
     assert_true(node_id_equal(result.from, mesh.founder.id));
     assert_int_equal(result.message.boot, 77);
     assert_true(result.message.want_stored);
     assert_int_equal(result.message.byte_count, roster.count);
     assert_memory_equal(result.message.bytes, roster.bytes, roster.count);
     take(&mesh, &result);
-    assert_int_equal(result.kind, EDGE_SIGNED);
+    assert_int_equal(result.kind, SIGNER_SIGNED);
     assert_int_equal(result.ticket, 31);
     assert_int_equal(keys_verify_record(mesh.self.sign_public, mesh.id, result.bytes, result.byte_count), 0);
     take(&mesh, &result);
-    assert_int_equal(result.kind, EDGE_JOIN);
+    assert_int_equal(result.kind, SIGNER_JOIN);
     assert_int_equal(result.code, 0);
     assert_int_equal(result.client, 8);
     assert_memory_equal(result.invite_key, invite, 32);
@@ -277,10 +277,10 @@ static void jobs_come_back_in_order(void **state)
     take(&mesh, &result);
     assert_int_equal(result.client, 9);
     assert_int_equal(result.code, ERR_AUTH);
-    assert_int_equal(edge_next(mesh.edge, &result), ERR_AGAIN);
-    struct pollfd item = {.fd = edge_fd(mesh.edge), .events = POLLIN};
+    assert_int_equal(signer_next(mesh.signer, &result), ERR_AGAIN);
+    struct pollfd item = {.fd = signer_fd(mesh.signer), .events = POLLIN};
     assert_int_equal(poll(&item, 1, 0), 0);
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 static void a_full_queue_drops_others_records_but_signs_ours(void **state)
@@ -293,30 +293,30 @@ static void a_full_queue_drops_others_records_but_signs_ours(void **state)
     add_plain(&mesh, &own, &mesh.self, 5);
     struct message message = {.kind = MESSAGE_RECORDS, .bytes = roster.bytes, .byte_count = (uint32_t)roster.count};
     uint32_t accepted = 0;
-    while (edge_verify(mesh.edge, mesh.founder.id, &message) == 0) { /* results are not taken, so it fills up */
+    while (signer_verify(mesh.signer, mesh.founder.id, &message) == 0) { /* results are not taken, so it fills up */
         accepted++;
-        assert_true(accepted <= EDGE_JOBS_MAX);
+        assert_true(accepted <= SIGNER_JOBS_MAX);
     }
-    assert_int_equal(accepted, EDGE_JOBS_MAX - EDGE_SIGN_RESERVE);
-    for (uint64_t ticket = 1; ticket <= EDGE_SIGN_RESERVE; ticket++) {
-        assert_int_equal(edge_sign(mesh.edge, ticket, own.bytes, own.count), 0);
+    assert_int_equal(accepted, SIGNER_JOBS_MAX - SIGNER_SIGN_RESERVE);
+    for (uint64_t ticket = 1; ticket <= SIGNER_SIGN_RESERVE; ticket++) {
+        assert_int_equal(signer_sign(mesh.signer, ticket, own.bytes, own.count), 0);
     }
-    assert_int_equal(edge_sign(mesh.edge, 0, own.bytes, own.count), ERR_FULL);
-    struct edge_statistics counts;
-    edge_statistics(mesh.edge, &counts);
+    assert_int_equal(signer_sign(mesh.signer, 0, own.bytes, own.count), ERR_FULL);
+    struct signer_statistics counts;
+    signer_statistics(mesh.signer, &counts);
     assert_int_equal(counts.overflow, 2);
-    struct edge_result result;
+    struct signer_result result;
     for (uint32_t i = 0; i < accepted; i++) {
         take(&mesh, &result);
-        assert_int_equal(result.kind, EDGE_VERIFIED);
+        assert_int_equal(result.kind, SIGNER_VERIFIED);
     }
-    for (uint64_t ticket = 1; ticket <= EDGE_SIGN_RESERVE; ticket++) {
+    for (uint64_t ticket = 1; ticket <= SIGNER_SIGN_RESERVE; ticket++) {
         take(&mesh, &result);
         assert_int_equal(result.ticket, ticket);
     }
-    assert_int_equal(edge_next(mesh.edge, &result), ERR_AGAIN);
-    assert_int_equal(edge_verify(mesh.edge, mesh.founder.id, &message), 0); /* room again; closed while it works */
-    edge_close(&mesh.edge);
+    assert_int_equal(signer_next(mesh.signer, &result), ERR_AGAIN);
+    assert_int_equal(signer_verify(mesh.signer, mesh.founder.id, &message), 0); /* room again; closed while it works */
+    signer_close(&mesh.signer);
 }
 
 static void a_flood_of_joins_leaves_room_for_members_and_our_own(void **state)
@@ -329,23 +329,23 @@ static void a_flood_of_joins_leaves_room_for_members_and_our_own(void **state)
     add_plain(&mesh, &own, &mesh.self, 5);
     uint8_t invite[32] = {3}, join[JOIN_REQUEST_BYTES_MAX];
     size_t join_bytes = join_request_encode(&mesh.member, mesh.id, invite, "ws-9", join);
-    for (uint64_t client = 1; client <= EDGE_JOBS_MAX; client++) { /* results are not taken, so they wait */
-        assert_int_equal(edge_join(mesh.edge, client, invite, join, join_bytes), client <= EDGE_JOINS_MAX ? 0 : ERR_FULL);
+    for (uint64_t client = 1; client <= SIGNER_JOBS_MAX; client++) { /* results are not taken, so they wait */
+        assert_int_equal(signer_join(mesh.signer, client, invite, join, join_bytes), client <= SIGNER_JOINS_MAX ? 0 : ERR_FULL);
     }
     struct message message = {.kind = MESSAGE_RECORDS, .bytes = roster.bytes, .byte_count = (uint32_t)roster.count};
-    assert_int_equal(edge_verify(mesh.edge, mesh.founder.id, &message), 0);
-    assert_int_equal(edge_sign(mesh.edge, 1, own.bytes, own.count), 0);
-    struct edge_result result;
-    for (int i = 0; i < EDGE_JOINS_MAX; i++) {
+    assert_int_equal(signer_verify(mesh.signer, mesh.founder.id, &message), 0);
+    assert_int_equal(signer_sign(mesh.signer, 1, own.bytes, own.count), 0);
+    struct signer_result result;
+    for (int i = 0; i < SIGNER_JOINS_MAX; i++) {
         take(&mesh, &result);
-        assert_int_equal(result.kind, EDGE_JOIN);
+        assert_int_equal(result.kind, SIGNER_JOIN);
     }
     take(&mesh, &result);
-    assert_int_equal(result.kind, EDGE_VERIFIED);
-    for (int i = 0; i < EDGE_JOINS_MAX; i++) { /* and there is room for joins again */
-        assert_int_equal(edge_join(mesh.edge, 1, invite, join, join_bytes), 0);
+    assert_int_equal(result.kind, SIGNER_VERIFIED);
+    for (int i = 0; i < SIGNER_JOINS_MAX; i++) { /* and there is room for joins again */
+        assert_int_equal(signer_join(mesh.signer, 1, invite, join, join_bytes), 0);
     }
-    edge_close(&mesh.edge);
+    signer_close(&mesh.signer);
 }
 
 int main(void)

@@ -294,13 +294,13 @@ static int ask_members(struct cli *cli, const struct token *token, const struct 
 static int verify(struct cli *cli, const struct token *token, const struct house *house,
                   const struct join_answer *answer, struct welcome *welcome)
 {
-    struct edge *edge;
-    int result = edge_open(&house->keys, token->mesh, &edge);
+    struct signer *signer;
+    int result = signer_open(&house->keys, token->mesh, &signer);
     if (result != 0) {
         return cli_fail(cli, CLI_REFUSED, "the answer cannot be verified: %s", err_text(result));
     }
-    welcome->good_bytes = edge_filter(edge, answer->records, answer->record_bytes, welcome->good);
-    edge_close(&edge);
+    welcome->good_bytes = signer_filter(signer, answer->records, answer->record_bytes, welcome->good);
+    signer_close(&signer);
     return CLI_DONE;
 }
 

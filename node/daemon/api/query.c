@@ -33,10 +33,10 @@ static uint64_t anonymous_bytes(void)
 static void reply_status(struct daemon *daemon, const struct local_request *request)
 {
     struct control_statistics control;
-    struct edge_statistics edge;
+    struct signer_statistics signer;
     struct bulk_statistics bulk;
     control_statistics(daemon->control, &control);
-    edge_statistics(daemon->edge, &edge);
+    signer_statistics(daemon->signer, &signer);
     bulk_statistics(daemon->bulk, &bulk);
     struct render_status_extra extra = {.mesh_name = daemon->mesh_name,
                                         .version = SHOAL_VERSION,
@@ -46,9 +46,9 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .handshakes = control.refused + control.failed + bulk.failed,
                                         .oversized = control.oversized,
                                         .overrun = control.overrun,
-                                        .malformed = control.malformed + edge.malformed + bulk.malformed,
-                                        .strangers = edge.unknown + bulk.refused,
-                                        .forged = edge.forged,
+                                        .malformed = control.malformed + signer.malformed + bulk.malformed,
+                                        .strangers = signer.unknown + bulk.refused,
+                                        .forged = signer.forged,
                                         .was = daemon->was,
                                         .was_address = daemon->was_address,
                                         .scrub_bytes = daemon->scrub.checked_bytes,

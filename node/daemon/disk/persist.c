@@ -1,5 +1,5 @@
 /* Records and fences on their way to the disk. The core wants PERSISTED in the order of tickets, own records are signed by
- * the edge thread first, and a commit costs a sync: so everything queues here, and whatever is ready at the head goes into
+ * the signing thread first, and a commit costs a sync: so everything queues here, and whatever is ready at the head goes into
  * one transaction while the next ones gather. Where there is no room for that, what frees room, what ends something and
  * fences go on without the rest. */
 
@@ -125,10 +125,10 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
         daemon->persist_first = item;
     }
     daemon->persist_last = item;
-    if (item->is_own && edge_sign(daemon->edge, item->ticket, item->bytes, item->byte_count) != 0) {
+    if (item->is_own && signer_sign(daemon->signer, item->ticket, item->bytes, item->byte_count) != 0) {
         keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* its queue is full */
         uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
-        (void)edge_filter(daemon->edge, item->bytes, item->byte_count, unused); /* whom we vouch for is known from now on */
+        (void)signer_filter(daemon->signer, item->bytes, item->byte_count, unused); /* whom we vouch for is known from now on */
         item->is_ready = true;
     }
 }
@@ -205,7 +205,7 @@ int daemon_persist_load(struct daemon *daemon, char error[256])
         return ERR_MEMORY;
     }
     /* Signatures are checked again: the disk is the world, too. */
-    size_t count = edge_filter(daemon->edge, loading.bytes, loading.used, good);
+    size_t count = signer_filter(daemon->signer, loading.bytes, loading.used, good);
     if (count < loading.used) {
         daemon_line(daemon, "%zu bytes of stored records have no valid signature and are left out", loading.used - count);
     }

@@ -2,7 +2,7 @@
 #define NODE_DAEMON_GROUND_DAEMON_H
 /* shoald: the node core with real sockets, disks and processes around it. One protocol thread runs the core, the control
  * sockets and the local socket; what may take long is done by jobs in three threads of their own (disk of records, files and
- * processes, chunks), by the bulk thread and by the edge thread.
+ * processes, chunks), by the bulk thread and by the signing thread.
  *
  *   run.c          start and stop
  *   daemon.c       the loop, effects, what comes from the control sockets and from bulk
@@ -155,7 +155,7 @@ struct daemon {
     struct zap *zap;
     struct control *control;
     struct beacon *beacon;
-    struct edge *edge;
+    struct signer *signer;
     struct bulk *bulk;
     struct state *state;
     struct chunks *chunks;

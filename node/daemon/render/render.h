@@ -33,7 +33,7 @@ struct render_status_extra {
     const char *address; /* of the control socket; "" while it is not bound */
     uint64_t uptime_s;
     uint64_t memory_bytes; /* anonymous resident memory */
-    uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused at the edge; what the core refused is added */
+    uint64_t handshakes, strangers, oversized, overrun, malformed, forged; /* refused before the core sees it; what the core refused is added */
     node_id was; /* the node that this one was before it had a key of its own; none: it always had */
     const char *was_address; /* where the daemon was that kept that key */
     uint64_t scrub_bytes, scrub_passes, scrub_damaged, scrub_restored; /* since the daemon began */
