@@ -132,7 +132,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_SPAWN:
     case NODE_EFFECT_KILL:
     case NODE_EFFECT_STOP_WORKER:
-        daemon_runs_effect(daemon, effect);
+        daemon_workers_effect(daemon, effect);
         break;
     case NODE_EFFECT_GROUP:
         daemon_local_group_effect(daemon, effect);
@@ -228,7 +228,7 @@ static void take_bulk(struct daemon *daemon)
     while (bulk_next(daemon->bulk, &event) == 0) {
         switch (event.kind) {
         case BULK_FETCHED:
-            daemon_runs_fetched(daemon, event.id, event.code, event.text);
+            daemon_workers_fetched(daemon, event.id, event.code, event.text);
             daemon_query_fetched(daemon, event.id, event.code, event.text);
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
@@ -236,7 +236,7 @@ static void take_bulk(struct daemon *daemon)
             daemon_pushes_answered(daemon, event.id, event.code, event.text);
             break;
         case BULK_SERIES:
-            daemon_runs_settled(daemon, event.id);
+            daemon_workers_settled(daemon, event.id);
             daemon_query_series(daemon, &event);
             break;
         case BULK_VERIFIED:
@@ -366,7 +366,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
         check_disk(daemon);
     }
     daemon_persist_flush(daemon);
-    daemon_runs_tick(daemon, now_ms);
+    daemon_workers_tick(daemon, now_ms);
     daemon_busy_tick(daemon, now_ms);
     daemon_scrub_tick(daemon, now_ms);
 }
@@ -404,12 +404,12 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         if (daemon->beacon != NULL) {
             add_item(items, &count, beacon_fd(daemon->beacon));
         }
-        uint32_t first_run = count;
-        uint8_t run_slots[SLOTS_MAX];
+        uint32_t first_worker = count;
+        uint8_t worker_slots[SLOTS_MAX];
         for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-            if (daemon->runs[slot].has_link) {
-                run_slots[count - first_run] = (uint8_t)slot;
-                add_item(items, &count, daemon->runs[slot].link.fd);
+            if (daemon->workers[slot].has_link) {
+                worker_slots[count - first_worker] = (uint8_t)slot;
+                add_item(items, &count, daemon->workers[slot].link.fd);
             }
         }
         uint32_t first_client = count;
@@ -418,7 +418,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
             daemon_line(daemon, "polling failed: %s", strerror(errno));
             return;
         }
-        daemon_runs_awake(daemon, daemon_now_ms());
+        daemon_workers_awake(daemon, daemon_now_ms());
         struct signalfd_siginfo info;
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             daemon->stopping |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
@@ -433,9 +433,9 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         take_bulk(daemon);
         daemon_hints_beacon(daemon);
         daemon_local_process(daemon, items + first_client, count - first_client);
-        for (uint32_t i = first_run; i < first_client; i++) {
+        for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {
-                daemon_runs_poll(daemon, run_slots[i - first_run]);
+                daemon_workers_poll(daemon, worker_slots[i - first_worker]);
             }
         }
         uint64_t now_ms = daemon_now_ms();

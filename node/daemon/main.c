@@ -225,6 +225,6 @@ int main(int argc, char **argv)
     options.dir = dir;
     allow_descriptors();
     (void)mallopt(M_ARENA_MAX, 2); /* many threads that allocate little: one arena each would only cost memory */
-    result = daemon_run(&options, error);
+    result = daemon_serve(&options, error);
     return result == 0 ? 0 : fail(result, error);
 }

@@ -294,7 +294,7 @@ static int start(struct daemon *daemon, char error[256])
         code = daemon_persist_load(daemon, error);
     }
     if (code == 0) {
-        code = daemon_runs_adopt(daemon);
+        code = daemon_workers_adopt(daemon);
     }
     if (code != 0 && error[0] == '\0') {
         bytes_copy_text(error, 256, long_error[0] != '\0' ? long_error : err_text(code));
@@ -319,7 +319,7 @@ static void stop(struct daemon *daemon)
     }
     jobs_close(&daemon->persist_jobs, daemon);
     daemon_persist_close(daemon);
-    daemon_runs_close(daemon);
+    daemon_workers_close(daemon);
     if (daemon->signer != NULL) {
         signer_close(&daemon->signer);
     }
@@ -338,8 +338,8 @@ static void stop(struct daemon *daemon)
     chunks_close(&daemon->chunks);
     state_close(&daemon->state);
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
-        if (daemon->runs[i].has_link) {
-            keep_close(&daemon->runs[i].link); /* workers go on; the next daemon adopts them */
+        if (daemon->workers[i].has_link) {
+            keep_close(&daemon->workers[i].link); /* workers go on; the next daemon adopts them */
         }
     }
     keys_wipe(&daemon->keys);
@@ -369,7 +369,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
                     (unsigned)control_port(daemon->control), daemon->slot_count);
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
-        daemon_runs_deliver_ended(daemon);
+        daemon_workers_deliver_ended(daemon);
         daemon_hints_remembered(daemon);
         daemon_loop(daemon, signal_fd);
         if (daemon->becomes) {
@@ -382,7 +382,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
     return code;
 }
 
-int daemon_run(const struct daemon_options *options, char error[256])
+int daemon_serve(const struct daemon_options *options, char error[256])
 {
     struct daemon *daemon = calloc(1, sizeof *daemon);
     struct daemon_line *lines = calloc(DAEMON_EVENTS_MAX, sizeof *lines);

@@ -5,7 +5,7 @@
 #include "node/daemon/ground/daemon.h"
 
 /* Runs until SIGTERM, SIGINT or a user's `leave`. 0, or an error with one sentence; ERR_USAGE: an option is to blame. */
-int daemon_run(const struct daemon_options *options, char error[256]);
+int daemon_serve(const struct daemon_options *options, char error[256]);
 
 /* "1.2.3.4:5" -> "1.2.3.4", "[::1]:5" -> "::1". */
 void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES]);

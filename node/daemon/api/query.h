@@ -22,10 +22,10 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
 void query_series_tick(struct daemon *daemon, uint64_t now_ms);
 void query_series_close(struct daemon *daemon);
 
-/* query_checkpoint.c. The second answers worker_load with the run's checkpoint; what of it is damaged or gone here is brought
+/* query_checkpoint.c. The second answers worker_load with the worker's checkpoint; what of it is damaged or gone here is brought
  * again first. */
 void query_checkpoint_get(struct daemon *daemon, struct local_request *request);
-void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run);
+void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_worker *worker);
 void query_checkpoint_close(struct daemon *daemon);
 
 /* verify.c: answers once every holder of every checkpoint of the trial, which has one, was asked. */

@@ -198,7 +198,7 @@ void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
     get_fetch(daemon, wanted);
 }
 
-void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
+void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_worker *worker)
 {
     struct daemon_blob_request *wanted = calloc(1, sizeof *wanted);
     if (wanted == NULL) {
@@ -209,9 +209,9 @@ void query_worker_load(struct daemon *daemon, struct local_request *request, con
     wanted->serial = request->client->serial;
     wanted->id = request->id;
     wanted->for_worker = true;
-    wanted->step = run->prepare.u.worker.step;
-    wanted->blob = run->prepare.u.worker.checkpoint;
-    wanted->holder_count = daemon_likely_checkpoint(daemon, &run->prepare.u.worker.attempt, wanted->blob, wanted->holders);
+    wanted->step = worker->prepare.u.worker.step;
+    wanted->blob = worker->prepare.u.worker.checkpoint;
+    wanted->holder_count = daemon_likely_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;

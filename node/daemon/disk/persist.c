@@ -70,7 +70,7 @@ static void batch_done(void *context, struct job *job)
         free(item);
     }
     free(batch);
-    daemon_runs_persisted(daemon);
+    daemon_workers_persisted(daemon);
     daemon_persist_flush(daemon);
 }
 

@@ -70,7 +70,7 @@ struct daemon_options {
 struct daemon_client;
 
 /* What is told of a worker that is no more. */
-struct run_last {
+struct worker_last {
     bool is_taken;
     uint64_t read_id; /* of the read that comes after all that it said; 0: not asked yet */
     int32_t code;
@@ -78,11 +78,11 @@ struct run_last {
     char tail[FACT_TAIL_BYTES + 1];
 };
 
-enum run_state { RUN_NONE, RUN_FETCHING, RUN_UNPACKING, RUN_READY, RUN_SPAWNING, RUN_RUNNING };
+enum worker_state { WORKER_NONE, WORKER_FETCHING, WORKER_UNPACKING, WORKER_READY, WORKER_SPAWNING, WORKER_RUNNING };
 
 /* One slot's worker as the shell sees it. */
-struct daemon_run {
-    enum run_state state;
+struct daemon_worker {
+    enum worker_state state;
     struct node_effect prepare; /* the effect that made it; its worker part describes the attempt */
     char directory[KEEP_PATH_BYTES];
     struct keep_link link;
@@ -116,7 +116,7 @@ struct daemon_run {
     bool log_busy;
     bool ended;
     struct keep_status status;
-    struct run_last last;
+    struct worker_last last;
     struct latest latest;
 };
 
@@ -176,7 +176,7 @@ struct daemon {
     bool disk_full;
     struct daemon_busy *busy;
 
-    struct daemon_run runs[SLOTS_MAX];
+    struct daemon_worker workers[SLOTS_MAX];
     uint64_t awake_ms; /* when the loop was last seen to go on */
     struct daemon_ended *ended; /* workers that are no more, but for their directories */
     uint64_t request_id; /* of bulk requests and of requests to the core */
@@ -260,20 +260,20 @@ int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t ca
 int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count);
 
 /* runs.c */
-void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect);
 
 /* Its program, which is connected, hears that it shall save and leave, and has its grace from now on. */
-void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run);
+void daemon_workers_tell_stop(struct daemon *daemon, struct daemon_worker *worker);
 /* After START: what adopted workers reported last, and the ends of those that ended while no daemon was here, are on their way. */
-void daemon_runs_deliver_ended(struct daemon *daemon);
-void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms);
-void daemon_runs_awake(struct daemon *daemon, uint64_t now_ms); /* first in each turn of the loop */
-void daemon_runs_poll(struct daemon *daemon, uint32_t slot);
-void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
-void daemon_runs_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
-void daemon_runs_remove_later(struct daemon *daemon, const char *directory);
-void daemon_runs_persisted(struct daemon *daemon); /* more is on the disk: directories of ends that are there may go */
-void daemon_runs_close(struct daemon *daemon);
+void daemon_workers_deliver_ended(struct daemon *daemon);
+void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms); /* first in each turn of the loop */
+void daemon_workers_poll(struct daemon *daemon, uint32_t slot);
+void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void daemon_workers_settled(struct daemon *daemon, uint64_t request); /* a read of a series has been answered */
+void daemon_workers_remove_later(struct daemon *daemon, const char *directory);
+void daemon_workers_persisted(struct daemon *daemon); /* more is on the disk: directories of ends that are there may go */
+void daemon_workers_close(struct daemon *daemon);
 
 /* likely.c */
 #define DAEMON_LIKELY_MAX 16
@@ -293,15 +293,15 @@ uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, 
 
 /* runs_log.c */
 /* Reads on what the worker of this slot prints. */
-void daemon_runs_log(struct daemon *daemon, uint32_t slot);
+void daemon_workers_log(struct daemon *daemon, uint32_t slot);
 
-/* Of one that has ended: whether all of it is read. If not, daemon_runs_poll is called again. */
-bool daemon_runs_log_ends(struct daemon *daemon, uint32_t slot);
+/* Of one that has ended: whether all of it is read. If not, daemon_workers_poll is called again. */
+bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot);
 
 /* runs_adopt.c */
 /* What shoal-keep keeps of it for the next daemon; its length. */
-size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX]);
-int daemon_runs_adopt(struct daemon *daemon);
+size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[KEEP_IDENTITY_BYTES_MAX]);
+int daemon_workers_adopt(struct daemon *daemon);
 
 /* series.c */
 /* Where the series of an attempt live: "m" metric points, "l" logs with the rank. Returns the prefix' length. */
@@ -312,14 +312,14 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
                          const uint8_t *bytes, size_t count);
 
 /* The latest metrics of a worker (map group -> map name -> number), as many as fit; returns their length, 0: none. */
-uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX]);
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_worker *worker, uint8_t out[FACT_METRICS_BYTES_MAX]);
 
 /* Of a worker that is adopted: takes over what it reported to the last daemon. The core hears of it after START. */
-void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run);
+void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker);
 
 /* What a worker says of itself: how far it is; a map of names to numbers, which also becomes a metric point. */
-void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step);
-void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step);
+void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, const char *group, uint64_t step,
                           struct pack_reader metrics);
 
 /* local.c */
@@ -337,8 +337,8 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
 void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect);
-void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason);
-void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run);
+void daemon_local_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason);
+void daemon_local_forget_worker(struct daemon *daemon, struct daemon_worker *worker);
 
 /* tell_bulk.c */
 /* Bulk learns where peers are from their node records. */

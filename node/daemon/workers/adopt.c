@@ -1,4 +1,4 @@
-/* What a run says of itself across a restart of the daemon, and the workers that the next daemon finds. */
+/* What a worker says of itself across a restart of the daemon, and the workers that the next daemon finds. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,25 +12,25 @@
 #define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
 #define ADOPTION_PASSES 5
 
-size_t daemon_runs_identity(const struct daemon_run *run, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
+size_t daemon_workers_identity(const struct daemon_worker *worker, uint8_t out[KEEP_IDENTITY_BYTES_MAX])
 {
-    const struct node_effect *effect = &run->prepare;
+    const struct node_effect *effect = &worker->prepare;
     struct fact_key key = fact_key_worker(&effect->u.worker.attempt, effect->u.worker.number);
     struct pack_writer writer;
     pack_writer_init(&writer, out, KEEP_IDENTITY_BYTES_MAX);
     pack_array(&writer, 7);
     pack_u64(&writer, effect->u.worker.slot);
     pack_bin(&writer, key.bytes, key.count);
-    pack_u64(&writer, run->size);
+    pack_u64(&writer, worker->size);
     pack_u64(&writer, effect->u.worker.step);
     pack_bin(&writer, effect->u.worker.checkpoint.bytes, HASH_BYTES);
-    pack_bin(&writer, run->group_key, sizeof run->group_key);
-    pack_u64(&writer, run->seed);
+    pack_bin(&writer, worker->group_key, sizeof worker->group_key);
+    pack_u64(&writer, worker->seed);
     CHECK(!writer.failed);
     return writer.used_bytes;
 }
 
-static int identity_read(const uint8_t *bytes, size_t count, struct daemon_run *out)
+static int identity_read(const uint8_t *bytes, size_t count, struct daemon_worker *out)
 {
     struct pack_reader reader;
     pack_reader_init(&reader, bytes, count);
@@ -73,55 +73,55 @@ struct adoption {
 static void adopt_one(struct daemon *daemon, struct keep_found *found)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        if (daemon->runs[slot].state != RUN_NONE && strcmp(daemon->runs[slot].directory, found->run_directory) == 0) {
+        if (daemon->workers[slot].state != WORKER_NONE && strcmp(daemon->workers[slot].directory, found->run_directory) == 0) {
             return; /* adopted in an earlier pass */
         }
     }
-    struct daemon_run probe = {0};
+    struct daemon_worker probe = {0};
     bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
     uint32_t slot = probe.prepare.u.worker.slot;
-    bool usable = readable && slot < daemon->slot_count && daemon->runs[slot].state == RUN_NONE &&
+    bool usable = readable && slot < daemon->slot_count && daemon->workers[slot].state == WORKER_NONE &&
                   (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
                    found->state == KEEP_STATE_LOST);
     if (!usable) {
         if (found->state == KEEP_STATE_RUNNING) {
             (void)keep_kill(&found->link, CORE_KILL_GRACE_MS); /* of a slot that this machine has no more */
         }
-        daemon_runs_remove_later(daemon, found->run_directory);
+        daemon_workers_remove_later(daemon, found->run_directory);
         return;
     }
-    struct daemon_run *run = &daemon->runs[slot];
-    *run = probe;
-    run->state = RUN_RUNNING;
-    run->connects_until_ms = daemon_now_ms() + CONNECT_MS;
-    run->token = found->token;
-    bytes_copy_text(run->directory, sizeof run->directory, found->run_directory);
-    run->renew_ms = 0;
-    run->ended = found->state != KEEP_STATE_RUNNING;
-    run->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    *worker = probe;
+    worker->state = WORKER_RUNNING;
+    worker->connects_until_ms = daemon_now_ms() + CONNECT_MS;
+    worker->token = found->token;
+    bytes_copy_text(worker->directory, sizeof worker->directory, found->run_directory);
+    worker->renew_ms = 0;
+    worker->ended = found->state != KEEP_STATE_RUNNING;
+    worker->status = found->state == KEEP_STATE_LOST ? (struct keep_status){.reason = KEEP_KILLED, .code = -1} : found->status;
     if (found->state == KEEP_STATE_RUNNING) {
-        run->link = found->link;
-        run->has_link = true;
+        worker->link = found->link;
+        worker->has_link = true;
         found->link.fd = -1;
     }
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     uint64_t last;
-    size_t prefix_bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    size_t prefix_bytes = daemon_series_prefix('m', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
-        run->series_seq = last + 1;
+        worker->series_seq = last + 1;
     }
-    prefix_bytes = daemon_series_prefix('l', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    prefix_bytes = daemon_series_prefix('l', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     if (series_last(daemon->chunks, prefix, prefix_bytes, &last) == 0) {
-        run->log_offset = last;
+        worker->log_offset = last;
     }
     struct node_event event = {.kind = NODE_EVENT_ADOPT};
     event.u.adopt.slot = slot;
-    event.u.adopt.attempt = run->prepare.u.worker.attempt;
-    event.u.adopt.number = (uint16_t)run->prepare.u.worker.number;
+    event.u.adopt.attempt = worker->prepare.u.worker.attempt;
+    event.u.adopt.number = (uint16_t)worker->prepare.u.worker.number;
     event.u.adopt.token = found->token;
-    memcpy(event.u.adopt.group_key, run->group_key, sizeof run->group_key);
+    memcpy(event.u.adopt.group_key, worker->group_key, sizeof worker->group_key);
     daemon_event(daemon, &event);
-    daemon_series_adopt(daemon, run);
+    daemon_series_adopt(daemon, worker);
 }
 
 static void look_at(void *context, struct keep_found *found)
@@ -141,7 +141,7 @@ static void look_at(void *context, struct keep_found *found)
 /* Whoever has the lease of its slot, as far as this node's disk knows. */
 static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
 {
-    struct daemon_run probe = {0};
+    struct daemon_worker probe = {0};
     const struct view_member *self = view_find_member(&daemon->core->view, daemon->keys.id);
     bool is_readable = self != NULL && identity_read(found->identity, found->identity_bytes, &probe) == 0;
     const struct view_slot *slot = is_readable ? view_member_slot(self, probe.prepare.u.worker.slot) : NULL;
@@ -170,7 +170,7 @@ static void forget_over(struct adoption *adoption)
     }
 }
 
-int daemon_runs_adopt(struct daemon *daemon)
+int daemon_workers_adopt(struct daemon *daemon)
 {
     char runs[KEEP_PATH_BYTES];
     (void)snprintf(runs, sizeof runs, "%.900s/runs", daemon->dir);

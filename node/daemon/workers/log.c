@@ -27,15 +27,15 @@ static void log_work(struct job *job)
 }
 
 /* False if bulk has enough to write: the same piece is read again later. */
-static bool log_take(struct daemon *daemon, struct daemon_run *run, const struct log_job *log)
+static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const struct log_job *log)
 {
     if (log->code != 0 || log->got == 0) {
         return true;
     }
     uint64_t end = log->offset + log->dropped + log->got;
-    int code = daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'l', run->prepare.u.worker.number, end, log->bytes,
+    int code = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end, log->bytes,
                                     log->got);
-    run->log_offset = code == 0 ? end : run->log_offset;
+    worker->log_offset = code == 0 ? end : worker->log_offset;
     return code == 0;
 }
 
@@ -44,52 +44,52 @@ static void log_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct log_job *log = (struct log_job *)job;
-    struct daemon_run *run = &daemon->runs[log->slot];
-    if (run->state == RUN_RUNNING && !run->last.is_taken &&
-        attempt_id_equal(&run->prepare.u.worker.attempt, &log->attempt)) {
-        run->log_busy = false;
-        bool is_next = log->offset == run->log_offset;
-        bool goes_on = is_next && log_take(daemon, run, log) && log->code == 0 && log->got > 0;
-        if (goes_on && run->ended) {
-            daemon_runs_poll(daemon, log->slot);
+    struct daemon_worker *worker = &daemon->workers[log->slot];
+    if (worker->state == WORKER_RUNNING && !worker->last.is_taken &&
+        attempt_id_equal(&worker->prepare.u.worker.attempt, &log->attempt)) {
+        worker->log_busy = false;
+        bool is_next = log->offset == worker->log_offset;
+        bool goes_on = is_next && log_take(daemon, worker, log) && log->code == 0 && log->got > 0;
+        if (goes_on && worker->ended) {
+            daemon_workers_poll(daemon, log->slot);
         } else if (goes_on && log->got == ENTRY_BYTES) {
-            daemon_runs_log(daemon, log->slot);
+            daemon_workers_log(daemon, log->slot);
         }
     }
     free(log);
 }
 
-void daemon_runs_log(struct daemon *daemon, uint32_t slot)
+void daemon_workers_log(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    struct log_job *log = run->log_busy || daemon->closed ? NULL : calloc(1, sizeof *log);
+    struct daemon_worker *worker = &daemon->workers[slot];
+    struct log_job *log = worker->log_busy || daemon->closed ? NULL : calloc(1, sizeof *log);
     if (log == NULL) {
         return;
     }
     log->job = (struct job){.work = log_work, .done = log_done};
     log->slot = slot;
-    log->attempt = run->prepare.u.worker.attempt;
-    log->offset = run->log_offset;
-    bytes_copy_text(log->directory, sizeof log->directory, run->directory);
-    run->log_busy = true;
+    log->attempt = worker->prepare.u.worker.attempt;
+    log->offset = worker->log_offset;
+    bytes_copy_text(log->directory, sizeof log->directory, worker->directory);
+    worker->log_busy = true;
     jobs_run(daemon->file_jobs, &log->job);
 }
 
-bool daemon_runs_log_ends(struct daemon *daemon, uint32_t slot)
+bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_run *run = &daemon->runs[slot];
+    struct daemon_worker *worker = &daemon->workers[slot];
     struct log_job *log = calloc(1, sizeof *log);
     bool is_over = log == NULL;
     for (uint32_t i = 0; i < ENTRIES_AT_ONCE && !is_over; i++) {
-        log->offset = run->log_offset;
-        bytes_copy_text(log->directory, sizeof log->directory, run->directory);
+        log->offset = worker->log_offset;
+        bytes_copy_text(log->directory, sizeof log->directory, worker->directory);
         log_work(&log->job);
         is_over = log->code != 0 || log->got == 0;
-        if (!log_take(daemon, run, log)) {
+        if (!log_take(daemon, worker, log)) {
             break; /* at the next tick */
         }
         if (i + 1 == ENTRIES_AT_ONCE && !is_over) {
-            daemon_runs_log(daemon, slot);
+            daemon_workers_log(daemon, slot);
         }
     }
     free(log);

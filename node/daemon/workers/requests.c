@@ -9,22 +9,22 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/wire/request.h"
 
-static struct daemon_run *run_of(struct daemon *daemon, const struct daemon_client *client)
+static struct daemon_worker *worker_of(struct daemon *daemon, const struct daemon_client *client)
 {
-    struct daemon_run *run = client->slot >= 0 ? &daemon->runs[client->slot] : NULL;
-    return run != NULL && run->client == client ? run : NULL;
+    struct daemon_worker *worker = client->slot >= 0 ? &daemon->workers[client->slot] : NULL;
+    return worker != NULL && worker->client == client ? worker : NULL;
 }
 
-static void forget_client(struct daemon_run *run)
+static void forget_client(struct daemon_worker *worker)
 {
-    run->client->slot = -1;
-    run->client = NULL;
-    run->group_request = 0; /* its number means nothing on another connection */
+    worker->client->slot = -1;
+    worker->client = NULL;
+    worker->group_request = 0; /* its number means nothing on another connection */
 }
 
-static void leave_notice(const struct daemon_run *run)
+static void leave_notice(const struct daemon_worker *worker)
 {
-    if (run->client == NULL) {
+    if (worker->client == NULL) {
         return; /* it is told when it comes back */
     }
     uint8_t bytes[128];
@@ -34,10 +34,10 @@ static void leave_notice(const struct daemon_run *run)
     pack_text(&writer, "notice");
     pack_text(&writer, "regroup");
     pack_text(&writer, "generation");
-    pack_u64(&writer, run->leaving);
+    pack_u64(&writer, worker->leaving);
     pack_text(&writer, "at_once");
-    pack_bool(&writer, run->leaves_at_once);
-    local_queue(run->client, bytes, writer.used_bytes, -1);
+    pack_bool(&writer, worker->leaves_at_once);
+    local_queue(worker->client, bytes, writer.used_bytes, -1);
 }
 
 static void worker_open(struct daemon *daemon, struct local_request *request)
@@ -47,11 +47,11 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     if (request_token(&request->map, &token)) {
         slot = node_core_find_token(daemon->core, token);
     }
-    struct daemon_run *run = slot >= 0 ? &daemon->runs[slot] : NULL;
+    struct daemon_worker *worker = slot >= 0 ? &daemon->workers[slot] : NULL;
     bool has_process =
-        run != NULL && (run->state == RUN_RUNNING || run->state == RUN_SPAWNING) && !run->last.is_taken;
+        worker != NULL && (worker->state == WORKER_RUNNING || worker->state == WORKER_SPAWNING) && !worker->last.is_taken;
     const struct view_experiment *experiment =
-        has_process ? view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment) : NULL;
+        has_process ? view_find_experiment(&daemon->core->view, worker->prepare.u.worker.attempt.experiment) : NULL;
     struct local_reply reply;
     if (experiment == NULL || !experiment->known) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
@@ -61,17 +61,17 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     if (!local_reply_begin(&reply, request->id, true, 11)) {
         return;
     }
-    /* One connection is one worker's: run and client name each other, or neither does. */
-    struct daemon_run *before = run_of(daemon, request->client);
+    /* One connection is one worker's: worker and client name each other, or neither does. */
+    struct daemon_worker *before = worker_of(daemon, request->client);
     if (before != NULL) {
         forget_client(before);
     }
-    if (run->client != NULL) {
-        forget_client(run);
+    if (worker->client != NULL) {
+        forget_client(worker);
     }
-    run->client = request->client;
+    worker->client = request->client;
     request->client->slot = slot;
-    const struct node_effect *effect = &run->prepare;
+    const struct node_effect *effect = &worker->prepare;
     char id[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(id, effect->u.worker.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
     struct pack_writer *w = &reply.writer;
@@ -86,9 +86,9 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     pack_text(w, "rank");
     pack_u64(w, effect->u.worker.rank);
     pack_text(w, "size");
-    pack_u64(w, run->size);
+    pack_u64(w, worker->size);
     pack_text(w, "seed");
-    pack_u64(w, run->seed);
+    pack_u64(w, worker->seed);
     pack_text(w, "hyperparameters");
     struct search_space space = config_search_space(experiment->config);
     if (search_trial_values(&space, experiment->config->seed, effect->u.worker.attempt.trial, w) != 0) {
@@ -101,11 +101,11 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     pack_text(w, "balance");
     pack_bool(w, experiment->config->balance);
     local_reply_send(daemon, request->client, &reply, -1);
-    if (run->stop_reason[0] != '\0') {
-        daemon_runs_tell_stop(daemon, run); /* it was asked before it connected */
+    if (worker->stop_reason[0] != '\0') {
+        daemon_workers_tell_stop(daemon, worker); /* it was asked before it connected */
     }
-    if (run->leaving != 0) {
-        leave_notice(run);
+    if (worker->leaving != 0) {
+        leave_notice(worker);
     }
 }
 
@@ -115,7 +115,7 @@ static bool flag(const struct local_request *request, const char *key)
     return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value) && !value.failed;
 }
 
-static void worker_group(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+static void worker_group(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
 {
     uint64_t port = 0;
     if (!local_argument_u64(request, "port", &port) || port == 0 || port > UINT16_MAX) {
@@ -125,30 +125,30 @@ static void worker_group(struct daemon *daemon, struct local_request *request, s
     uint64_t generation = 0, step = 0;
     (void)local_argument_u64(request, "generation", &generation);
     (void)local_argument_u64(request, "step", &step);
-    run->group_request = request->id;
-    run->data_port = (uint32_t)port;
-    run->leaving = 0;
+    worker->group_request = request->id;
+    worker->data_port = (uint32_t)port;
+    worker->leaving = 0;
     struct node_event event = {.kind = NODE_EVENT_WORKER_LISTENS};
     event.u.worker.is_elastic = flag(request, "elastic");
     event.u.worker.has_state = flag(request, "has_state");
     event.u.worker.generation = generation <= UINT32_MAX ? (uint32_t)generation : 0;
     event.u.worker.step = step;
     event.u.worker.slot = (uint32_t)request->client->slot;
-    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.port = (uint32_t)port;
     daemon_event(daemon, &event);
 }
 
 void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
+    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
     struct local_reply reply;
-    if (run->client == NULL || run->group_request == 0 || run->client->broken ||
-        !local_reply_begin(&reply, run->group_request, true, 6)) {
+    if (worker->client == NULL || worker->group_request == 0 || worker->client->broken ||
+        !local_reply_begin(&reply, worker->group_request, true, 6)) {
         return;
     }
-    run->group_request = 0;
-    latest_take_back(&run->latest, effect->u.worker.step);
+    worker->group_request = 0;
+    latest_take_back(&worker->latest, effect->u.worker.step);
     pack_text(&reply.writer, "generation");
     pack_u64(&reply.writer, effect->u.worker.generation);
     pack_text(&reply.writer, "rank");
@@ -161,7 +161,7 @@ void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *
     pack_bin(&reply.writer, effect->u.worker.group_key, MESSAGE_KEY_BYTES);
     pack_text(&reply.writer, "members");
     pack_raw(&reply.writer, effect->bytes, effect->byte_count);
-    local_reply_send(daemon, run->client, &reply, -1);
+    local_reply_send(daemon, worker->client, &reply, -1);
 }
 
 static void notice(struct daemon_client *client, const char *name, const char *key, const char *text, uint64_t number)
@@ -183,37 +183,37 @@ static void notice(struct daemon_client *client, const char *name, const char *k
 
 void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
-    if (attempt_id_equal(&run->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
-        run->leaving = effect->u.worker.generation;
-        run->leaves_at_once = effect->u.worker.at_once;
-        leave_notice(run);
+    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
+    if (attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
+        worker->leaving = effect->u.worker.generation;
+        worker->leaves_at_once = effect->u.worker.at_once;
+        leave_notice(worker);
     }
 }
 
 void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_run *run = &daemon->runs[effect->u.worker.slot];
-    if (run->client != NULL && attempt_id_equal(&run->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
-        notice(run->client, "durable", "step", NULL, effect->u.worker.step);
+    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
+    if (worker->client != NULL && attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
+        notice(worker->client, "durable", "step", NULL, effect->u.worker.step);
     }
 }
 
-void daemon_local_stop_notice(struct daemon *daemon, struct daemon_run *run, const char *reason)
+void daemon_local_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason)
 {
     (void)daemon;
-    if (run->client != NULL) {
-        notice(run->client, "stop", "reason", reason, 0);
+    if (worker->client != NULL) {
+        notice(worker->client, "stop", "reason", reason, 0);
     }
 }
 
-void daemon_local_forget_run(struct daemon *daemon, struct daemon_run *run)
+void daemon_local_forget_worker(struct daemon *daemon, struct daemon_worker *worker)
 {
     (void)daemon;
-    forget_client(run);
+    forget_client(worker);
 }
 
-static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
 {
     struct request_report report;
     if (request_report_read(&request->map, &report) != 0) {
@@ -223,7 +223,7 @@ static void worker_report(struct daemon *daemon, struct local_request *request, 
                           REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
-    daemon_series_report(daemon, run, report.group, report.step, report.metrics);
+    daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
     local_reply_empty(daemon, request->client, request->id);
 }
 
@@ -274,17 +274,17 @@ static void save_done(void *context, struct job *job)
     } else if (client != NULL) {
         local_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
     }
-    struct daemon_run *run = &daemon->runs[save->slot];
-    if (run->saves > 0 && attempt_id_equal(&run->prepare.u.worker.attempt, &save->attempt)) {
-        run->saves--;
-        if (run->last.is_taken) {
-            daemon_runs_poll(daemon, save->slot); /* its end may have waited for this */
+    struct daemon_worker *worker = &daemon->workers[save->slot];
+    if (worker->saves > 0 && attempt_id_equal(&worker->prepare.u.worker.attempt, &save->attempt)) {
+        worker->saves--;
+        if (worker->last.is_taken) {
+            daemon_workers_poll(daemon, save->slot); /* its end may have waited for this */
         }
     }
     free(save);
 }
 
-static void worker_save(struct daemon *daemon, struct local_request *request, struct daemon_run *run)
+static void worker_save(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
 {
     struct save_job *save = calloc(1, sizeof *save);
     struct stat status;
@@ -302,18 +302,18 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     save->serial = request->client->serial;
     save->id = request->id;
     save->slot = (uint32_t)request->client->slot;
-    save->attempt = run->prepare.u.worker.attempt;
-    save->metrics_bytes = daemon_series_metrics(daemon, run, save->metrics);
+    save->attempt = worker->prepare.u.worker.attempt;
+    save->metrics_bytes = daemon_series_metrics(daemon, worker, save->metrics);
     save->fd = request->fd;
     request->fd = -1;
-    run->saves++;
+    worker->saves++;
     jobs_run(daemon->blob_jobs, &save->job);
 }
 
-static void worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_run *run)
+static void worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_worker *worker)
 {
     struct local_reply reply;
-    if (hash256_is_none(run->prepare.u.worker.checkpoint)) {
+    if (hash256_is_none(worker->prepare.u.worker.checkpoint)) {
         if (local_reply_begin(&reply, request->id, true, 3)) {
             pack_text(&reply.writer, "found");
             pack_bool(&reply.writer, false);
@@ -324,7 +324,7 @@ static void worker_load(struct daemon *daemon, struct local_request *request, co
             local_reply_send(daemon, request->client, &reply, -1);
         }
     } else {
-        query_worker_load(daemon, request, run);
+        query_worker_load(daemon, request, worker);
     }
 }
 
@@ -337,24 +337,24 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
         worker_open(daemon, request);
         return true;
     }
-    struct daemon_run *run = run_of(daemon, request->client);
+    struct daemon_worker *worker = worker_of(daemon, request->client);
     uint64_t step = 0;
-    if (run == NULL) {
+    if (worker == NULL) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "This connection belongs to no worker (any more); begin with worker_open.");
-    } else if (node_core_find_token(daemon->core, run->token) != request->client->slot) {
+    } else if (node_core_find_token(daemon->core, worker->token) != request->client->slot) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "The lease of this worker's slot has ended; nothing that it says counts any more.");
     } else if (pack_text_is(op, op_bytes, "worker_group")) {
-        worker_group(daemon, request, run);
+        worker_group(daemon, request, worker);
     } else if (pack_text_is(op, op_bytes, "worker_report")) {
-        worker_report(daemon, request, run);
+        worker_report(daemon, request, worker);
     } else if (pack_text_is(op, op_bytes, "worker_save")) {
-        worker_save(daemon, request, run);
+        worker_save(daemon, request, worker);
     } else if (pack_text_is(op, op_bytes, "worker_load")) {
-        worker_load(daemon, request, run);
+        worker_load(daemon, request, worker);
     } else if (pack_text_is(op, op_bytes, "worker_progress") && local_argument_u64(request, "step", &step)) {
-        daemon_series_progress(daemon, run, step);
+        daemon_series_progress(daemon, worker, step);
         local_reply_empty(daemon, request->client, request->id);
     } else {
         return false;
@@ -364,14 +364,14 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
 
 bool local_worker_waits(struct daemon *daemon, const struct daemon_client *client, const char *op, size_t op_bytes)
 {
-    return pack_text_is(op, op_bytes, "worker_report") && run_of(daemon, client) != NULL &&
+    return pack_text_is(op, op_bytes, "worker_report") && worker_of(daemon, client) != NULL &&
            !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
 }
 
 void local_worker_gone(struct daemon *daemon, struct daemon_client *client)
 {
-    struct daemon_run *run = run_of(daemon, client);
-    if (run != NULL) {
-        forget_client(run);
+    struct daemon_worker *worker = worker_of(daemon, client);
+    if (worker != NULL) {
+        forget_client(worker);
     }
 }

@@ -39,16 +39,16 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
 /* ---- what workers report --------------------------------------------------------------------------------------- */
 
 /* The metric that trials of its experiment are compared by; "" as long as that is not known. */
-static const char *searched_by(const struct daemon *daemon, const struct daemon_run *run)
+static const char *searched_by(const struct daemon *daemon, const struct daemon_worker *worker)
 {
     const struct view_experiment *experiment =
-        view_find_experiment(&daemon->core->view, run->prepare.u.worker.attempt.experiment);
+        view_find_experiment(&daemon->core->view, worker->prepare.u.worker.attempt.experiment);
     return experiment != NULL && experiment->known ? experiment->config->metric : "";
 }
 
-uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_run *run, uint8_t out[FACT_METRICS_BYTES_MAX])
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_worker *worker, uint8_t out[FACT_METRICS_BYTES_MAX])
 {
-    return latest_pack(&run->latest, searched_by(daemon, run), out);
+    return latest_pack(&worker->latest, searched_by(daemon, worker), out);
 }
 
 struct noting {
@@ -64,46 +64,46 @@ static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t c
     return 0;
 }
 
-void daemon_series_adopt(struct daemon *daemon, struct daemon_run *run)
+void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker)
 {
-    struct noting noting = {&run->latest, searched_by(daemon, run)};
-    const struct core_worker *worker = &daemon->core->workers[run->prepare.u.worker.slot];
-    latest_read(&run->latest, noting.searched, worker->generation, worker->step, worker->metrics, worker->metrics_bytes);
+    struct noting noting = {&worker->latest, searched_by(daemon, worker)};
+    const struct core_worker *own = &daemon->core->workers[worker->prepare.u.worker.slot];
+    latest_read(&worker->latest, noting.searched, own->generation, own->step, own->metrics, own->metrics_bytes);
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
-    size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
-    uint64_t from = run->series_seq > ADOPTED_POINTS ? run->series_seq - ADOPTED_POINTS : 0;
+    size_t bytes = daemon_series_prefix('m', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
+    uint64_t from = worker->series_seq > ADOPTED_POINTS ? worker->series_seq - ADOPTED_POINTS : 0;
     (void)series_read(daemon->chunks, prefix, bytes, from, note, &noting);
 }
 
-static void status_event(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+static void status_event(struct daemon *daemon, struct daemon_worker *worker, uint64_t step)
 {
     uint8_t bytes[FACT_METRICS_BYTES_MAX];
     struct node_event event = {.kind = NODE_EVENT_WORKER_STATUS};
-    event.u.worker.slot = run->prepare.u.worker.slot;
-    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.slot = worker->prepare.u.worker.slot;
+    event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.step = step;
     event.bytes = bytes;
-    event.byte_count = daemon_series_metrics(daemon, run, bytes);
+    event.byte_count = daemon_series_metrics(daemon, worker, bytes);
     daemon_event(daemon, &event);
 }
 
-void daemon_series_progress(struct daemon *daemon, struct daemon_run *run, uint64_t step)
+void daemon_series_progress(struct daemon *daemon, struct daemon_worker *worker, uint64_t step)
 {
-    status_event(daemon, run, step);
+    status_event(daemon, worker, step);
 }
 
-void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const char *group, uint64_t step,
+void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, const char *group, uint64_t step,
                           struct pack_reader metrics)
 {
-    const char *searched = searched_by(daemon, run);
+    const char *searched = searched_by(daemon, worker);
     struct pack_reader walk = metrics;
     uint32_t pairs = pack_read_map(&walk);
     uint8_t bytes[DAEMON_POINT_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    const attempt_id *attempt = &run->prepare.u.worker.attempt;
+    const attempt_id *attempt = &worker->prepare.u.worker.attempt;
     const struct view_attempt *seen = view_find_attempt(&daemon->core->view, attempt);
-    uint64_t generation = daemon->core->workers[run->prepare.u.worker.slot].generation;
+    uint64_t generation = daemon->core->workers[worker->prepare.u.worker.slot].generation;
     bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
     points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
                  step, group);
@@ -115,18 +115,18 @@ void daemon_series_report(struct daemon *daemon, struct daemon_run *run, const c
         pack_text(&writer, name);
         pack_double(&writer, value);
         if (!walk.failed) {
-            latest_set(&run->latest, searched, group, name, step, value);
+            latest_set(&worker->latest, searched, group, name, step, value);
         }
     }
     if (walk.failed || writer.failed) {
         daemon_line(daemon, "a metric report of trial %u is malformed or too large and was dropped",
-                    run->prepare.u.worker.attempt.trial);
+                    worker->prepare.u.worker.attempt.trial);
         return;
     }
-    int error = daemon_series_append(daemon, &run->prepare.u.worker.attempt, 'm', run->prepare.u.worker.number, run->series_seq++,
+    int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number, worker->series_seq++,
                                      bytes, writer.used_bytes);
     if (error != 0) { /* there was room for it (local_worker_waits) */
-        daemon_line(daemon, "a metric report of trial %u is lost: %s", run->prepare.u.worker.attempt.trial, err_text(error));
+        daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     }
-    status_event(daemon, run, step);
+    status_event(daemon, worker, step);
 }

@@ -1,4 +1,4 @@
-/* The workers of this node. A run's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
+/* The workers of this node. A worker's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
  * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local_worker.c, and its metrics go on
  * through series.c; how it outlives its daemon is in runs_adopt.c. */
 
@@ -49,7 +49,7 @@ static void remove_done(void *context, struct job *job)
     free(job);
 }
 
-void daemon_runs_remove_later(struct daemon *daemon, const char *directory)
+void daemon_workers_remove_later(struct daemon *daemon, const char *directory)
 {
     struct remove_job *remover = daemon->closed ? NULL : calloc(1, sizeof *remover); /* the next daemon finds the directory */
     if (remover != NULL) {
@@ -70,8 +70,8 @@ struct daemon_ended {
 static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_ended *ended)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        const struct core_worker *worker = &daemon->core->workers[slot];
-        if (worker->is_gone && worker->number == ended->number && attempt_id_equal(&worker->attempt, &ended->attempt)) {
+        const struct core_worker *own = &daemon->core->workers[slot];
+        if (own->is_gone && own->number == ended->number && attempt_id_equal(&own->attempt, &ended->attempt)) {
             return true;
         }
     }
@@ -83,7 +83,7 @@ static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_e
            fact.state == FACT_WORKER_ENDED;
 }
 
-void daemon_runs_persisted(struct daemon *daemon)
+void daemon_workers_persisted(struct daemon *daemon)
 {
     struct daemon_ended **link = &daemon->ended;
     while (*link != NULL && !daemon->closed) { /* else what would remove them is gone, and the next daemon finds them */
@@ -93,12 +93,12 @@ void daemon_runs_persisted(struct daemon *daemon)
             continue;
         }
         *link = ended->next;
-        daemon_runs_remove_later(daemon, ended->directory);
+        daemon_workers_remove_later(daemon, ended->directory);
         free(ended);
     }
 }
 
-void daemon_runs_close(struct daemon *daemon)
+void daemon_workers_close(struct daemon *daemon)
 {
     while (daemon->ended != NULL) {
         struct daemon_ended *ended = daemon->ended;
@@ -108,11 +108,11 @@ void daemon_runs_close(struct daemon *daemon)
 }
 
 /* A directory that was made ready for a worker that will never come. */
-static void run_forget_prepared(struct daemon *daemon, struct daemon_run *run)
+static void worker_forget_prepared(struct daemon *daemon, struct daemon_worker *worker)
 {
-    if (run->state == RUN_READY) {
-        daemon_runs_remove_later(daemon, run->directory);
-        memset(run, 0, sizeof *run);
+    if (worker->state == WORKER_READY) {
+        daemon_workers_remove_later(daemon, worker->directory);
+        memset(worker, 0, sizeof *worker);
     }
 }
 
@@ -176,26 +176,26 @@ static void unpack_work(struct job *job)
     unpack->port = free_port();
 }
 
-static bool run_is(const struct daemon_run *run, enum run_state state, const attempt_id *attempt)
+static bool worker_is(const struct daemon_worker *worker, enum worker_state state, const attempt_id *attempt)
 {
-    return run->state == state && attempt_id_equal(&run->prepare.u.worker.attempt, attempt);
+    return worker->state == state && attempt_id_equal(&worker->prepare.u.worker.attempt, attempt);
 }
 
 static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t port, const char *text)
 {
-    struct daemon_run *run = &daemon->runs[slot];
+    struct daemon_worker *worker = &daemon->workers[slot];
     struct node_event event = {.kind = NODE_EVENT_PREPARED};
     event.u.worker.slot = slot;
-    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.code = code;
     event.u.worker.port = port;
     event.u.worker.text = text;
     if (code != 0) {
         daemon_line(daemon, "slot %u cannot be prepared: %s", slot, text);
-        daemon_runs_remove_later(daemon, run->directory);
-        memset(run, 0, sizeof *run);
+        daemon_workers_remove_later(daemon, worker->directory);
+        memset(worker, 0, sizeof *worker);
     } else {
-        run->state = RUN_READY;
+        worker->state = WORKER_READY;
     }
     daemon_event(daemon, &event);
 }
@@ -207,20 +207,20 @@ static void unpack_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct unpack_job *unpack = (struct unpack_job *)job;
     uint32_t slot = unpack->slot;
-    struct daemon_run *run = &daemon->runs[slot];
-    if (!run_is(run, RUN_UNPACKING, &unpack->attempt) || daemon->closed) {
+    struct daemon_worker *worker = &daemon->workers[slot];
+    if (!worker_is(worker, WORKER_UNPACKING, &unpack->attempt) || daemon->closed) {
         free(unpack);
         return;
     }
-    if (unpack->refetch && run->fetch_tries + 1 < FETCH_TRIES) {
+    if (unpack->refetch && worker->fetch_tries + 1 < FETCH_TRIES) {
         char hex[17];
         bytes_to_hex(hex, unpack->blamed.bytes, 8);
         daemon_line(daemon, "chunk %s... is %s on this disk; another copy is used", hex,
                     unpack->result == ERR_CORRUPT ? "damaged" : "missing");
-        run->fetch_tries++;
-        run->asked_rounds = 0;
-        run->state = RUN_FETCHING;
-        run->fetching_checkpoint = false;
+        worker->fetch_tries++;
+        worker->asked_rounds = 0;
+        worker->state = WORKER_FETCHING;
+        worker->fetching_checkpoint = false;
         fetch(daemon, slot);
     } else {
         prepared(daemon, slot, unpack->result, unpack->port, unpack->error);
@@ -230,59 +230,59 @@ static void unpack_done(void *context, struct job *job)
 
 static void unpack_start(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_run *run = &daemon->runs[slot];
+    struct daemon_worker *worker = &daemon->workers[slot];
     struct unpack_job *unpack = calloc(1, sizeof *unpack);
     if (unpack == NULL) {
         prepared(daemon, slot, ERR_MEMORY, 0, "no memory");
         return;
     }
-    run->state = RUN_UNPACKING;
+    worker->state = WORKER_UNPACKING;
     unpack->job = (struct job){.work = unpack_work, .done = unpack_done};
     unpack->chunks = daemon->chunks;
     unpack->slot = slot;
-    unpack->attempt = run->prepare.u.worker.attempt;
-    unpack->code = run->prepare.u.worker.code;
-    bytes_copy_text(unpack->directory, sizeof unpack->directory, run->directory);
+    unpack->attempt = worker->prepare.u.worker.attempt;
+    unpack->code = worker->prepare.u.worker.code;
+    bytes_copy_text(unpack->directory, sizeof unpack->directory, worker->directory);
     jobs_run(daemon->file_jobs, &unpack->job);
 }
 
 /* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    const struct node_effect *effect = &run->prepare;
-    hash256 blob = run->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    const struct node_effect *effect = &worker->prepare;
+    hash256 blob = worker->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
     const attempt_id *attempt = &effect->u.worker.attempt;
     node_id likely[DAEMON_LIKELY_MAX];
-    uint32_t likely_count = run->fetching_checkpoint
+    uint32_t likely_count = worker->fetching_checkpoint
                                 ? daemon_likely_checkpoint(daemon, attempt, blob, likely)
-                                : daemon_likely_code(daemon, attempt->experiment, run->asked_rounds, likely);
+                                : daemon_likely_code(daemon, attempt->experiment, worker->asked_rounds, likely);
     daemon_tell_bulk(daemon);
-    run->fetch_id = ++daemon->request_id;
-    int code = bulk_fetch(daemon->bulk, run->fetch_id, blob, likely, likely_count);
+    worker->fetch_id = ++daemon->request_id;
+    int code = bulk_fetch(daemon->bulk, worker->fetch_id, blob, likely, likely_count);
     if (code != 0) {
         prepared(daemon, slot, code, 0, "the request for its code could not be queued");
     }
 }
 
-void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct daemon_run *run = &daemon->runs[slot];
-        if (run->state != RUN_FETCHING || run->fetch_id != request) {
+        struct daemon_worker *worker = &daemon->workers[slot];
+        if (worker->state != WORKER_FETCHING || worker->fetch_id != request) {
             continue;
         }
-        bool has_more = !run->fetching_checkpoint && run->asked_rounds + 1 < FETCH_ROUNDS &&
-                        daemon_likely_any(daemon, run->asked_rounds + 1);
+        bool has_more = !worker->fetching_checkpoint && worker->asked_rounds + 1 < FETCH_ROUNDS &&
+                        daemon_likely_any(daemon, worker->asked_rounds + 1);
         if (code != 0 && has_more) {
-            run->asked_rounds++;
+            worker->asked_rounds++;
             fetch(daemon, slot);
         } else if (code != 0) {
             char why[400];
-            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", run->fetching_checkpoint ? "checkpoint" : "code", text);
+            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", worker->fetching_checkpoint ? "checkpoint" : "code", text);
             prepared(daemon, slot, code, 0, why);
-        } else if (!run->fetching_checkpoint && !hash256_is_none(run->prepare.u.worker.checkpoint)) {
-            run->fetching_checkpoint = true;
+        } else if (!worker->fetching_checkpoint && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
+            worker->fetching_checkpoint = true;
             fetch(daemon, slot);
         } else {
             unpack_start(daemon, slot);
@@ -294,12 +294,12 @@ void daemon_runs_fetched(struct daemon *daemon, uint64_t request, int code, cons
 static void prepare(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_run *run = &daemon->runs[slot];
-    run_forget_prepared(daemon, run);
-    memset(run, 0, sizeof *run);
-    run->prepare = *effect;
-    run->state = RUN_FETCHING;
-    run->size = effect->u.worker.size;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    worker_forget_prepared(daemon, worker);
+    memset(worker, 0, sizeof *worker);
+    worker->prepare = *effect;
+    worker->state = WORKER_FETCHING;
+    worker->size = effect->u.worker.size;
     char experiment[17];
     bytes_to_hex(experiment, effect->u.worker.attempt.experiment.bytes, 8);
     char runs[KEEP_PATH_BYTES];
@@ -307,7 +307,7 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     (void)mkdir(runs, 0700);
     char coordinator[9]; /* two sides of a partition may count to the same number and term */
     bytes_to_hex(coordinator, effect->u.worker.attempt.coordinator.bytes, 4);
-    (void)snprintf(run->directory, sizeof run->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
+    (void)snprintf(worker->directory, sizeof worker->directory, "%.900s/runs/%s-%u-%u-%llu-%s-%u", daemon->dir, experiment,
                    effect->u.worker.attempt.trial, effect->u.worker.attempt.number,
                    (unsigned long long)effect->u.worker.attempt.term, coordinator, effect->u.worker.number);
     fetch(daemon, slot);
@@ -352,55 +352,55 @@ static void spawn_work(struct job *job)
     spawn->code = keep_spawn(spawn->daemon->keep_program, &spec, &spawn->link, spawn->error);
 }
 
-static void run_ended(struct daemon *daemon, uint32_t slot, struct node_event event)
+static void worker_ended(struct daemon *daemon, uint32_t slot, struct node_event event)
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    bool is_stopping = run->ended && run->status.is_stopping;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    bool is_stopping = worker->ended && worker->status.is_stopping;
     event.kind = NODE_EVENT_WORKER_EXITED;
     event.u.worker.slot = slot;
-    event.u.worker.attempt = run->prepare.u.worker.attempt;
+    event.u.worker.attempt = worker->prepare.u.worker.attempt;
     event.u.worker.is_stopping = is_stopping;
     struct daemon_ended *ended = calloc(1, sizeof *ended);
     if (ended != NULL) { /* else the next daemon removes it */
         ended->attempt = event.u.worker.attempt;
-        ended->number = run->prepare.u.worker.number;
-        bytes_copy_text(ended->directory, sizeof ended->directory, run->directory);
+        ended->number = worker->prepare.u.worker.number;
+        bytes_copy_text(ended->directory, sizeof ended->directory, worker->directory);
         ended->next = daemon->ended;
         daemon->ended = ended;
     }
-    memset(run, 0, sizeof *run);
+    memset(worker, 0, sizeof *worker);
     daemon_event(daemon, &event);
-    daemon_runs_persisted(daemon);
+    daemon_workers_persisted(daemon);
 }
 
-static void run_not_started(struct daemon *daemon, uint32_t slot, const char *text)
+static void worker_not_started(struct daemon *daemon, uint32_t slot, const char *text)
 {
-    run_ended(daemon, slot, (struct node_event){.u.worker = {.code = -1, .is_unstarted = true, .text = text}});
+    worker_ended(daemon, slot, (struct node_event){.u.worker = {.code = -1, .is_unstarted = true, .text = text}});
 }
 
 static void spawn_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct spawn_job *spawn = (struct spawn_job *)job;
-    struct daemon_run *run = &daemon->runs[spawn->slot];
+    struct daemon_worker *worker = &daemon->workers[spawn->slot];
     for (size_t i = 0; i < spawn->environment.count; i++) {
         free(spawn->environment.items[i]);
     }
     free(spawn->environment.items);
-    if (!run_is(run, RUN_SPAWNING, &spawn->attempt)) {
+    if (!worker_is(worker, WORKER_SPAWNING, &spawn->attempt)) {
         if (spawn->code == 0) {
             keep_close(&spawn->link);
         }
     } else if (spawn->code != 0) {
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);
-        run_not_started(daemon, spawn->slot, spawn->error);
+        worker_not_started(daemon, spawn->slot, spawn->error);
     } else {
-        run->state = RUN_RUNNING;
-        run->link = spawn->link;
-        run->has_link = true;
-        run->renew_ms = daemon_now_ms() + LEASE_MS / 3;
-        if (run->kill_wanted) {
-            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
+        worker->state = WORKER_RUNNING;
+        worker->link = spawn->link;
+        worker->has_link = true;
+        worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
+        if (worker->kill_wanted) {
+            worker->kill_wanted = keep_kill(&worker->link, worker->kill_grace_ms) != 0;
         }
     }
     free(spawn);
@@ -419,85 +419,85 @@ static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, siz
 static void spawn(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_run *run = &daemon->runs[slot];
+    struct daemon_worker *worker = &daemon->workers[slot];
     const struct view_experiment *experiment =
         view_find_experiment(&daemon->core->view, effect->u.worker.attempt.experiment);
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
     char **items = calloc(512, sizeof *items);
-    if (!run_is(run, RUN_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known || spawn == NULL ||
+    if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known || spawn == NULL ||
         items == NULL) {
         free(spawn);
         free(items);
-        run->prepare = *effect;
-        run_not_started(daemon, slot, "the worker's directory was not ready");
+        worker->prepare = *effect;
+        worker_not_started(daemon, slot, "the worker's directory was not ready");
         return;
     }
-    hash256 checkpoint = run->prepare.u.worker.checkpoint;
-    run->prepare = *effect;
-    run->prepare.u.worker.checkpoint = checkpoint;
-    run->token = effect->u.worker.token;
-    run->seed = effect->u.worker.seed;
-    run->size = effect->u.worker.size;
-    memcpy(run->group_key, effect->u.worker.group_key, sizeof run->group_key);
-    run->state = RUN_SPAWNING;
+    hash256 checkpoint = worker->prepare.u.worker.checkpoint;
+    worker->prepare = *effect;
+    worker->prepare.u.worker.checkpoint = checkpoint;
+    worker->token = effect->u.worker.token;
+    worker->seed = effect->u.worker.seed;
+    worker->size = effect->u.worker.size;
+    memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
+    worker->state = WORKER_SPAWNING;
     spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
     spawn->daemon = daemon;
     spawn->slot = slot;
     spawn->attempt = effect->u.worker.attempt;
     spawn->token = effect->u.worker.token;
-    bytes_copy_text(spawn->directory, sizeof spawn->directory, run->directory);
-    (void)snprintf(spawn->work, sizeof spawn->work, "%s/work", run->directory);
+    bytes_copy_text(spawn->directory, sizeof spawn->directory, worker->directory);
+    (void)snprintf(spawn->work, sizeof spawn->work, "%s/work", worker->directory);
     lock_path(daemon, slot, spawn->lock, sizeof spawn->lock);
     bytes_copy_text(spawn->entrypoint, sizeof spawn->entrypoint, experiment->config->entrypoint);
     spawn->environment = (struct daemon_environment){items, 0, 512};
     daemon_environment_build(daemon, effect, experiment->config, &spawn->environment);
-    spawn->identity_bytes = daemon_runs_identity(run, spawn->identity);
+    spawn->identity_bytes = daemon_workers_identity(worker, spawn->identity);
     jobs_run(daemon->file_jobs, &spawn->job);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
 
-static void kill_run(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
+static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    if (run_is(run, RUN_RUNNING, attempt) && run->has_link) {
-        run->kill_wanted = keep_kill(&run->link, grace_ms) != 0; /* no room: again at the next tick */
-        run->kill_grace_ms = grace_ms;
-    } else if (run_is(run, RUN_SPAWNING, attempt)) {
-        run->kill_wanted = true;
-        run->kill_grace_ms = grace_ms;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    if (worker_is(worker, WORKER_RUNNING, attempt) && worker->has_link) {
+        worker->kill_wanted = keep_kill(&worker->link, grace_ms) != 0; /* no room: again at the next tick */
+        worker->kill_grace_ms = grace_ms;
+    } else if (worker_is(worker, WORKER_SPAWNING, attempt)) {
+        worker->kill_wanted = true;
+        worker->kill_grace_ms = grace_ms;
     }
 }
 
-void daemon_runs_tell_stop(struct daemon *daemon, struct daemon_run *run)
+void daemon_workers_tell_stop(struct daemon *daemon, struct daemon_worker *worker)
 {
-    run->stopping_wanted = !run->has_link || keep_stopping(&run->link) != 0; /* first, since this daemon may end in between */
-    daemon_local_stop_notice(daemon, run, run->stop_reason);
-    if (run->kill_at_ms == 0) { /* not anew for each of its programs that connects */
-        run->kill_at_ms = daemon_now_ms() + run->stop_grace_ms;
+    worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0; /* first, since this daemon may end in between */
+    daemon_local_stop_notice(daemon, worker, worker->stop_reason);
+    if (worker->kill_at_ms == 0) { /* not anew for each of its programs that connects */
+        worker->kill_at_ms = daemon_now_ms() + worker->stop_grace_ms;
     }
-    run->term_at_ms = 0;
+    worker->term_at_ms = 0;
 }
 
 /* Asks for a save and an end. A program that does not speak to us hears SIGTERM, as under torchrun or Slurm; one that an earlier
  * daemon had started gets the time to connect again first. */
-static void stop_run(struct daemon *daemon, const struct node_effect *effect)
+static void stop_worker(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_run *run = &daemon->runs[slot];
-    bool is_running = run_is(run, RUN_RUNNING, &effect->u.worker.attempt);
-    bytes_copy_text(run->stop_reason, sizeof run->stop_reason, effect->u.worker.text);
-    run->stop_grace_ms = effect->u.worker.grace_ms;
-    if (is_running && run->client != NULL) {
-        daemon_runs_tell_stop(daemon, run);
-    } else if (is_running && daemon_now_ms() < run->connects_until_ms) {
-        run->term_at_ms = run->connects_until_ms;
+    struct daemon_worker *worker = &daemon->workers[slot];
+    bool is_running = worker_is(worker, WORKER_RUNNING, &effect->u.worker.attempt);
+    bytes_copy_text(worker->stop_reason, sizeof worker->stop_reason, effect->u.worker.text);
+    worker->stop_grace_ms = effect->u.worker.grace_ms;
+    if (is_running && worker->client != NULL) {
+        daemon_workers_tell_stop(daemon, worker);
+    } else if (is_running && daemon_now_ms() < worker->connects_until_ms) {
+        worker->term_at_ms = worker->connects_until_ms;
     } else {
-        kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
     }
 }
 
-void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
+void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
     switch (effect->kind) {
@@ -508,10 +508,10 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
         spawn(daemon, effect);
         break;
     case NODE_EFFECT_KILL:
-        kill_run(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
+        kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
         break;
     default: /* NODE_EFFECT_STOP_WORKER */
-        stop_run(daemon, effect);
+        stop_worker(daemon, effect);
         break;
     }
 }
@@ -519,16 +519,16 @@ void daemon_runs_effect(struct daemon *daemon, const struct node_effect *effect)
 /* Everything of the worker is gone: what it still said is taken first. */
 static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
 {
-    struct daemon_run *run = &daemon->runs[slot];
-    if (run->client != NULL && !daemon_local_drain(daemon, run->client)) {
+    struct daemon_worker *worker = &daemon->workers[slot];
+    if (worker->client != NULL && !daemon_local_drain(daemon, worker->client)) {
         return; /* we come by again */
     }
-    if (!daemon_runs_log_ends(daemon, slot)) {
+    if (!daemon_workers_log_ends(daemon, slot)) {
         return; /* we come by again */
     }
     char tail[FACT_TAIL_BYTES + 1] = "";
     size_t tail_bytes = 0;
-    if (keep_log_tail(run->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
+    if (keep_log_tail(worker->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
         tail[tail_bytes] = '\0';
         for (size_t i = 0; i < tail_bytes; i++) { /* what comes behind a NUL may be the reason */
             tail[i] = tail[i] == '\0' ? '?' : tail[i];
@@ -539,35 +539,35 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
     if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
         bytes_copy_text(tail, sizeof tail, status->text);
     }
-    if (run->client != NULL) {
-        daemon_local_forget_run(daemon, run);
+    if (worker->client != NULL) {
+        daemon_local_forget_worker(daemon, worker);
     }
-    run->last.is_taken = true;
-    run->last.code = code;
-    run->last.killed = killed;
-    run->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
-    bytes_copy_text(run->last.tail, sizeof run->last.tail, tail);
+    worker->last.is_taken = true;
+    worker->last.code = code;
+    worker->last.killed = killed;
+    worker->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
+    bytes_copy_text(worker->last.tail, sizeof worker->last.tail, tail);
 }
 
 /* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, though the daemon
  * dies then. And once the checkpoints that it has handed over are taken in: the next attempt begins from the last of them. */
-static void settle(struct daemon *daemon, struct daemon_run *run)
+static void settle(struct daemon *daemon, struct daemon_worker *worker)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
-    size_t bytes = daemon_series_prefix('m', &run->prepare.u.worker.attempt, run->prepare.u.worker.number, prefix);
+    size_t bytes = daemon_series_prefix('m', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     uint64_t id = daemon->request_id + 1;
-    if (run->saves == 0 && run->last.read_id == 0 &&
+    if (worker->saves == 0 && worker->last.read_id == 0 &&
         bulk_series_fetch(daemon->bulk, id, prefix, bytes, UINT64_MAX, daemon->keys.id) == 0) {
-        run->last.read_id = daemon->request_id = id; /* else at the next tick */
+        worker->last.read_id = daemon->request_id = id; /* else at the next tick */
     }
 }
 
-void daemon_runs_settled(struct daemon *daemon, uint64_t request)
+void daemon_workers_settled(struct daemon *daemon, uint64_t request)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct run_last last = daemon->runs[slot].last;
+        struct worker_last last = daemon->workers[slot].last;
         if (last.is_taken && last.read_id == request) {
-            run_ended(daemon, slot,
+            worker_ended(daemon, slot,
                       (struct node_event){.u.worker = {.code = last.code,
                                                        .killed = last.killed,
                                                        .is_unstarted = last.is_unstarted,
@@ -576,33 +576,33 @@ void daemon_runs_settled(struct daemon *daemon, uint64_t request)
     }
 }
 
-void daemon_runs_poll(struct daemon *daemon, uint32_t slot)
+void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_run *run = &daemon->runs[slot];
+    struct daemon_worker *worker = &daemon->workers[slot];
     struct keep_event event;
-    while (run->has_link && keep_read_event(&run->link, &event) == 0) {
+    while (worker->has_link && keep_read_event(&worker->link, &event) == 0) {
         if (event.kind == KEEP_EVENT_STARTED) {
-            run->started_seen = true;
+            worker->started_seen = true;
             continue;
         }
-        run->has_link = false;
-        run->ended = true;
+        worker->has_link = false;
+        worker->ended = true;
         if (event.kind == KEEP_EVENT_ENDED) {
-            run->status = event.status;
+            worker->status = event.status;
         } else {
-            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_runs_tick looks). */
-            run->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
+            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_workers_tick looks). */
+            worker->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
         }
-        keep_close(&run->link);
+        keep_close(&worker->link);
     }
     char lock[KEEP_PATH_BYTES + 32];
     lock_path(daemon, slot, lock, sizeof lock);
-    if (run->ended && !run->last.is_taken && keep_lock_is_free(lock)) {
-        struct keep_status status = run->status;
+    if (worker->ended && !worker->last.is_taken && keep_lock_is_free(lock)) {
+        struct keep_status status = worker->status;
         take_last(daemon, slot, &status);
     }
-    if (run->last.is_taken) {
-        settle(daemon, run);
+    if (worker->last.is_taken) {
+        settle(daemon, worker);
     }
 }
 
@@ -614,63 +614,63 @@ static void shift(uint64_t *when_ms, uint64_t gap_ms)
     }
 }
 
-void daemon_runs_awake(struct daemon *daemon, uint64_t now_ms)
+void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
 {
     uint64_t gap_ms = daemon->awake_ms != 0 ? now_ms - daemon->awake_ms : 0;
     daemon->awake_ms = now_ms;
     for (uint32_t slot = 0; slot < daemon->slot_count && gap_ms > CORE_STALL_MS; slot++) {
-        shift(&daemon->runs[slot].kill_at_ms, gap_ms);
-        shift(&daemon->runs[slot].term_at_ms, gap_ms);
-        shift(&daemon->runs[slot].connects_until_ms, gap_ms);
+        shift(&daemon->workers[slot].kill_at_ms, gap_ms);
+        shift(&daemon->workers[slot].term_at_ms, gap_ms);
+        shift(&daemon->workers[slot].connects_until_ms, gap_ms);
     }
 }
 
-void daemon_runs_tick(struct daemon *daemon, uint64_t now_ms)
+void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct daemon_run *run = &daemon->runs[slot];
-        const struct core_worker *worker = &daemon->core->workers[slot];
-        if (worker->phase != CORE_WORKER_PREPARED ||
-            !attempt_id_equal(&worker->attempt, &run->prepare.u.worker.attempt)) {
-            run_forget_prepared(daemon, run); /* its lease ended before it was started */
+        struct daemon_worker *worker = &daemon->workers[slot];
+        const struct core_worker *own = &daemon->core->workers[slot];
+        if (own->phase != CORE_WORKER_PREPARED ||
+            !attempt_id_equal(&own->attempt, &worker->prepare.u.worker.attempt)) {
+            worker_forget_prepared(daemon, worker); /* its lease ended before it was started */
         }
-        if (run->state != RUN_RUNNING) {
+        if (worker->state != WORKER_RUNNING) {
             continue;
         }
-        if (run->ended) {
-            daemon_runs_poll(daemon, slot);
+        if (worker->ended) {
+            daemon_workers_poll(daemon, slot);
             continue;
         }
-        if (now_ms >= run->renew_ms) {
-            run->renew_ms = now_ms + LEASE_MS / 3;
-            (void)keep_renew(&run->link);
+        if (now_ms >= worker->renew_ms) {
+            worker->renew_ms = now_ms + LEASE_MS / 3;
+            (void)keep_renew(&worker->link);
         }
-        if (run->term_at_ms != 0 && now_ms >= run->term_at_ms) {
-            run->term_at_ms = 0;
-            run->kill_wanted = true;
-            run->kill_grace_ms = run->stop_grace_ms;
+        if (worker->term_at_ms != 0 && now_ms >= worker->term_at_ms) {
+            worker->term_at_ms = 0;
+            worker->kill_wanted = true;
+            worker->kill_grace_ms = worker->stop_grace_ms;
         }
-        if (run->kill_at_ms != 0 && now_ms >= run->kill_at_ms) {
-            run->kill_at_ms = 0;
-            run->kill_wanted = true;
-            run->kill_grace_ms = CORE_KILL_GRACE_MS;
+        if (worker->kill_at_ms != 0 && now_ms >= worker->kill_at_ms) {
+            worker->kill_at_ms = 0;
+            worker->kill_wanted = true;
+            worker->kill_grace_ms = CORE_KILL_GRACE_MS;
         }
-        if (run->kill_wanted) {
-            run->kill_wanted = keep_kill(&run->link, run->kill_grace_ms) != 0;
+        if (worker->kill_wanted) {
+            worker->kill_wanted = keep_kill(&worker->link, worker->kill_grace_ms) != 0;
         }
-        if (run->stopping_wanted) {
-            run->stopping_wanted = keep_stopping(&run->link) != 0;
+        if (worker->stopping_wanted) {
+            worker->stopping_wanted = keep_stopping(&worker->link) != 0;
         }
-        daemon_runs_log(daemon, slot);
+        daemon_workers_log(daemon, slot);
     }
 }
 
-void daemon_runs_deliver_ended(struct daemon *daemon)
+void daemon_workers_deliver_ended(struct daemon *daemon)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        if (daemon->runs[slot].state == RUN_RUNNING) {
-            daemon_series_progress(daemon, &daemon->runs[slot], 0);
+        if (daemon->workers[slot].state == WORKER_RUNNING) {
+            daemon_series_progress(daemon, &daemon->workers[slot], 0);
         }
     }
-    daemon_runs_tick(daemon, daemon_now_ms());
+    daemon_workers_tick(daemon, daemon_now_ms());
 }
