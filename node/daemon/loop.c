@@ -78,7 +78,7 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
 {
     if (effect->u.peer.gone) {
         control_peer_remove(daemon->control, effect->u.peer.node);
-        daemon_tell_bulk_gone(daemon, effect->u.peer.node);
+        daemon_bulk_peers_gone(daemon, effect->u.peer.node);
         return;
     }
     uint32_t others = daemon->core->view.member_count; /* at the start those of the disk, whose turn comes batch by batch */
@@ -120,7 +120,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_ADMIT:
         (void)control_admit(daemon->control, effect->u.peer.public_key, effect->u.peer.invite, effect->u.peer.gone);
         if (effect->u.peer.gone && !effect->u.peer.invite) {
-            daemon_tell_bulk_gone(daemon, effect->u.peer.node);
+            daemon_bulk_peers_gone(daemon, effect->u.peer.node);
         }
         break;
     case NODE_EFFECT_CHECK_LINK:
@@ -359,7 +359,7 @@ static void check_disk(struct daemon *daemon)
 static void every_second(struct daemon *daemon, uint64_t now_ms)
 {
     daemon->second_ms = now_ms + 1000;
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     daemon_hints_tick(daemon);
     if (now_ms >= daemon->disk_check_ms) {
         daemon->disk_check_ms = now_ms + 3000;

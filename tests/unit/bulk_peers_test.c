@@ -85,21 +85,21 @@ static void any_number_of_those_who_are_out_takes_no_members_place(void **state)
     effects.count = effects.used_bytes = 0;
     node_core_step(daemon->core, &start, &effects);
     settle(daemon);
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     for (uint32_t i = 0; i < PEOPLE; i++) {
         assert_int_equal(is_known[i], i > OUT);
     }
     told = 0;
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     assert_int_equal(told, 0); /* nothing has changed */
 
-    daemon_tell_bulk_gone(daemon, people[PEOPLE - 1]);
+    daemon_bulk_peers_gone(daemon, people[PEOPLE - 1]);
     assert_false(is_known[PEOPLE - 1]);
-    daemon_tell_bulk(daemon); /* it is a peer still, or again */
+    daemon_bulk_peers(daemon); /* it is a peer still, or again */
     assert_true(is_known[PEOPLE - 1]);
 
     daemon->core->is_out = true;
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     for (uint32_t i = 0; i < PEOPLE; i++) {
         assert_false(is_known[i]);
     }

@@ -215,7 +215,7 @@ void query_worker_load(struct daemon *daemon, struct local_request *request, con
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     get_fetch(daemon, wanted);
 }
 

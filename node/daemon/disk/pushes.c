@@ -23,7 +23,7 @@ void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effec
         daemon_event(daemon, &event);
         return;
     }
-    daemon_tell_bulk(daemon); /* the record that says where it listens may just have come */
+    daemon_bulk_peers(daemon); /* the record that says where it listens may just have come */
     push->request = ++daemon->request_id;
     push->effect = *effect;
     push->next = daemon->pushes;

@@ -342,10 +342,10 @@ void daemon_local_forget_worker(struct daemon *daemon, struct daemon_worker *wor
 
 /* tell_bulk.c */
 /* Bulk learns where peers are from their node records. */
-void daemon_tell_bulk(struct daemon *daemon);
+void daemon_bulk_peers(struct daemon *daemon);
 
 /* Nothing goes there and nothing comes from there. */
-void daemon_tell_bulk_gone(struct daemon *daemon, node_id node);
+void daemon_bulk_peers_gone(struct daemon *daemon, node_id node);
 
 /* pushes.c */
 void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effect);

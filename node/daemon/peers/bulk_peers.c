@@ -6,7 +6,7 @@
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/start.h"
 
-void daemon_tell_bulk_gone(struct daemon *daemon, node_id node)
+void daemon_bulk_peers_gone(struct daemon *daemon, node_id node)
 {
     static const uint8_t no_key[PUBLIC_KEY_BYTES] = {0};
     (void)bulk_peer(daemon->bulk, node, no_key, "127.0.0.1", 0);
@@ -17,7 +17,7 @@ void daemon_tell_bulk_gone(struct daemon *daemon, node_id node)
     }
 }
 
-void daemon_tell_bulk(struct daemon *daemon)
+void daemon_bulk_peers(struct daemon *daemon)
 {
     for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
         node_id node = daemon->core->peers[i]->id;
@@ -25,7 +25,7 @@ void daemon_tell_bulk(struct daemon *daemon)
         const struct view_member *member = view_find_member(&daemon->core->view, node);
         if (daemon->core->is_out) {
             if (known->where[0] != '\0') {
-                daemon_tell_bulk_gone(daemon, known->node);
+                daemon_bulk_peers_gone(daemon, known->node);
             }
             continue;
         }

@@ -257,7 +257,7 @@ static void fetch(struct daemon *daemon, uint32_t slot)
     uint32_t likely_count = worker->fetching_checkpoint
                                 ? daemon_likely_checkpoint(daemon, attempt, blob, likely)
                                 : daemon_likely_code(daemon, attempt->experiment, worker->asked_rounds, likely);
-    daemon_tell_bulk(daemon);
+    daemon_bulk_peers(daemon);
     worker->fetch_id = ++daemon->request_id;
     int code = bulk_fetch(daemon->bulk, worker->fetch_id, blob, likely, likely_count);
     if (code != 0) {
