@@ -68,13 +68,13 @@ static void those_who_keep_copies_of_the_code_are_asked_first(void **state)
     struct daemon *daemon = daemon_of_many();
     for (uint32_t number = 0; number < 50; number++) {
         experiment_id id = make_experiment_id(number);
-        node_id all[MEMBERS], likely[DAEMON_LIKELY_MAX];
+        node_id all[MEMBERS], likely[DAEMON_HOLDERS_MAX];
         for (uint32_t i = 0; i < MEMBERS; i++) {
             all[i] = make_person(i).id;
         }
         rendezvous_sort(all, MEMBERS, id.bytes, sizeof id.bytes);
-        uint32_t count = daemon_likely_code(daemon, id, 0, likely);
-        assert_int_equal(count, DAEMON_LIKELY_MAX);
+        uint32_t count = daemon_holders_code(daemon, id, 0, likely);
+        assert_int_equal(count, DAEMON_HOLDERS_MAX);
         for (uint32_t i = 0; i < CORE_CODE_COPIES; i++) {
             assert_true(node_id_equal(all[i], daemon->keys.id) || has(likely, count, all[i]));
         }
@@ -87,9 +87,9 @@ static void round_by_round_all_others_are_asked(void **state)
     (void)state;
     struct daemon *daemon = daemon_of_many();
     bool asked[MEMBERS] = {false};
-    for (uint32_t round = 0; round <= MEMBERS / (DAEMON_LIKELY_MAX - 1); round++) {
-        node_id likely[DAEMON_LIKELY_MAX];
-        uint32_t count = daemon_likely_code(daemon, make_experiment_id(1), round, likely);
+    for (uint32_t round = 0; round <= MEMBERS / (DAEMON_HOLDERS_MAX - 1); round++) {
+        node_id likely[DAEMON_HOLDERS_MAX];
+        uint32_t count = daemon_holders_code(daemon, make_experiment_id(1), round, likely);
         assert_false(has(likely, count, daemon->keys.id));
         for (uint32_t i = 0; i < MEMBERS; i++) {
             asked[i] |= has(likely, count, make_person(i).id);
@@ -98,8 +98,8 @@ static void round_by_round_all_others_are_asked(void **state)
     for (uint32_t i = 1; i < MEMBERS; i++) {
         assert_true(asked[i]);
     }
-    assert_true(daemon_likely_any(daemon, (MEMBERS - 2) / (DAEMON_LIKELY_MAX - 1)));
-    assert_false(daemon_likely_any(daemon, (MEMBERS - 2) / (DAEMON_LIKELY_MAX - 1) + 1));
+    assert_true(daemon_holders_any(daemon, (MEMBERS - 2) / (DAEMON_HOLDERS_MAX - 1)));
+    assert_false(daemon_holders_any(daemon, (MEMBERS - 2) / (DAEMON_HOLDERS_MAX - 1) + 1));
     daemon_free(daemon);
 }
 

@@ -23,7 +23,7 @@ struct daemon_blob_request {
     uint64_t step, bytes;
     uint32_t attempt;
     hash256 blob;
-    node_id holders[DAEMON_LIKELY_MAX];
+    node_id holders[DAEMON_HOLDERS_MAX];
     uint32_t holder_count;
     uint32_t tries;
     bool for_worker;
@@ -211,7 +211,7 @@ void query_worker_load(struct daemon *daemon, struct local_request *request, con
     wanted->for_worker = true;
     wanted->step = worker->prepare.u.worker.step;
     wanted->blob = worker->prepare.u.worker.checkpoint;
-    wanted->holder_count = daemon_likely_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
+    wanted->holder_count = daemon_holders_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
     wanted->next = daemon->blob_requests;
     daemon->blob_requests = wanted;

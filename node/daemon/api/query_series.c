@@ -97,7 +97,7 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
         series->candidates[series->candidate_count++] = source->owner;
     }
     node_id holders[CANDIDATES_MAX - 1];
-    uint32_t count = daemon_holders(daemon, &source->attempt, holders, CANDIDATES_MAX - 1);
+    uint32_t count = daemon_holders_series(daemon, &source->attempt, holders, CANDIDATES_MAX - 1);
     for (uint32_t i = 0; i < count; i++) {
         if (!node_id_equal(holders[i], source->owner)) {
             series->candidates[series->candidate_count++] = holders[i];

@@ -148,8 +148,8 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
     for (uint32_t i = 0; i < daemon->scrub.lost_count && i < DAEMON_LOST_MAX; i++) {
         wanted->must_be_here |= hash256_equal(daemon->scrub.lost[i], blob);
     }
-    _Static_assert(DAEMON_LIKELY_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
-    wanted->holder_count = daemon_likely_code(daemon, experiment->id, 0, wanted->holders);
+    _Static_assert(DAEMON_HOLDERS_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
+    wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
 }
 
 static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)

@@ -276,20 +276,20 @@ void daemon_workers_persisted(struct daemon *daemon); /* more is on the disk: di
 void daemon_workers_close(struct daemon *daemon);
 
 /* likely.c */
-#define DAEMON_LIKELY_MAX 16
+#define DAEMON_HOLDERS_MAX 16
 /* Whom to ask for the code of an experiment or the text of its configuration, the likeliest first; returns their number. Who has
  * asked all of them in vain asks the next ones with `round` one higher. */
-uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_LIKELY_MAX]);
+uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_HOLDERS_MAX]);
 
 /* Whether anybody is left for that round. */
-bool daemon_likely_any(const struct daemon *daemon, uint32_t round);
+bool daemon_holders_any(const struct daemon *daemon, uint32_t round);
 
 /* Whom to ask for a checkpoint of an attempt's trial. */
-uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
-                                  node_id out[DAEMON_LIKELY_MAX]);
+uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                                  node_id out[DAEMON_HOLDERS_MAX]);
 
 /* Living nodes in the order in which they should hold a trial's series, self included. */
-uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
+uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity);
 
 /* runs_log.c */
 /* Reads on what the worker of this slot prints. */

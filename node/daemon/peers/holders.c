@@ -5,8 +5,8 @@
 #include "base/rendezvous.h"
 #include "node/daemon/ground/daemon.h"
 
-_Static_assert(FACT_HOLDERS_MAX < DAEMON_LIKELY_MAX, "all who hold a checkpoint, and others");
-_Static_assert(CORE_CODE_COPIES + 1 < DAEMON_LIKELY_MAX, "all who should hold the code, and the submitter");
+_Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all who hold a checkpoint, and others");
+_Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all who should hold the code, and the submitter");
 
 /* Those who live, self included, in rendezvous order. */
 static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_bytes, node_id out[NODE_MEMBERS_MAX + 1])
@@ -30,7 +30,7 @@ static uint32_t ranked_of_trial(const struct daemon *daemon, const attempt_id *a
     return ranked(daemon, key, sizeof key, out);
 }
 
-uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
+uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
 {
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked_of_trial(daemon, attempt, all);
@@ -40,58 +40,58 @@ uint32_t daemon_holders(const struct daemon *daemon, const attempt_id *attempt, 
 }
 
 /* Adds others than this node until the list is full. */
-static uint32_t add(const struct daemon *daemon, node_id likely[DAEMON_LIKELY_MAX], uint32_t likely_count, const node_id *nodes,
+static uint32_t add(const struct daemon *daemon, node_id holders[DAEMON_HOLDERS_MAX], uint32_t holder_count, const node_id *nodes,
                     uint32_t count)
 {
-    for (uint32_t i = 0; i < count && likely_count < DAEMON_LIKELY_MAX; i++) {
+    for (uint32_t i = 0; i < count && holder_count < DAEMON_HOLDERS_MAX; i++) {
         bool is_listed = node_id_equal(nodes[i], daemon->keys.id);
-        for (uint32_t j = 0; j < likely_count; j++) {
-            is_listed |= node_id_equal(likely[j], nodes[i]);
+        for (uint32_t j = 0; j < holder_count; j++) {
+            is_listed |= node_id_equal(holders[j], nodes[i]);
         }
         if (!is_listed) {
-            likely[likely_count++] = nodes[i];
+            holders[holder_count++] = nodes[i];
         }
     }
-    return likely_count;
+    return holder_count;
 }
 
-uint32_t daemon_likely_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_LIKELY_MAX])
+uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint32_t round, node_id out[DAEMON_HOLDERS_MAX])
 {
     node_id all[NODE_MEMBERS_MAX + 1];
-    uint32_t count = ranked(daemon, id.bytes, sizeof id.bytes, all), likely_count = 0;
+    uint32_t count = ranked(daemon, id.bytes, sizeof id.bytes, all), holder_count = 0;
     const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
     if (experiment != NULL && round == 0) {
-        likely_count = add(daemon, out, likely_count, &experiment->submitter, 1);
+        holder_count = add(daemon, out, holder_count, &experiment->submitter, 1);
     }
-    uint32_t from = round * (DAEMON_LIKELY_MAX - 1) % count; /* the submitter, or this node, may be twice among so many */
-    likely_count = add(daemon, out, likely_count, all + from, count - from);
-    return add(daemon, out, likely_count, all, from);
+    uint32_t from = round * (DAEMON_HOLDERS_MAX - 1) % count; /* the submitter, or this node, may be twice among so many */
+    holder_count = add(daemon, out, holder_count, all + from, count - from);
+    return add(daemon, out, holder_count, all, from);
 }
 
-bool daemon_likely_any(const struct daemon *daemon, uint32_t round)
+bool daemon_holders_any(const struct daemon *daemon, uint32_t round)
 {
     uint32_t living = 0;
     for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
         living += core_node_alive(daemon->core, daemon->core->peers[i]->id);
     }
-    return living > round * (DAEMON_LIKELY_MAX - 1);
+    return living > round * (DAEMON_HOLDERS_MAX - 1);
 }
 
-uint32_t daemon_likely_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
-                                  node_id out[DAEMON_LIKELY_MAX])
+uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
+                                  node_id out[DAEMON_HOLDERS_MAX])
 {
     const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
-    uint32_t likely_count = 0;
+    uint32_t holder_count = 0;
     for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
         if (hash256_equal(m->blob, blob)) {
             struct view_manifest united;
             (void)core_replicas_unite(daemon->core, m, &united);
-            likely_count = add(daemon, out, 0, united.holders, united.holder_count);
+            holder_count = add(daemon, out, 0, united.holders, united.holder_count);
             break;
         }
     }
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked_of_trial(daemon, attempt, all);
-    return add(daemon, out, likely_count, all, count);
+    return add(daemon, out, holder_count, all, count);
 }

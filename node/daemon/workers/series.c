@@ -25,7 +25,7 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes = daemon_series_prefix(kind, attempt, rank, prefix);
     node_id holders[SERIES_REPLICAS + 1];
-    uint32_t found = daemon_holders(daemon, attempt, holders, SERIES_REPLICAS + 1);
+    uint32_t found = daemon_holders_series(daemon, attempt, holders, SERIES_REPLICAS + 1);
     node_id others[SERIES_REPLICAS];
     uint32_t other_count = 0;
     for (uint32_t i = 0; i < found && other_count < SERIES_REPLICAS - 1; i++) {

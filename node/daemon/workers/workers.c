@@ -253,13 +253,13 @@ static void fetch(struct daemon *daemon, uint32_t slot)
     const struct node_effect *effect = &worker->prepare;
     hash256 blob = worker->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
     const attempt_id *attempt = &effect->u.worker.attempt;
-    node_id likely[DAEMON_LIKELY_MAX];
-    uint32_t likely_count = worker->fetching_checkpoint
-                                ? daemon_likely_checkpoint(daemon, attempt, blob, likely)
-                                : daemon_likely_code(daemon, attempt->experiment, worker->asked_rounds, likely);
+    node_id holders[DAEMON_HOLDERS_MAX];
+    uint32_t holder_count = worker->fetching_checkpoint
+                                ? daemon_holders_checkpoint(daemon, attempt, blob, holders)
+                                : daemon_holders_code(daemon, attempt->experiment, worker->asked_rounds, holders);
     daemon_bulk_peers(daemon);
     worker->fetch_id = ++daemon->request_id;
-    int code = bulk_fetch(daemon->bulk, worker->fetch_id, blob, likely, likely_count);
+    int code = bulk_fetch(daemon->bulk, worker->fetch_id, blob, holders, holder_count);
     if (code != 0) {
         prepared(daemon, slot, code, 0, "the request for its code could not be queued");
     }
@@ -273,7 +273,7 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
             continue;
         }
         bool has_more = !worker->fetching_checkpoint && worker->asked_rounds + 1 < FETCH_ROUNDS &&
-                        daemon_likely_any(daemon, worker->asked_rounds + 1);
+                        daemon_holders_any(daemon, worker->asked_rounds + 1);
         if (code != 0 && has_more) {
             worker->asked_rounds++;
             fetch(daemon, slot);
