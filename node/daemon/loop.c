@@ -360,7 +360,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
 {
     daemon->second_ms = now_ms + 1000;
     daemon_bulk_peers(daemon);
-    daemon_hints_tick(daemon);
+    daemon_peer_hints_tick(daemon);
     if (now_ms >= daemon->disk_check_ms) {
         daemon->disk_check_ms = now_ms + 3000;
         check_disk(daemon);
@@ -431,7 +431,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         jobs_collect(daemon->blob_jobs, daemon);
         jobs_collect(daemon->idle_jobs, daemon);
         take_bulk(daemon);
-        daemon_hints_beacon(daemon);
+        daemon_peer_hints_beacon(daemon);
         daemon_local_process(daemon, items + first_client, count - first_client);
         for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {

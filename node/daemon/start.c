@@ -370,7 +370,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         struct node_event event = {.kind = NODE_EVENT_START};
         daemon_event(daemon, &event);
         daemon_workers_deliver_ended(daemon);
-        daemon_hints_remembered(daemon);
+        daemon_peer_hints_remembered(daemon);
         daemon_loop(daemon, signal_fd);
         if (daemon->becomes) {
             daemon_line(daemon, "stops, and begins anew as another node");

@@ -116,9 +116,9 @@ static void daemon_free(struct daemon *daemon)
 static void pass_second(struct daemon *daemon, uint32_t turns)
 {
     for (uint32_t i = 0; i < turns; i++) {
-        daemon_hints_beacon(daemon);
+        daemon_peer_hints_beacon(daemon);
     }
-    daemon_hints_tick(daemon);
+    daemon_peer_hints_tick(daemon);
 }
 
 /* ---- stories ------------------------------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static void a_flood_of_beacons_keeps_the_thread_from_nothing(void **state)
     (void)state;
     struct daemon *daemon = daemon_alone(MEMBERS);
     world.is_forged = true;
-    daemon_hints_beacon(daemon); /* comes back, though the wire brings more and more */
+    daemon_peer_hints_beacon(daemon); /* comes back, though the wire brings more and more */
     assert_int_equal(world.moves, 0);
     for (uint32_t second = 0; second < 60; second++) {
         world.moves = 0;

@@ -244,9 +244,9 @@ void daemon_trace(void *context, const char *text);
 void daemon_loop(struct daemon *daemon, int signal_fd);
 
 /* hints.c */
-void daemon_hints_remembered(struct daemon *daemon);
-void daemon_hints_tick(struct daemon *daemon);
-void daemon_hints_beacon(struct daemon *daemon);
+void daemon_peer_hints_remembered(struct daemon *daemon);
+void daemon_peer_hints_tick(struct daemon *daemon);
+void daemon_peer_hints_beacon(struct daemon *daemon);
 
 /* persist.c */
 int daemon_persist_load(struct daemon *daemon, char error[256]);

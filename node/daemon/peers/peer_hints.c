@@ -77,7 +77,7 @@ static void heard_put(struct daemon *daemon, node_id node, const char *address)
     }
 }
 
-void daemon_hints_beacon(struct daemon *daemon)
+void daemon_peer_hints_beacon(struct daemon *daemon)
 {
     node_id node;
     char address[BEACON_ADDRESS_BYTES];
@@ -89,7 +89,7 @@ void daemon_hints_beacon(struct daemon *daemon)
 }
 
 /* What `shoal join` left: members of the token and where they were. Once their own records are here those count. */
-void daemon_hints_remembered(struct daemon *daemon)
+void daemon_peer_hints_remembered(struct daemon *daemon)
 {
     uint8_t bytes[4096];
     size_t count;
@@ -156,7 +156,7 @@ static void try_heard(struct daemon *daemon, bool is_pause)
 
 /* Each hint is tried for HINT_S, and between two for as long where the member's record says, if it says anything. Called
  * once a second. */
-void daemon_hints_tick(struct daemon *daemon)
+void daemon_peer_hints_tick(struct daemon *daemon)
 {
     uint32_t turn = daemon->hint_turn++, phase = turn / HINT_S;
     bool is_pause = phase % 2 == 0, begins = turn % HINT_S == 0;
