@@ -162,7 +162,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         daemon_new_key_effect(daemon, effect);
         break;
     case NODE_EFFECT_BECOME:
-        daemon_become_effect(daemon, effect);
+        daemon_rekey_effect(daemon, effect);
         break;
     }
 }

@@ -372,7 +372,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         daemon_workers_deliver_ended(daemon);
         daemon_peer_hints_remembered(daemon);
         daemon_loop(daemon, signal_fd);
-        if (daemon->becomes) {
+        if (daemon->rekeys) {
             daemon_line(daemon, "stops, and begins anew as another node");
         } else {
             daemon_line(daemon, "stops; workers go on for %u s", LEASE_MS / 1000);
@@ -408,7 +408,7 @@ int daemon_serve(const struct daemon_options *options, char error[256])
     daemon->started_ms = daemon_now_ms();
     bytes_copy_text(daemon->dir, sizeof daemon->dir, options->dir);
     int code = live(daemon, signal_fd, error);
-    while (code == 0 && daemon->becomes) {
+    while (code == 0 && daemon->rekeys) {
         daemon_begin_anew(daemon);
         code = live(daemon, signal_fd, error);
     }

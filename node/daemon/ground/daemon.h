@@ -223,7 +223,7 @@ struct daemon {
         char where[FACT_ADDRESS_BYTES + 8];
     } bulk_known[NODE_MEMBERS_MAX]; /* what bulk was told, by the place of the core's peer; places move, so it may be another's */
     bool stopping;
-    bool becomes, become_failed; /* another node: it begins anew when it has stopped */
+    bool rekeys, rekey_failed; /* another node: it begins anew when it has stopped */
     node_id was;                 /* the node that it was before it had a key of its own; none: it always had */
     char was_address[FACT_ADDRESS_BYTES];
 };
@@ -359,7 +359,7 @@ void daemon_query_close(struct daemon *daemon); /* when no job runs any more and
 
 /* become.c */
 void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect);
-void daemon_become_effect(struct daemon *daemon, const struct node_effect *effect);
+void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect);
 void daemon_load_was(struct daemon *daemon);
 void daemon_begin_anew(struct daemon *daemon); /* as for a first start, but for options and lines */
 

@@ -40,7 +40,7 @@ static int write_was(struct daemon *daemon, const struct node_effect *effect)
     return writer.failed ? ERR_FULL : state_put_batch(daemon->state, &op, 1);
 }
 
-void daemon_become_effect(struct daemon *daemon, const struct node_effect *effect)
+void daemon_rekey_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     char error[256];
     struct keys keys;
@@ -57,11 +57,11 @@ void daemon_become_effect(struct daemon *daemon, const struct node_effect *effec
     if (code == 0) {
         code = keys_replace(daemon->dir, error);
     }
-    if (code != 0 && !daemon->become_failed) {
+    if (code != 0 && !daemon->rekey_failed) {
         daemon_line(daemon, "cannot become another node yet, tried again and again: %s", error);
     }
-    daemon->become_failed = code != 0;
-    daemon->becomes = code == 0;
+    daemon->rekey_failed = code != 0;
+    daemon->rekeys = code == 0;
     daemon->stopping |= code == 0;
 }
 
