@@ -307,7 +307,7 @@ static void stop(struct daemon *daemon)
     daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
     daemon_local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
-    daemon_busy_close(daemon);
+    daemon_gpu_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
     daemon_query_close(daemon);

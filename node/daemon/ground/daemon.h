@@ -133,7 +133,7 @@ struct daemon_waiting;
 struct daemon_series;
 struct daemon_blob_request;
 struct daemon_verify;
-struct daemon_busy;
+struct daemon_gpu_busy;
 struct daemon_confirm;
 struct daemon_mend;
 
@@ -174,7 +174,7 @@ struct daemon {
     bool persist_busy;
     uint64_t disk_check_ms;
     bool disk_full;
-    struct daemon_busy *busy;
+    struct daemon_gpu_busy *gpu_busy;
 
     struct daemon_worker workers[SLOTS_MAX];
     uint64_t awake_ms; /* when the loop was last seen to go on */
@@ -364,8 +364,8 @@ void daemon_load_was(struct daemon *daemon);
 void daemon_begin_anew(struct daemon *daemon); /* as for a first start, but for options and lines */
 
 /* busy.c */
-void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms);
-void daemon_busy_close(struct daemon *daemon); /* when no job runs any more */
+void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms);
+void daemon_gpu_busy_close(struct daemon *daemon); /* when no job runs any more */
 
 /* verify.c */
 void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);

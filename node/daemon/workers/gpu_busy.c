@@ -9,7 +9,7 @@
 
 #define BUSY_CHECK_MS 5000
 
-struct daemon_busy {
+struct daemon_gpu_busy {
     struct job job;
     bool runs;
     uint64_t next_ms;
@@ -23,7 +23,7 @@ struct daemon_busy {
 
 static void busy_work(struct job *job)
 {
-    struct daemon_busy *busy = (struct daemon_busy *)job;
+    struct daemon_gpu_busy *busy = (struct daemon_gpu_busy *)job;
     char error[SLOTS_ERROR_BYTES];
     bool is_open = busy->nvml != NULL || slots_nvml_open(busy->nvml_path, &busy->nvml, error) == 0;
     for (uint32_t i = 0; i < busy->count; i++) {
@@ -35,7 +35,7 @@ static void busy_work(struct job *job)
 static void busy_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
-    struct daemon_busy *busy = (struct daemon_busy *)job;
+    struct daemon_gpu_busy *busy = (struct daemon_gpu_busy *)job;
     busy->runs = false;
     for (uint32_t i = 0; i < busy->count; i++) {
         if (busy->is_known[i]) {
@@ -47,11 +47,11 @@ static void busy_done(void *context, struct job *job)
     }
 }
 
-void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms)
+void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    struct daemon_busy *busy = daemon->busy;
+    struct daemon_gpu_busy *busy = daemon->gpu_busy;
     if (busy == NULL) {
-        busy = daemon->busy = calloc(1, sizeof *busy);
+        busy = daemon->gpu_busy = calloc(1, sizeof *busy);
     }
     if (busy == NULL || busy->runs || now_ms < busy->next_ms) {
         return;
@@ -73,11 +73,11 @@ void daemon_busy_tick(struct daemon *daemon, uint64_t now_ms)
     }
 }
 
-void daemon_busy_close(struct daemon *daemon)
+void daemon_gpu_busy_close(struct daemon *daemon)
 {
-    if (daemon->busy != NULL) {
-        slots_nvml_close(&daemon->busy->nvml);
-        free(daemon->busy);
-        daemon->busy = NULL;
+    if (daemon->gpu_busy != NULL) {
+        slots_nvml_close(&daemon->gpu_busy->nvml);
+        free(daemon->gpu_busy);
+        daemon->gpu_busy = NULL;
     }
 }
