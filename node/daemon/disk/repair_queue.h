@@ -9,11 +9,11 @@
 
 #include "base/id.h"
 
-#define MENDS_LATER_MAX 256               /* of more, those that are due first are forgotten, and so tried anew */
-#define MENDS_LATER_FIRST_MS 600000       /* after the first failure; twice as long after each further one, */
-#define MENDS_LATER_LAST_MS 86400000      /* ... at most */
+#define REPAIR_QUEUE_MAX 256               /* of more, those that are due first are forgotten, and so tried anew */
+#define REPAIR_QUEUE_FIRST_MS 600000       /* after the first failure; twice as long after each further one, */
+#define REPAIR_QUEUE_LAST_MS 86400000      /* ... at most */
 
-struct mend_later {
+struct repair_row {
     hash256 blob;
     uint64_t from_ms;
     uint64_t wait_ms;
@@ -21,17 +21,17 @@ struct mend_later {
 };
 
 /* All zero: nothing has failed. */
-struct mends_later {
-    struct mend_later rows[MENDS_LATER_MAX];
+struct repair_queue {
+    struct repair_row rows[REPAIR_QUEUE_MAX];
     uint32_t count;
 };
 
 /* May it be tried now? `living`: how many of its holders can be reached. */
-bool mends_later_may(const struct mends_later *later, uint64_t now_ms, hash256 blob, uint32_t living);
+bool repair_queue_may(const struct repair_queue *queue, uint64_t now_ms, hash256 blob, uint32_t living);
 
-void mends_later_failed(struct mends_later *later, uint64_t now_ms, hash256 blob, uint32_t living);
+void repair_queue_failed(struct repair_queue *queue, uint64_t now_ms, hash256 blob, uint32_t living);
 
 /* It is whole again. */
-void mends_later_forget(struct mends_later *later, hash256 blob);
+void repair_queue_forget(struct repair_queue *queue, hash256 blob);
 
 #endif

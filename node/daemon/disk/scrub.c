@@ -195,7 +195,7 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
     for (uint32_t i = 0; i < wanted->holder_count; i++) {
         living += core_node_alive(daemon->core, wanted->holders[i]);
     }
-    if (!mends_later_may(&daemon->scrub.later, now_ms, wanted->blob, living)) {
+    if (!repair_queue_may(&daemon->scrub.queue, now_ms, wanted->blob, living)) {
         mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
         return;
     }
@@ -272,11 +272,11 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
     bytes_to_hex(hex, mend->blob.bytes, 8);
     if (code == 0) {
         daemon->scrub.restored++;
-        mends_later_forget(&daemon->scrub.later, mend->blob);
+        repair_queue_forget(&daemon->scrub.queue, mend->blob);
         daemon_line(daemon, "blob %s... is whole again on this disk", hex);
     } else {
         daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
-        mends_later_failed(&daemon->scrub.later, daemon_now_ms(), mend->blob, mend->living);
+        repair_queue_failed(&daemon->scrub.queue, daemon_now_ms(), mend->blob, mend->living);
         mend_at(daemon, daemon_now_ms() + MEND_AGAIN_MS);
     }
     free(mend);

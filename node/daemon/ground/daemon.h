@@ -19,7 +19,7 @@
  *   query.c        requests that read: documents; query_series.c, query_checkpoint.c: what may have to be fetched
  *   verify.c       ... and the one that lets the holders of checkpoints look at their copies
  *   collect.c      what of the store nobody wants any more
- *   scrub.c        reads every chunk again, and mends; mends_later.c: what could not be mended
+ *   scrub.c        reads every chunk again, and mends; repair_queue.c: what could not be mended
  *   busy.c         whether programs outside Shoal use the GPUs
  */
 
@@ -200,7 +200,7 @@ struct daemon {
         hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
         uint32_t lost_count;
         uint64_t checked_bytes, passes, damaged, restored;
-        struct mends_later later;
+        struct repair_queue queue;
     } scrub;
     struct daemon_mend *mends; /* blobs that are being fetched again */
     bool view_changed; /* something that watchers could show */
