@@ -63,7 +63,8 @@ enum node_event_kind {
     NODE_EVENT_DISK,           /* u.disk: full or not */
     NODE_EVENT_KEY,            /* u.key: the answer to NODE_EFFECT_NEW_KEY */
     NODE_EVENT_SLOT_BUSY,      /* u.busy: whether a program outside Shoal uses the slot's device; said again now and then */
-    NODE_EVENT_FOREIGN         /* u.foreign: a message was refused, since this program does not speak its version */
+    NODE_EVENT_FOREIGN,        /* u.foreign: a message was refused, since this program does not speak its version */
+    NODE_EVENT_MALFORMED       /* a message or a request to join could not be decoded: counted in node_core_counters */
 };
 
 enum node_request_kind {
@@ -292,7 +293,7 @@ struct node_effects {
 
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
-struct node_core; /* node/core/ground/state.h, for node/ and for tests that look inside */
+struct node_core; /* its inside: node/core/ground/state.h, for node/core/ and for tests that look inside */
 
 /* The bytes that a struct node_core takes from options.memory are inside it too. NULL when memory is too small. */
 struct node_core *node_core_init(const struct node_options *options);
@@ -304,7 +305,132 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 /* When it wants the next TICK. */
 uint64_t node_core_next_ms(const struct node_core *core);
 
-/* What the worker with this token is, or -1: the only door for everything a worker says. */
+/* The slot whose lease has this token, or -1: no lease has it (any more). Whatever a worker says is taken only after this
+ * has found its token. */
 int node_core_find_token(const struct node_core *core, lease_token token);
+
+/* ---- readers ---------------------------------------------------------------------------------------------------- */
+
+/* What the shell may know of the core's state. Readers change nothing, read no clock and allocate nothing; all times are
+ * those of the last event. A pointer that a reader returns is the core's: it is valid until the next step, unless the
+ * reader says otherwise. */
+
+struct records;        /* gossip/records.h */
+struct view;           /* node/core/view/view.h */
+struct view_manifest;
+struct view_trial;
+
+/* The fold of all records and the table of records themselves. The pointer is valid as long as the core; the rows in it
+ * until the next step. */
+const struct view *node_core_view(const struct node_core *core);
+const struct records *node_core_records(const struct node_core *core);
+
+/* This node's slots, leases and reservations: of its own slots the owner knows more than its records say. The pointer is
+ * valid as long as the core. */
+const struct lease *node_core_lease(const struct node_core *core);
+
+/* This node, its mesh, and what the node says of itself (name, addresses, slots, whether it has left). */
+node_id node_core_self(const struct node_core *core);
+mesh_id node_core_mesh(const struct node_core *core);
+const struct fact_node *node_core_own_fact(const struct node_core *core);
+
+/* Seconds since 1970 by this node's clock, as the last event had them. */
+uint64_t node_core_wall_s(const struct node_core *core);
+
+/* True until this node has caught up with the records of the others after its start. */
+bool node_core_is_syncing(const struct node_core *core);
+
+/* This node is no member (evicted, nobody vouches for it any more) or yields to another daemon with its key: it only waits. */
+bool node_core_is_out(const struct node_core *core);
+
+/* The disk is full, as the last NODE_EVENT_DISK said; memory is short, so that nothing new is granted. */
+bool node_core_is_disk_full(const struct node_core *core);
+bool node_core_is_memory_short(const struct node_core *core);
+
+/* What was refused since node_core_init. */
+struct node_counters {
+    uint64_t malformed;     /* messages, records and requests that could not be decoded */
+    uint64_t strangers;     /* messages of nodes that are no members */
+    uint64_t equivocations; /* two records of one version that differ */
+    uint64_t stale_claims;  /* messages of coordinators whose claim is overtaken */
+    uint64_t jumps;         /* terms and numbers that are too far ahead of all others to count */
+    uint64_t full;          /* records for which there was no memory */
+};
+void node_core_counters(const struct node_core *core, struct node_counters *out);
+
+/* Another member, as this node sees it beyond its records. */
+struct node_peer {
+    node_id id;
+    enum swim_state state;
+    const char *address; /* where the core wants a connection to it; "" if it knows no address */
+};
+
+/* Peers in the order of their ids; places move when the membership changes. `place` < node_core_peer_count. */
+uint32_t node_core_peer_count(const struct node_core *core);
+struct node_peer node_core_peer(const struct node_core *core, uint32_t place);
+
+/* The peer with this id; false if there is none (the node itself is no peer of its own), `*out` is then untouched. */
+bool node_core_find_peer(const struct node_core *core, node_id node, struct node_peer *out);
+
+/* Alive or suspect; this node always is. How many peers are (without this node). */
+bool node_core_is_alive(const struct node_core *core, node_id node);
+uint32_t node_core_peers_alive(const struct node_core *core);
+
+/* A user has asked that the node gets no new work. */
+bool node_core_is_drained(const struct node_core *core, node_id node);
+
+/* Which versions of the protocol the node speaks, as far as this node knows; newest 0: nothing is known. */
+struct version_range node_core_versions(const struct node_core *core, node_id node);
+
+/* False: this node and that one have no version in common, by what the node announces and by what comes from it. */
+bool node_core_speaks(const struct node_core *core, node_id node);
+
+/* Another daemon has this node's key. False: no other was found; `*out` is then untouched. */
+struct node_twin {
+    const char *address; /* of the other daemon */
+    bool is_yielding;    /* this node waits, and will become another one */
+};
+bool node_core_twin(const struct node_core *core, struct node_twin *out);
+
+/* The highest claim to an experiment, by the rules of the election in which this node takes part; `*released`: its node has
+ * given it up. False if this node takes part in no election for it, or has heard of no claim; both are then untouched. */
+bool node_core_highest_claim(const struct node_core *core, experiment_id experiment, struct election_claim *claim,
+                             bool *released);
+
+/* Some member's invite with this key that is neither revoked nor expired. */
+bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES]);
+
+/* All records of the checkpoint of `first` as one: every holder, first those that live and are not known to have lost their
+ * copy. Returns the next checkpoint's row, or NULL. `out->next` is of no use. */
+const struct view_manifest *node_core_unite_checkpoint(const struct node_core *core, const struct view_manifest *first,
+                                                       struct view_manifest *out);
+
+/* The first checkpoint at `*row` or behind it that has a holder, united as above; `*row` is then behind it. False: there is
+ * none, `*out` is of no use. To see all: begin with `*row` = the trial's manifests. */
+bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
+
+/* "quarantined: it failed on a, b and c" in `out`; false if the trial is not quarantined. */
+bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size);
+
+/* Whether a slot of this kind is one of those that a trial wants. */
+bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind);
+
+/* ---- readers of the workers here; slot < node_core_lease(core)->count ---- */
+
+/* The attempt has the lease of this slot, its directory is ready and its worker is not started yet. */
+bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const attempt_id *attempt);
+
+/* How far the worker in this slot is, as last published. All zero without a worker. */
+struct node_progress {
+    uint32_t generation; /* of the group that it is in, or was in last; 0: none */
+    uint64_t step;
+    const uint8_t *metrics; /* a MessagePack map group -> map name -> number */
+    uint32_t metrics_bytes;
+};
+struct node_progress node_core_progress(const struct node_core *core, uint32_t slot);
+
+/* The core knows that this worker of this node has ended (NODE_EVENT_WORKER_EXITED), but the record that says so is not on
+ * the disk yet: what else on the disk shows the end must stay. */
+bool node_core_end_is_unwritten(const struct node_core *core, const attempt_id *attempt, uint32_t number);
 
 #endif

@@ -81,8 +81,9 @@ static void connect_peer(struct daemon *daemon, const struct node_effect *effect
         daemon_bulk_peers_gone(daemon, effect->u.peer.node);
         return;
     }
-    uint32_t others = daemon->core->view.member_count; /* at the start those of the disk, whose turn comes batch by batch */
-    control_expect(daemon->control, others > daemon->core->peer_count ? others : daemon->core->peer_count);
+    uint32_t members = node_core_view(daemon->core)->member_count; /* at the start more than peers: these come batch by batch */
+    uint32_t peers = node_core_peer_count(daemon->core);
+    control_expect(daemon->control, members > peers ? members : peers);
     int code = control_peer(daemon->control, effect->u.peer.node, effect->u.peer.public_key, effect->u.peer.address);
     if (code != 0) {
         daemon_line(daemon, "cannot use the address %s of a peer: %s", effect->u.peer.address, err_text(code));
@@ -250,7 +251,7 @@ static void take_bulk(struct daemon *daemon)
         case BULK_CORRUPT: {
             char hex[17];
             bytes_to_hex(hex, event.hash.bytes, 8);
-            const struct view_member *owner = view_find_member(&daemon->core->view, event.node);
+            const struct view_member *owner = view_find_member(node_core_view(daemon->core), event.node);
             bool is_here = node_id_equal(event.node, daemon->keys.id);
             daemon_line(daemon, "chunk %s... is damaged on %s and was dropped; another copy is used", hex,
                         is_here || owner == NULL ? "this disk" : owner->name);
@@ -264,6 +265,12 @@ static void take_bulk(struct daemon *daemon)
 }
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
+
+static void malformed(struct daemon *daemon)
+{
+    struct node_event event = {.kind = NODE_EVENT_MALFORMED};
+    daemon_event(daemon, &event);
+}
 
 static void take_control(struct daemon *daemon)
 {
@@ -281,7 +288,7 @@ static void take_control(struct daemon *daemon)
             event.u.foreign.version = version;
             daemon_event(daemon, &event);
         } else if (message_decode(incoming.bytes, incoming.count, &message) != 0) {
-            daemon->core->counters.malformed++;
+            malformed(daemon);
         } else if (message.kind == MESSAGE_RECORDS) {
             (void)signer_verify(daemon->signer, incoming.from.node, &message);
         } else {
@@ -335,7 +342,7 @@ static void take_signer(struct daemon *daemon)
             bytes_copy_text(event.u.join.name, sizeof event.u.join.name, result.request.name);
             daemon_event(daemon, &event);
         } else {
-            daemon->core->counters.malformed++;
+            malformed(daemon);
             refuse_join(daemon, &result);
         }
     }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/core/ground/state.h"
 #include "node/core/view/view.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/start.h"
 #include "tests/unit/facts_make.h"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rendezvous.h"
+#include "node/core/ground/state.h"
 #include "node/daemon/ground/daemon.h"
 #include "tests/unit/facts_make.h"
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "node/core/ground/state.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "tests/unit/facts_make.h"

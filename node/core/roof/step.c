@@ -246,6 +246,9 @@ static void step(struct node_core *core, const struct node_event *event)
     case NODE_EVENT_FOREIGN:
         core_versions_foreign(core, event->u.foreign.from, event->u.foreign.version);
         break;
+    case NODE_EVENT_MALFORMED:
+        core->counters.malformed++;
+        break;
     case NODE_EVENT_JOIN:
         core_requests_join(core, event);
         break;

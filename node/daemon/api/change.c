@@ -22,15 +22,6 @@ struct daemon_waiting *local_change_wait(struct daemon *daemon, const struct loc
     return waiting;
 }
 
-static uint32_t nodes_alive(const struct daemon *daemon)
-{
-    uint32_t count = 1;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        count += core_node_alive(daemon->core, daemon->core->peers[i]->id);
-    }
-    return count;
-}
-
 static void pack_slots(struct pack_writer *writer, uint64_t slots)
 {
     uint32_t count = 0;
@@ -56,7 +47,7 @@ static void put_stored_on(const struct daemon *daemon, const struct node_effect 
     pack_text(writer, "stored_on");
     pack_u64(writer, effect->u.reply.stored_on);
     pack_text(writer, "nodes_alive");
-    pack_u64(writer, nodes_alive(daemon));
+    pack_u64(writer, node_core_peers_alive(daemon->core) + 1u);
 }
 
 static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_writer *writer)
@@ -84,7 +75,7 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
     } else if (client != NULL) {
         struct local_reply reply;
         const struct view_experiment *submitted =
-            waiting->is_submit ? view_find_experiment(&daemon->core->view, waiting->experiment) : NULL;
+            waiting->is_submit ? view_find_experiment(node_core_view(daemon->core), waiting->experiment) : NULL;
         if (waiting->is_eviction && local_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
             render_eviction(daemon->core, waiting->node, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
@@ -159,8 +150,8 @@ static void request_control(struct daemon *daemon, struct local_request *request
     if (!local_argument_any_experiment(daemon, request, &id)) {
         return;
     }
-    const struct view_experiment *known = view_find_experiment(&daemon->core->view, id);
-    if ((known == NULL || !known->known) && view_find_tombstone(&daemon->core->view, id) == NULL) {
+    const struct view_experiment *known = view_find_experiment(node_core_view(daemon->core), id);
+    if ((known == NULL || !known->known) && view_find_tombstone(node_core_view(daemon->core), id) == NULL) {
         local_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
         return;
     }
@@ -205,7 +196,7 @@ static void request_slots(struct daemon *daemon, struct local_request *request, 
     (void)local_argument_u64(request, "for_s", &for_s);
     struct daemon_waiting *waiting = local_change_wait(daemon, request);
     if (waiting != NULL) {
-        uint32_t own = daemon->core->lease.count;
+        uint32_t own = node_core_lease(daemon->core)->count;
         waiting->is_slots = true;
         waiting->slots = slots != 0 ? slots : own == FACT_SLOTS_MAX ? UINT64_MAX : (UINT64_C(1) << own) - 1;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
@@ -228,8 +219,9 @@ static void request_drain(struct daemon *daemon, struct local_request *request, 
                           "The request names no node; give its id of 32 hexadecimal digits.");
         return;
     }
-    const struct view_member *member = view_find_member(&daemon->core->view, node);
-    if (!value.failed && (member == NULL || (!member->admitted && daemon->core->syncing))) { /* as the core, but it says which */
+    const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
+    if (!value.failed && (member == NULL || (!member->admitted && node_core_is_syncing(daemon->core)))) {
+        /* as the core, but it says which */
         local_reply_unknown(daemon, request, "node", hex, "nodes");
         return;
     }
@@ -273,11 +265,11 @@ static void request_invite(struct daemon *daemon, struct local_request *request,
     token->mesh = daemon->mesh;
     token_create(token->secret, event.u.request.public_key);
     token->expires_s = daemon_wall_ms() / 1000 + expires_s;
-    token_add_member(token, daemon->keys.sign_public, daemon->core->options.node.addresses[0]);
-    for (uint32_t i = 0; i < daemon->core->view.member_count && token->member_count < TOKEN_MEMBERS_MAX; i++) {
-        const struct view_member *member = daemon->core->view.members[i];
+    token_add_member(token, daemon->keys.sign_public, node_core_own_fact(daemon->core)->addresses[0]);
+    for (uint32_t i = 0; i < node_core_view(daemon->core)->member_count && token->member_count < TOKEN_MEMBERS_MAX; i++) {
+        const struct view_member *member = node_core_view(daemon->core)->members[i];
         if (member->admitted && member->address_count > 0 && !node_id_equal(member->id, daemon->keys.id) &&
-            core_node_alive(daemon->core, member->id)) {
+            node_core_is_alive(daemon->core, member->id)) {
             token_add_member(token, member->public_key, member->addresses[0]);
         }
     }
@@ -322,7 +314,7 @@ static void request_revoke(struct daemon *daemon, struct local_request *request,
     }
     search.length = strlen(search.hex);
     if (search.length >= INVITE_PREFIX_MIN) {
-        records_each(&daemon->core->records, match_invite, &search);
+        records_each(node_core_records(daemon->core), match_invite, &search);
     }
     if (search.count == 0) {
         local_reply_unknown(daemon, request, "invite", search.hex, "invite --list");

@@ -40,7 +40,7 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
     bulk_statistics(daemon->bulk, &bulk);
     struct render_status_extra extra = {.mesh_name = daemon->mesh_name,
                                         .version = SHOAL_VERSION,
-                                        .address = daemon->core->options.node.addresses[0],
+                                        .address = node_core_own_fact(daemon->core)->addresses[0],
                                         .uptime_s = (daemon_now_ms() - daemon->started_ms) / 1000,
                                         .memory_bytes = anonymous_bytes(),
                                         .handshakes = control.refused + control.failed + bulk.failed,
@@ -129,7 +129,7 @@ static void reply_parts(struct daemon *daemon, struct daemon_client *client, uin
         more = part(daemon->core, experiment, argument, &from, &writer);
         if (!writer.failed && local_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
             pack_text(&body.writer, "syncing");
-            pack_bool(&body.writer, daemon->core->syncing);
+            pack_bool(&body.writer, node_core_is_syncing(daemon->core));
             if (more) {
                 pack_text(&body.writer, "more");
                 pack_bool(&body.writer, true);
@@ -194,10 +194,7 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
     pack_writer_init(&writer, bytes, FRAME_BYTES_MAX);
     (void)render_show(daemon->core, experiment, &from, &writer);
     bool over = view_experiment_over(experiment);
-    uint32_t alive = 1;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        alive += core_node_alive(daemon->core, daemon->core->peers[i]->id);
-    }
+    uint32_t alive = node_core_peers_alive(daemon->core) + 1;
     uint32_t drained = render_nodes_drained(daemon->core);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over + 2 * (alive + (uint64_t)NODE_MEMBERS_MAX * drained));
     free(bytes);
@@ -214,7 +211,7 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
         pack_text(&reply.writer, "nodes_drained");
         pack_u64(&reply.writer, drained);
         pack_text(&reply.writer, "nodes");
-        pack_u64(&reply.writer, daemon->core->peer_count + 1u);
+        pack_u64(&reply.writer, node_core_peer_count(daemon->core) + 1u);
         local_reply_send(daemon, client, &reply, -1);
     }
     reply_parts(daemon, client, stream->id, part_show, experiment, 0, over);
@@ -261,7 +258,7 @@ static void stream_step(struct daemon *daemon, struct daemon_client *client, str
         stream_events(daemon, client, stream);
         return;
     }
-    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, stream->experiment);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), stream->experiment);
     if (experiment == NULL || !experiment->known) {
         local_reply_error(daemon, client, stream->id, 4, "The experiment does not exist any more.");
         stream->kind = STREAM_NONE;

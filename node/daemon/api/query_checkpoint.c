@@ -166,9 +166,9 @@ void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
     const struct view_manifest *row = trial->manifests;
     struct view_manifest found;
     bool any_step = !local_argument_u64(request, "step", &step) || step == 0;
-    bool is_found = core_replicas_next(daemon->core, &row, &found);
+    bool is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     while (is_found && !any_step && found.step != step) {
-        is_found = core_replicas_next(daemon->core, &row, &found);
+        is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     }
     struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     if (!is_found && any_step) {

@@ -92,7 +92,7 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
     series->candidate_count = 0;
     series->candidate_at = 0;
     series->got_any = series->was_cut = false;
-    series->was_missed = !core_node_alive(daemon->core, source->owner);
+    series->was_missed = !node_core_is_alive(daemon->core, source->owner);
     if (!series->was_missed) {
         series->candidates[series->candidate_count++] = source->owner;
     }
@@ -111,7 +111,7 @@ static void series_miss(const struct daemon *daemon, struct daemon_series *serie
 {
     const struct source *source = &series->sources[series->source_at];
     const node_id owner = source->owner;
-    const struct view_member *member = view_find_member(&daemon->core->view, owner);
+    const struct view_member *member = view_find_member(node_core_view(daemon->core), owner);
     bool is_awaited = member != NULL && member->admitted && !member->left && !source->is_silent;
     bool is_new = is_awaited && (source->from_seq == 0 || series->was_cut) && series->missed_count < MISSED_MAX;
     for (uint32_t i = 0; i < series->missed_count; i++) {
@@ -151,7 +151,7 @@ static void series_free(struct daemon *daemon, struct daemon_series *series)
 
 static bool trial_is_over(const struct daemon *daemon, const struct daemon_series *series)
 {
-    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, series->experiment);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), series->experiment);
     if (experiment == NULL) {
         return true;
     }

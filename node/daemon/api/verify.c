@@ -184,7 +184,7 @@ void query_verify(struct daemon *daemon, struct local_request *request, const st
     verify->id = request->id;
     verify->trial = trial->index;
     const struct view_manifest *row = trial->manifests;
-    while (core_replicas_next(daemon->core, &row, &verify->rows[verify->row_count].manifest)) {
+    while (node_core_next_checkpoint(daemon->core, &row, &verify->rows[verify->row_count].manifest)) {
         verify->row_count++;
     }
     verify->next = daemon->verifies;

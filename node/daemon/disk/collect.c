@@ -128,7 +128,7 @@ static void collect_done(void *context, struct job *job)
 
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    const struct view *view = &daemon->core->view;
+    const struct view *view = node_core_view(daemon->core);
     struct collect_job *collect = daemon->is_collecting ? NULL : calloc(1, sizeof *collect);
     if (collect == NULL) {
         return; /* the next one comes in some minutes */

@@ -155,7 +155,7 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
 static void wanted_checkpoints(const struct daemon *daemon, struct mend_job *mend, const struct view_trial *trial)
 {
     struct view_manifest checkpoint;
-    for (const struct view_manifest *row = trial->manifests; core_replicas_next(daemon->core, &row, &checkpoint);) {
+    for (const struct view_manifest *row = trial->manifests; node_core_next_checkpoint(daemon->core, &row, &checkpoint);) {
         bool is_ours = false;
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
             is_ours |= node_id_equal(checkpoint.holders[i], daemon->keys.id);
@@ -193,7 +193,7 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
     uint64_t now_ms = daemon_now_ms();
     uint32_t count = 0, living = 0;
     for (uint32_t i = 0; i < wanted->holder_count; i++) {
-        living += core_node_alive(daemon->core, wanted->holders[i]);
+        living += node_core_is_alive(daemon->core, wanted->holders[i]);
     }
     if (!repair_queue_may(&daemon->scrub.queue, now_ms, wanted->blob, living)) {
         mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
@@ -238,7 +238,7 @@ static void mend_begin(struct daemon *daemon)
         return;
     }
     daemon->scrub.mend_ms = 0;
-    const struct view *view = &daemon->core->view;
+    const struct view *view = node_core_view(daemon->core);
     for (uint32_t i = 0; i < view->experiment_count; i++) {
         const struct view_experiment *experiment = view->experiments[i];
         if (experiment->known) {
@@ -300,7 +300,7 @@ void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms)
         scrub_begin(daemon);
     }
     bool wants_to_mend = daemon->scrub.mend_ms != 0 && now_ms >= daemon->scrub.mend_ms;
-    if (wants_to_mend && !daemon->scrub.is_mending && !daemon->core->syncing) {
+    if (wants_to_mend && !daemon->scrub.is_mending && !node_core_is_syncing(daemon->core)) {
         mend_begin(daemon);
     }
 }

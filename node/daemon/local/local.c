@@ -165,7 +165,7 @@ bool local_argument_any_experiment(struct daemon *daemon, const struct local_req
 void local_reply_unknown(struct daemon *daemon, const struct local_request *request, const char *what, const char *id,
                          const char *list)
 {
-    if (daemon->core->syncing) {
+    if (node_core_is_syncing(daemon->core)) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "This node knows no %s with the id %s, but is still catching up with the others; try again in "
                           "some seconds.",
@@ -180,7 +180,7 @@ void local_reply_unknown_experiment(struct daemon *daemon, const struct local_re
 {
     char hex[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
-    if (view_find_tombstone(&daemon->core->view, id) != NULL) { /* whatever else may be heard */
+    if (view_find_tombstone(node_core_view(daemon->core), id) != NULL) { /* whatever else may be heard */
         local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                           "The experiment with the id %s was deleted; `shoal ls` lists those that are left.", hex);
         return;
@@ -194,7 +194,7 @@ bool local_argument_experiment(struct daemon *daemon, struct local_request *requ
     if (!local_argument_any_experiment(daemon, request, &id)) {
         return false;
     }
-    struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
+    struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), id);
     if (experiment == NULL || !experiment->known) {
         local_reply_unknown_experiment(daemon, request, id);
         return false;

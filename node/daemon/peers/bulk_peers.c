@@ -19,11 +19,11 @@ void daemon_bulk_peers_gone(struct daemon *daemon, node_id node)
 
 void daemon_bulk_peers(struct daemon *daemon)
 {
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        node_id node = daemon->core->peers[i]->id;
+    for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
+        node_id node = node_core_peer(daemon->core, i).id;
         struct daemon_bulk_known *known = &daemon->bulk_known[i];
-        const struct view_member *member = view_find_member(&daemon->core->view, node);
-        if (daemon->core->is_out) {
+        const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
+        if (node_core_is_out(daemon->core)) {
             if (known->where[0] != '\0') {
                 daemon_bulk_peers_gone(daemon, known->node);
             }

@@ -13,9 +13,10 @@ static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_
 {
     uint32_t count = 0;
     out[count++] = daemon->keys.id;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        if (core_node_alive(daemon->core, daemon->core->peers[i]->id)) {
-            out[count++] = daemon->core->peers[i]->id;
+    for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
+        node_id node = node_core_peer(daemon->core, i).id;
+        if (node_core_is_alive(daemon->core, node)) {
+            out[count++] = node;
         }
     }
     rendezvous_sort(out, count, key, key_bytes);
@@ -59,7 +60,7 @@ uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint
 {
     node_id all[NODE_MEMBERS_MAX + 1];
     uint32_t count = ranked(daemon, id.bytes, sizeof id.bytes, all), holder_count = 0;
-    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, id);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), id);
     if (experiment != NULL && round == 0) {
         holder_count = add(daemon, out, holder_count, &experiment->submitter, 1);
     }
@@ -70,23 +71,19 @@ uint32_t daemon_holders_code(const struct daemon *daemon, experiment_id id, uint
 
 bool daemon_holders_any(const struct daemon *daemon, uint32_t round)
 {
-    uint32_t living = 0;
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        living += core_node_alive(daemon->core, daemon->core->peers[i]->id);
-    }
-    return living > round * (DAEMON_HOLDERS_MAX - 1);
+    return node_core_peers_alive(daemon->core) > round * (DAEMON_HOLDERS_MAX - 1);
 }
 
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
                                   node_id out[DAEMON_HOLDERS_MAX])
 {
-    const struct view_experiment *experiment = view_find_experiment(&daemon->core->view, attempt->experiment);
+    const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;
     uint32_t holder_count = 0;
     for (const struct view_manifest *m = trial != NULL ? trial->manifests : NULL; m != NULL; m = m->next) {
         if (hash256_equal(m->blob, blob)) {
             struct view_manifest united;
-            (void)core_replicas_unite(daemon->core, m, &united);
+            (void)node_core_unite_checkpoint(daemon->core, m, &united);
             holder_count = add(daemon, out, 0, united.holders, united.holder_count);
             break;
         }

@@ -22,9 +22,10 @@ static bool is_hinted(const struct daemon *daemon, node_id node)
 
 static bool is_wanted(const struct daemon *daemon, node_id node)
 {
-    const struct view_member *member = view_find_member(&daemon->core->view, node);
-    return member != NULL && core_find_peer(daemon->core, node) != NULL && member->admitted && !daemon->core->is_out &&
-           !core_node_alive(daemon->core, node);
+    const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
+    struct node_peer peer;
+    return member != NULL && node_core_find_peer(daemon->core, node, &peer) && member->admitted &&
+           !node_core_is_out(daemon->core) && !node_core_is_alive(daemon->core, node);
 }
 
 /* A hint says where a member may be. It must prove its key there, so trying does no harm, but it costs the connection to
@@ -37,7 +38,7 @@ static bool try_address(struct daemon *daemon, node_id node, const char *address
         }
         daemon->hinted[daemon->hinted_count++] = node;
     }
-    (void)control_peer(daemon->control, node, view_find_member(&daemon->core->view, node)->public_key, address);
+    (void)control_peer(daemon->control, node, view_find_member(node_core_view(daemon->core), node)->public_key, address);
     return true;
 }
 
@@ -48,12 +49,13 @@ static void end_hints(struct daemon *daemon, bool absent_too)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < daemon->hinted_count; i++) {
         node_id node = daemon->hinted[i];
-        const struct view_member *member = view_find_member(&daemon->core->view, node);
-        const struct core_peer *peer = core_find_peer(daemon->core, node);
-        if (!absent_too && !core_node_alive(daemon->core, node)) {
+        const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
+        struct node_peer peer;
+        bool is_peer = node_core_find_peer(daemon->core, node, &peer);
+        if (!absent_too && !node_core_is_alive(daemon->core, node)) {
             daemon->hinted[kept++] = node;
-        } else if (member != NULL && peer != NULL && !daemon->core->is_out) {
-            (void)control_peer(daemon->control, node, member->public_key, peer->address);
+        } else if (member != NULL && is_peer && !node_core_is_out(daemon->core)) {
+            (void)control_peer(daemon->control, node, member->public_key, peer.address);
         }
     }
     daemon->hinted_count = kept;
@@ -106,9 +108,10 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
         pack_read_bin_exact(&reader, key, sizeof key);
         for (uint32_t f = 1; f < fields && !reader.failed; f++) {
             pack_read_text_copy(&reader, address, sizeof address);
-            const struct core_peer *peer = reader.failed ? NULL : core_find_peer(daemon->core, node_id_of_key(key));
-            if (peer != NULL && peer->address[0] == '\0' && is_wanted(daemon, peer->id)) {
-                (void)try_address(daemon, peer->id, address);
+            struct node_peer peer;
+            bool is_peer = !reader.failed && node_core_find_peer(daemon->core, node_id_of_key(key), &peer);
+            if (is_peer && peer.address[0] == '\0' && is_wanted(daemon, peer.id)) {
+                (void)try_address(daemon, peer.id, address);
             }
         }
     }
@@ -119,14 +122,14 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
 static void try_peer_hint(struct daemon *daemon, bool is_pause)
 {
     const char *hint = daemon->options.peer_hints[daemon->peer_hint_turn % daemon->options.peer_hint_count];
-    uint32_t count = daemon->core->peer_count, tried = 0, i = daemon->hint_from;
+    uint32_t count = node_core_peer_count(daemon->core), tried = 0, i = daemon->hint_from;
     for (; i < count && tried < DAEMON_HINTED_MAX; i++) {
-        const struct core_peer *peer = daemon->core->peers[i];
-        if (peer->state == SWIM_LEFT || !is_wanted(daemon, peer->id)) {
+        struct node_peer peer = node_core_peer(daemon->core, i);
+        if (peer.state == SWIM_LEFT || !is_wanted(daemon, peer.id)) {
             continue;
         }
-        bool waits = is_pause && peer->address[0] != '\0';
-        if (!waits && !try_address(daemon, peer->id, hint)) {
+        bool waits = is_pause && peer.address[0] != '\0';
+        if (!waits && !try_address(daemon, peer.id, hint)) {
             break;
         }
         tried++;
@@ -145,8 +148,9 @@ static void try_heard(struct daemon *daemon, bool is_pause)
         if (!is_wanted(daemon, heard.node)) {
             continue;
         }
-        bool waits = is_hinted(daemon, heard.node) ||
-                     (is_pause && core_find_peer(daemon->core, heard.node)->address[0] != '\0');
+        struct node_peer peer;
+        bool waits = is_hinted(daemon, heard.node) || (is_pause && node_core_find_peer(daemon->core, heard.node, &peer) &&
+                                                       peer.address[0] != '\0');
         if (waits || !try_address(daemon, heard.node, heard.address)) {
             daemon->heard[kept++] = heard;
         }

@@ -12,12 +12,10 @@
 static struct election_claim highest_claim(const struct node_core *core, const struct view_experiment *experiment,
                                            bool *released)
 {
-    const struct core_coordination *coordination = core_find_coordination(core, experiment->id);
-    if (coordination != NULL && coordination->election.highest.term > 0) {
-        *released = coordination->election.highest_released;
-        return coordination->election.highest; /* absurd terms are sorted out there */
-    }
     struct election_claim highest = {0};
+    if (node_core_highest_claim(core, experiment->id, &highest, released)) {
+        return highest; /* absurd terms are sorted out there */
+    }
     *released = false;
     struct lamport_top top = view_claim_top(experiment, NULL);
     for (const struct view_claim *row = experiment->claims; row != NULL; row = row->next) {
@@ -35,7 +33,7 @@ bool render_coordinator(const struct node_core *core, const struct view_experime
 {
     bool released;
     struct election_claim claim = highest_claim(core, experiment, &released);
-    const struct view_member *member = view_find_member(&core->view, claim.node);
+    const struct view_member *member = view_find_member(node_core_view(core), claim.node);
     *node = claim.node;
     *term = claim.term;
     return claim.term > 0 && !released && member != NULL && render_node_lives(core, member);
@@ -60,7 +58,7 @@ static void put_best(const struct node_core *core, const struct view_experiment 
 {
     uint32_t trial;
     double value;
-    if (!view_experiment_best(&core->view, experiment, &trial, &value)) {
+    if (!view_experiment_best(node_core_view(core), experiment, &trial, &value)) {
         pack_nil(writer);
         return;
     }
@@ -104,11 +102,12 @@ static void put_experiment(const struct node_core *core, const struct view_exper
 
 bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
 {
+    const struct view *view = node_core_view(core);
     pack_text(writer, "experiments");
     struct render_list list = render_list_open(writer);
     uint32_t i = *from;
-    for (; i < core->view.experiment_count; i++) {
-        const struct view_experiment *experiment = core->view.experiments[i];
+    for (; i < view->experiment_count; i++) {
+        const struct view_experiment *experiment = view->experiments[i];
         if (!experiment->known) {
             continue;
         }
@@ -122,7 +121,7 @@ bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer 
     }
     render_list_close(&list);
     *from = i;
-    return i < core->view.experiment_count;
+    return i < view->experiment_count;
 }
 
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
@@ -164,13 +163,13 @@ static void put_metrics(const uint8_t *bytes, uint32_t count, struct pack_writer
 
 static bool read_worker(const struct node_core *core, const struct view_worker *worker, struct fact_worker *out)
 {
-    const struct records_entry *entry = worker != NULL ? records_find(&core->records, worker->ident) : NULL;
+    const struct records_entry *entry = worker != NULL ? records_find(node_core_records(core), worker->ident) : NULL;
     return entry != NULL && fact_worker_read(&entry->record, out) == 0;
 }
 
 static bool read_verdict(const struct node_core *core, const struct view_verdict *verdict, struct fact_verdict *out)
 {
-    const struct records_entry *entry = verdict != NULL ? records_find(&core->records, verdict->ident) : NULL;
+    const struct records_entry *entry = verdict != NULL ? records_find(node_core_records(core), verdict->ident) : NULL;
     return entry != NULL && fact_verdict_read(&entry->record, out) == 0;
 }
 
@@ -178,7 +177,7 @@ static void put_attempt_metrics(const struct node_core *core, const struct view_
                                 const struct view_attempt *attempt, struct pack_writer *writer)
 {
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
-    put_metrics(metrics, view_attempt_metrics(&core->view, experiment, attempt, metrics), writer);
+    put_metrics(metrics, view_attempt_metrics(node_core_view(core), experiment, attempt, metrics), writer);
 }
 
 static uint64_t attempt_step(const struct view_attempt *attempt)
@@ -284,7 +283,7 @@ static void put_trial_checkpoint(const struct node_core *core, const struct view
 {
     const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
     struct view_manifest newest;
-    if (!core_replicas_next(core, &row, &newest)) {
+    if (!node_core_next_checkpoint(core, &row, &newest)) {
         pack_nil(writer);
         return;
     }
@@ -357,7 +356,7 @@ static void put_reason(const struct node_core *core, const struct view_trial *tr
                        enum view_trial_state state, struct pack_writer *writer)
 {
     char text[256];
-    if (state == VIEW_TRIAL_FAILED && core_quarantine_reason(core, trial, text, sizeof text)) {
+    if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, text, sizeof text)) {
         pack_text(writer, text);
     } else if (shown != NULL) {
         put_attempt_reason(core, shown, writer);
@@ -430,12 +429,13 @@ static void put_trial(const struct node_core *core, const struct view_experiment
 
 static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
 {
+    const struct view *view = node_core_view(core);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        const struct view_member *member = core->view.members[i];
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
         bool counts = member->admitted && !view_member_is_out(member) && !member->left;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
-            count += core_slot_fits(kind, member->slot_kinds[slot]);
+            count += node_core_slot_fits(kind, member->slot_kinds[slot]);
         }
     }
     return count;
@@ -521,7 +521,7 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
         bool wanted = row != NULL && (trial == RENDER_ALL_TRIALS || trial == i);
         const struct view_manifest *m = wanted ? row->manifests : NULL;
         struct view_manifest united;
-        while (fits && core_replicas_next(core, &m, &united)) {
+        while (fits && node_core_next_checkpoint(core, &m, &united)) {
             if (position >= *from) {
                 render_checkpoint(core, i, &united, NULL, writer);
                 fits = render_list_took_row(&list);

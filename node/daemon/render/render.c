@@ -6,7 +6,7 @@
 
 static bool is_self(const struct node_core *core, node_id node)
 {
-    return node_id_equal(node, core->options.self);
+    return node_id_equal(node, node_core_self(core));
 }
 
 static bool is_shown(const struct node_core *core, const struct view_member *member)
@@ -22,43 +22,45 @@ static bool is_listed(const struct node_core *core, const struct view_member *me
 
 const char *render_node_name(const struct node_core *core, node_id node)
 {
-    const struct view_member *member = view_find_member(&core->view, node);
+    const struct view_member *member = view_find_member(node_core_view(core), node);
     if (member != NULL && member->name[0] != '\0') {
         return member->name;
     }
-    return is_self(core, node) ? core->options.node.name : "?";
+    return is_self(core, node) ? node_core_own_fact(core)->name : "?";
 }
 
 const char *render_node_state(const struct node_core *core, node_id node)
 {
-    const struct view_member *member = view_find_member(&core->view, node);
+    const struct view_member *member = view_find_member(node_core_view(core), node);
     if (member != NULL && view_member_is_out(member)) {
         return member->evicted ? "evicted" : "void";
     }
     if (is_self(core, node)) {
-        return core->options.node.left ? "left" : "alive";
+        return node_core_own_fact(core)->left ? "left" : "alive";
     }
-    const struct core_peer *peer = core_find_peer(core, node);
-    if ((peer != NULL && peer->state == SWIM_LEFT) || (member != NULL && member->left)) {
+    struct node_peer peer;
+    bool is_peer = node_core_find_peer(core, node, &peer);
+    if ((is_peer && peer.state == SWIM_LEFT) || (member != NULL && member->left)) {
         return "left";
     }
-    bool is_known = peer != NULL && peer->state != SWIM_UNKNOWN;
-    return swim_state_name(is_known ? peer->state : SWIM_DEAD);
+    bool is_known = is_peer && peer.state != SWIM_UNKNOWN;
+    return swim_state_name(is_known ? peer.state : SWIM_DEAD);
 }
 
 bool render_node_lives(const struct node_core *core, const struct view_member *member)
 {
     if (is_self(core, member->id)) {
-        return !core->options.node.left && !core->is_out;
+        return !node_core_own_fact(core)->left && !node_core_is_out(core);
     }
-    return !member->left && core_node_alive(core, member->id);
+    return !member->left && node_core_is_alive(core, member->id);
 }
 
 uint32_t render_nodes_alive(const struct node_core *core)
 {
+    const struct view *view = node_core_view(core);
     uint32_t alive = 0;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        const struct view_member *member = core->view.members[i];
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
         alive += is_shown(core, member) && render_node_lives(core, member);
     }
     return alive;
@@ -66,9 +68,10 @@ uint32_t render_nodes_alive(const struct node_core *core)
 
 uint32_t render_nodes_drained(const struct node_core *core)
 {
+    const struct view *view = node_core_view(core);
     uint32_t drained = 0;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        const struct view_member *member = core->view.members[i];
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
         drained += is_shown(core, member) && render_node_lives(core, member) && view_member_drain(member).drained;
     }
     return drained;
@@ -78,30 +81,30 @@ uint32_t render_nodes_drained(const struct node_core *core)
 static bool node_fact(const struct node_core *core, node_id node, struct fact_node *out)
 {
     if (is_self(core, node)) {
-        *out = core->options.node;
+        *out = *node_core_own_fact(core);
         return true;
     }
     struct fact_key key = fact_key_empty();
     const struct records_entry *entry =
-        records_find(&core->records, record_ident_of(node, FACT_NODE, key.bytes, key.count));
+        records_find(node_core_records(core), record_ident_of(node, FACT_NODE, key.bytes, key.count));
     return entry != NULL && fact_node_read(&entry->record, out) == 0;
 }
 
 static const char *node_address(const struct node_core *core, const struct view_member *member)
 {
-    const struct core_peer *peer = core_find_peer(core, member->id);
-    if (peer != NULL && peer->address[0] != '\0') {
-        return peer->address;
+    struct node_peer peer;
+    if (node_core_find_peer(core, member->id, &peer) && peer.address[0] != '\0') {
+        return peer.address;
     }
     if (is_self(core, member->id)) {
-        return core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
+        return node_core_own_fact(core)->address_count > 0 ? node_core_own_fact(core)->addresses[0] : "";
     }
     return member->address_count > 0 ? member->addresses[0] : "";
 }
 
 static void put_versions(const struct node_core *core, node_id node, struct pack_writer *writer)
 {
-    struct version_range theirs = core_node_versions(core, node);
+    struct version_range theirs = node_core_versions(core, node);
     pack_text(writer, "protocol");
     if (theirs.newest == 0) {
         pack_nil(writer);
@@ -110,8 +113,8 @@ static void put_versions(const struct node_core *core, node_id node, struct pack
     pack_map(writer, 3);
     render_put_u64(writer, "min", theirs.oldest);
     render_put_u64(writer, "max", theirs.newest);
-    uint32_t common = version_common(core_node_versions(core, core->options.self), theirs);
-    if (core_node_speaks(core, node)) {
+    uint32_t common = version_common(node_core_versions(core, node_core_self(core)), theirs);
+    if (node_core_speaks(core, node)) {
         render_put_u64(writer, "common", common);
     } else {
         pack_text(writer, "common");
@@ -170,16 +173,17 @@ static void put_names(const struct node_core *core, const char *key, const node_
 
 void render_eviction(const struct node_core *core, node_id node, struct pack_writer *writer)
 {
+    const struct view *view = node_core_view(core);
     node_id standing[NODE_MEMBERS_MAX], out[NODE_MEMBERS_MAX];
     uint32_t standing_count = 0, out_count = 0;
-    for (uint32_t i = 0; i < core->view.vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
-        const struct view_word *voucher = &core->view.vouchers.items[i];
+    for (uint32_t i = 0; i < view->vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_word *voucher = &view->vouchers.items[i];
         if (node_id_equal(voucher->writer, node) && !node_id_equal(voucher->about, node) && voucher->member->admitted) {
             standing[standing_count++] = voucher->about;
         }
     }
-    for (uint32_t i = 0; i < core->view.member_count && out_count < NODE_MEMBERS_MAX; i++) {
-        const struct view_member *member = core->view.members[i];
+    for (uint32_t i = 0; i < view->member_count && out_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_member *member = view->members[i];
         if (view_member_is_out(member) && !member->evicted) {
             out[out_count++] = member->id;
         }
@@ -202,14 +206,14 @@ struct invites {
 
 static const char *invite_state(const struct node_core *core, const struct record *record, const struct fact_invite *fact)
 {
-    const struct view_member *writer = view_find_member(&core->view, record->writer);
-    if (core_invite_is_valid(core, record->key)) {
+    const struct view_member *writer = view_find_member(node_core_view(core), record->writer);
+    if (node_core_invite_is_valid(core, record->key)) {
         return "good";
     }
     if (writer != NULL && view_member_is_out(writer)) {
         return "void";
     }
-    return !fact->revoked && fact->expires_s <= core->wall_s ? "expired" : "revoked";
+    return !fact->revoked && fact->expires_s <= node_core_wall_s(core) ? "expired" : "revoked";
 }
 
 static bool put_invite(void *context, const struct records_entry *entry)
@@ -242,7 +246,7 @@ bool render_invites(const struct node_core *core, uint32_t *from, struct pack_wr
 {
     pack_text(writer, "invites");
     struct invites invites = {.core = core, .list = render_list_open(writer), .from = *from};
-    records_each(&core->records, put_invite, &invites);
+    records_each(node_core_records(core), put_invite, &invites);
     render_list_close(&invites.list);
     *from = invites.at;
     return invites.more;
@@ -252,12 +256,13 @@ bool render_invites(const struct node_core *core, uint32_t *from, struct pack_wr
 
 bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
 {
+    const struct view *view = node_core_view(core);
     pack_text(writer, "nodes");
     struct render_list list = render_list_open(writer);
     uint32_t i = *from;
-    for (; i < core->view.member_count; i++) {
-        if (is_listed(core, core->view.members[i])) {
-            put_node(core, core->view.members[i], writer);
+    for (; i < view->member_count; i++) {
+        if (is_listed(core, view->members[i])) {
+            put_node(core, view->members[i], writer);
             if (!render_list_took_row(&list)) {
                 break;
             }
@@ -265,7 +270,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
     }
     render_list_close(&list);
     *from = i;
-    return i < core->view.member_count;
+    return i < view->member_count;
 }
 
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
@@ -273,12 +278,12 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
 /* Of its own slots the owner knows more than its records say: reservations. */
 static struct view_slot slot_now(const struct node_core *core, const struct view_member *member, uint32_t slot)
 {
-    if (is_self(core, member->id) && slot < core->lease.count) {
-        const struct lease_slot *own = &core->lease.slots[slot];
+    if (is_self(core, member->id) && slot < node_core_lease(core)->count) {
+        const struct lease_slot *own = &node_core_lease(core)->slots[slot];
         return (struct view_slot){.state = (uint32_t)own->state,
                                   .attempt = own->attempt,
                                   .rank = own->rank,
-                                  .withheld = core->lease.holds[slot].withheld};
+                                  .withheld = node_core_lease(core)->holds[slot].withheld};
     }
     struct view_slot unknown;
     memset(&unknown, 0, sizeof unknown);
@@ -329,7 +334,7 @@ static bool put_node_slots(const struct node_core *core, const struct view_membe
                            struct render_list *list)
 {
     struct fact_node fact;
-    bool has_left = is_self(core, member->id) ? core->options.node.left : member->left;
+    bool has_left = is_self(core, member->id) ? node_core_own_fact(core)->left : member->left;
     if (!is_shown(core, member) || view_member_is_out(member) || has_left || !node_fact(core, member->id, &fact)) {
         return true;
     }
@@ -344,15 +349,16 @@ static bool put_node_slots(const struct node_core *core, const struct view_membe
 
 bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
 {
+    const struct view *view = node_core_view(core);
     pack_text(writer, "slots");
     struct render_list list = render_list_open(writer);
     uint32_t i = *from / FACT_SLOTS_MAX, slot = *from % FACT_SLOTS_MAX;
-    for (; i < core->view.member_count && put_node_slots(core, core->view.members[i], &slot, &list); i++) {
+    for (; i < view->member_count && put_node_slots(core, view->members[i], &slot, &list); i++) {
         slot = 0;
     }
     render_list_close(&list);
     *from = i * FACT_SLOTS_MAX + slot;
-    return i < core->view.member_count;
+    return i < view->member_count;
 }
 
 /* ---- status ---------------------------------------------------------------------------------------------------- */
@@ -360,20 +366,22 @@ bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writ
 static void put_refused(const struct node_core *core, const struct render_status_extra *extra,
                         struct pack_writer *writer)
 {
+    struct node_counters counters;
+    node_core_counters(core, &counters);
     const struct {
         const char *name;
         uint64_t count;
     } rows[] = {
         {"handshakes", extra->handshakes},
-        {"strangers", extra->strangers + core->counters.strangers},
+        {"strangers", extra->strangers + counters.strangers},
         {"oversized", extra->oversized},
         {"overrun", extra->overrun},
-        {"malformed", extra->malformed + core->counters.malformed + core->view.malformed_count},
+        {"malformed", extra->malformed + counters.malformed},
         {"forged", extra->forged},
-        {"equivocations", core->counters.equivocations},
-        {"stale_claims", core->counters.stale_refused},
-        {"jumps", core->view.jump_count},
-        {"for_lack_of_memory", core->counters.full},
+        {"equivocations", counters.equivocations},
+        {"stale_claims", counters.stale_claims},
+        {"jumps", counters.jumps},
+        {"for_lack_of_memory", counters.full},
     };
     pack_map(writer, sizeof rows / sizeof rows[0]);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -383,9 +391,10 @@ static void put_refused(const struct node_core *core, const struct render_status
 
 static void put_totals(const struct node_core *core, struct pack_writer *writer)
 {
+    const struct view *view = node_core_view(core);
     uint32_t nodes = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
-    for (uint32_t i = 0; i < core->view.member_count; i++) {
-        const struct view_member *member = core->view.members[i];
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = view->members[i];
         nodes += is_shown(core, member);
         bool counts = is_shown(core, member) && render_node_lives(core, member);
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
@@ -393,8 +402,8 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
             slots_free += slot_now(core, member, slot).state == LEASE_FREE;
         }
     }
-    for (uint32_t i = 0; i < core->view.experiment_count; i++) {
-        const struct view_experiment *experiment = core->view.experiments[i];
+    for (uint32_t i = 0; i < view->experiment_count; i++) {
+        const struct view_experiment *experiment = view->experiments[i];
         experiments += experiment->known;
         live += experiment->known && view_experiment_live(experiment);
     }
@@ -410,45 +419,47 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
 static void put_twin(const struct node_core *core, struct pack_writer *writer)
 {
     pack_text(writer, "twin");
-    if (core->twin.life == 0) {
+    struct node_twin twin;
+    if (!node_core_twin(core, &twin)) {
         pack_nil(writer);
         return;
     }
     pack_map(writer, 2);
-    render_put_text(writer, "address", core->twin.address);
+    render_put_text(writer, "address", twin.address);
     pack_text(writer, "yields");
-    pack_bool(writer, !core->twin.is_yielding);
+    pack_bool(writer, !twin.is_yielding);
 }
 
 void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer)
 {
+    mesh_id mesh = node_core_mesh(core);
     pack_text(writer, "mesh");
     pack_map(writer, 2);
     pack_text(writer, "id");
-    render_put_hex(writer, core->options.mesh.bytes, sizeof core->options.mesh.bytes);
+    render_put_hex(writer, mesh.bytes, sizeof mesh.bytes);
     pack_text(writer, "name");
     render_put_text_or_nil(writer, extra->mesh_name);
     pack_text(writer, "node");
     pack_map(writer, 4);
     pack_text(writer, "id");
-    render_put_node_id(writer, core->options.self);
-    render_put_text(writer, "name", render_node_name(core, core->options.self));
-    render_put_text(writer, "state", render_node_state(core, core->options.self));
+    render_put_node_id(writer, node_core_self(core));
+    render_put_text(writer, "name", render_node_name(core, node_core_self(core)));
+    render_put_text(writer, "state", render_node_state(core, node_core_self(core)));
     pack_text(writer, "drained");
-    pack_bool(writer, core_node_drained(core, core->options.self));
+    pack_bool(writer, node_core_is_drained(core, node_core_self(core)));
     render_put_text(writer, "version", extra->version);
     pack_text(writer, "address");
     render_put_text_or_nil(writer, extra->address);
     render_put_u64(writer, "uptime_s", extra->uptime_s);
     put_totals(core, writer);
-    render_put_u64(writer, "records", core->records.count);
+    render_put_u64(writer, "records", node_core_records(core)->count);
     render_put_u64(writer, "memory_bytes", extra->memory_bytes);
     pack_text(writer, "syncing");
-    pack_bool(writer, core->syncing);
+    pack_bool(writer, node_core_is_syncing(core));
     pack_text(writer, "disk_full");
-    pack_bool(writer, core->disk_full);
+    pack_bool(writer, node_core_is_disk_full(core));
     pack_text(writer, "memory_full");
-    pack_bool(writer, core->memory_is_short);
+    pack_bool(writer, node_core_is_memory_short(core));
     pack_text(writer, "refused");
     put_refused(core, extra, writer);
     pack_text(writer, "scrub");

@@ -21,7 +21,8 @@
  * that it left, in the same step of the core. The writer is `failed` only when it has no room for a single row:
  * RENDER_BYTES_MIN bytes always suffice for one. Functions without a list need RENDER_BYTES_MIN too. */
 
-#include "node/core/ground/state.h"
+#include "node/core/core.h"
+#include "node/core/view/view.h"
 
 #define RENDER_RESERVE_BYTES 256
 #define RENDER_BYTES_MIN (64u * 1024)

@@ -142,7 +142,7 @@ static void look_at(void *context, struct keep_found *found)
 static bool has_lease(const struct daemon *daemon, const struct keep_found *found)
 {
     struct daemon_worker probe = {0};
-    const struct view_member *self = view_find_member(&daemon->core->view, daemon->keys.id);
+    const struct view_member *self = view_find_member(node_core_view(daemon->core), daemon->keys.id);
     bool is_readable = self != NULL && identity_read(found->identity, found->identity_bytes, &probe) == 0;
     const struct view_slot *slot = is_readable ? view_member_slot(self, probe.prepare.u.worker.slot) : NULL;
     return slot != NULL && slot->state == LEASE_LEASED && attempt_id_equal(&slot->attempt, &probe.prepare.u.worker.attempt);

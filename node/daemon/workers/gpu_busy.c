@@ -59,7 +59,7 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
     busy->next_ms = now_ms + BUSY_CHECK_MS;
     busy->count = 0;
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        enum lease_state state = daemon->core->lease.slots[slot].state;
+        enum lease_state state = node_core_lease(daemon->core)->slots[slot].state;
         if (daemon->slots[slot].kind == SLOT_CUDA && state != LEASE_LEASED && state != LEASE_RELEASING) {
             busy->asked[busy->count++] = slot;
         }

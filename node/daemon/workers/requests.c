@@ -51,7 +51,7 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     bool has_process =
         worker != NULL && (worker->state == WORKER_RUNNING || worker->state == WORKER_SPAWNING) && !worker->last.is_taken;
     const struct view_experiment *experiment =
-        has_process ? view_find_experiment(&daemon->core->view, worker->prepare.u.worker.attempt.experiment) : NULL;
+        has_process ? view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment) : NULL;
     struct local_reply reply;
     if (experiment == NULL || !experiment->known) {
         local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,

@@ -42,7 +42,7 @@ int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char 
 static const char *searched_by(const struct daemon *daemon, const struct daemon_worker *worker)
 {
     const struct view_experiment *experiment =
-        view_find_experiment(&daemon->core->view, worker->prepare.u.worker.attempt.experiment);
+        view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment);
     return experiment != NULL && experiment->known ? experiment->config->metric : "";
 }
 
@@ -67,8 +67,8 @@ static int note(void *context, uint64_t sequence, const uint8_t *bytes, size_t c
 void daemon_series_adopt(struct daemon *daemon, struct daemon_worker *worker)
 {
     struct noting noting = {&worker->latest, searched_by(daemon, worker)};
-    const struct core_worker *own = &daemon->core->workers[worker->prepare.u.worker.slot];
-    latest_read(&worker->latest, noting.searched, own->generation, own->step, own->metrics, own->metrics_bytes);
+    struct node_progress own = node_core_progress(daemon->core, worker->prepare.u.worker.slot);
+    latest_read(&worker->latest, noting.searched, own.generation, own.step, own.metrics, own.metrics_bytes);
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t bytes = daemon_series_prefix('m', &worker->prepare.u.worker.attempt, worker->prepare.u.worker.number, prefix);
     uint64_t from = worker->series_seq > ADOPTED_POINTS ? worker->series_seq - ADOPTED_POINTS : 0;
@@ -102,8 +102,8 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     const attempt_id *attempt = &worker->prepare.u.worker.attempt;
-    const struct view_attempt *seen = view_find_attempt(&daemon->core->view, attempt);
-    uint64_t generation = daemon->core->workers[worker->prepare.u.worker.slot].generation;
+    const struct view_attempt *seen = view_find_attempt(node_core_view(daemon->core), attempt);
+    uint64_t generation = node_core_progress(daemon->core, worker->prepare.u.worker.slot).generation;
     bool is_known = seen != NULL && seen->generation == generation; /* else it is about to leave its group */
     points_begin(&writer, attempt->trial, attempt->number, generation, is_known ? seen->group_step : POINTS_START_UNKNOWN,
                  step, group);

@@ -67,28 +67,12 @@ struct daemon_ended {
     char directory[KEEP_PATH_BYTES];
 };
 
-static bool end_is_on_its_way(const struct daemon *daemon, const struct daemon_ended *ended)
-{
-    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        const struct core_worker *own = &daemon->core->workers[slot];
-        if (own->is_gone && own->number == ended->number && attempt_id_equal(&own->attempt, &ended->attempt)) {
-            return true;
-        }
-    }
-    struct fact_key key = fact_key_worker(&ended->attempt, ended->number);
-    const struct records_entry *entry = records_find(
-        &daemon->core->records, record_ident_of(daemon->core->options.self, FACT_WORKER, key.bytes, key.count));
-    struct fact_worker fact;
-    return entry != NULL && !entry->on_disk && fact_worker_read(&entry->record, &fact) == 0 &&
-           fact.state == FACT_WORKER_ENDED;
-}
-
 void daemon_workers_persisted(struct daemon *daemon)
 {
     struct daemon_ended **link = &daemon->ended;
     while (*link != NULL && !daemon->closed) { /* else what would remove them is gone, and the next daemon finds them */
         struct daemon_ended *ended = *link;
-        if (end_is_on_its_way(daemon, ended)) {
+        if (node_core_end_is_unwritten(daemon->core, &ended->attempt, ended->number)) {
             link = &ended->next;
             continue;
         }
@@ -421,7 +405,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     uint32_t slot = effect->u.worker.slot;
     struct daemon_worker *worker = &daemon->workers[slot];
     const struct view_experiment *experiment =
-        view_find_experiment(&daemon->core->view, effect->u.worker.attempt.experiment);
+        view_find_experiment(node_core_view(daemon->core), effect->u.worker.attempt.experiment);
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
     char **items = calloc(512, sizeof *items);
     if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known || spawn == NULL ||
@@ -629,9 +613,7 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct daemon_worker *worker = &daemon->workers[slot];
-        const struct core_worker *own = &daemon->core->workers[slot];
-        if (own->phase != CORE_WORKER_PREPARED ||
-            !attempt_id_equal(&own->attempt, &worker->prepare.u.worker.attempt)) {
+        if (!node_core_is_prepared(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
             worker_forget_prepared(daemon, worker); /* its lease ended before it was started */
         }
         if (worker->state != WORKER_RUNNING) {

@@ -1,0 +1,209 @@
+/* What core.h promises to readers: the only places where the shell's questions meet the inside of the core. */
+
+#include "base/check.h"
+#include "node/core/ground/state.h"
+
+const struct view *node_core_view(const struct node_core *core)
+{
+    return &core->view;
+}
+
+const struct records *node_core_records(const struct node_core *core)
+{
+    return &core->records;
+}
+
+const struct lease *node_core_lease(const struct node_core *core)
+{
+    return &core->lease;
+}
+
+node_id node_core_self(const struct node_core *core)
+{
+    return core->options.self;
+}
+
+mesh_id node_core_mesh(const struct node_core *core)
+{
+    return core->options.mesh;
+}
+
+const struct fact_node *node_core_own_fact(const struct node_core *core)
+{
+    return &core->options.node;
+}
+
+uint64_t node_core_wall_s(const struct node_core *core)
+{
+    return core->wall_s;
+}
+
+bool node_core_is_syncing(const struct node_core *core)
+{
+    return core->syncing;
+}
+
+bool node_core_is_out(const struct node_core *core)
+{
+    return core->is_out;
+}
+
+bool node_core_is_disk_full(const struct node_core *core)
+{
+    return core->disk_full;
+}
+
+bool node_core_is_memory_short(const struct node_core *core)
+{
+    return core->memory_is_short;
+}
+
+void node_core_counters(const struct node_core *core, struct node_counters *out)
+{
+    *out = (struct node_counters){.malformed = core->counters.malformed + core->view.malformed_count,
+                                  .strangers = core->counters.strangers,
+                                  .equivocations = core->counters.equivocations,
+                                  .stale_claims = core->counters.stale_refused,
+                                  .jumps = core->view.jump_count,
+                                  .full = core->counters.full};
+}
+
+/* ---- other nodes ------------------------------------------------------------------------------------------------ */
+
+uint32_t node_core_peer_count(const struct node_core *core)
+{
+    return core->peer_count;
+}
+
+static struct node_peer peer_of(const struct core_peer *peer)
+{
+    return (struct node_peer){.id = peer->id, .state = peer->state, .address = peer->address};
+}
+
+struct node_peer node_core_peer(const struct node_core *core, uint32_t place)
+{
+    CHECK(place < core->peer_count);
+    return peer_of(core->peers[place]);
+}
+
+bool node_core_find_peer(const struct node_core *core, node_id node, struct node_peer *out)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (peer != NULL) {
+        *out = peer_of(peer);
+    }
+    return peer != NULL;
+}
+
+bool node_core_is_alive(const struct node_core *core, node_id node)
+{
+    return core_node_alive(core, node);
+}
+
+uint32_t node_core_peers_alive(const struct node_core *core)
+{
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        alive += core_node_alive(core, core->peers[i]->id);
+    }
+    return alive;
+}
+
+bool node_core_is_drained(const struct node_core *core, node_id node)
+{
+    return core_node_drained(core, node);
+}
+
+struct version_range node_core_versions(const struct node_core *core, node_id node)
+{
+    return core_node_versions(core, node);
+}
+
+bool node_core_speaks(const struct node_core *core, node_id node)
+{
+    return core_node_speaks(core, node);
+}
+
+bool node_core_twin(const struct node_core *core, struct node_twin *out)
+{
+    bool is_found = core->twin.life != 0;
+    if (is_found) {
+        *out = (struct node_twin){.address = core->twin.address, .is_yielding = core->twin.is_yielding};
+    }
+    return is_found;
+}
+
+/* ---- experiments ------------------------------------------------------------------------------------------------- */
+
+bool node_core_highest_claim(const struct node_core *core, experiment_id experiment, struct election_claim *claim,
+                             bool *released)
+{
+    const struct core_coordination *coordination = core_find_coordination(core, experiment);
+    if (coordination == NULL || coordination->election.highest.term == 0) {
+        return false;
+    }
+    *claim = coordination->election.highest;
+    *released = coordination->election.highest_released;
+    return true;
+}
+
+bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invite_key[PUBLIC_KEY_BYTES])
+{
+    return core_invite_is_valid(core, invite_key);
+}
+
+const struct view_manifest *node_core_unite_checkpoint(const struct node_core *core, const struct view_manifest *first,
+                                                       struct view_manifest *out)
+{
+    return core_replicas_unite(core, first, out);
+}
+
+bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
+{
+    return core_replicas_next(core, row, out);
+}
+
+bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size)
+{
+    return core_quarantine_reason(core, trial, out, size);
+}
+
+bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
+{
+    return core_slot_fits(wanted, kind);
+}
+
+/* ---- workers here ------------------------------------------------------------------------------------------------ */
+
+bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const attempt_id *attempt)
+{
+    CHECK(slot < LEASE_SLOTS_MAX);
+    const struct core_worker *worker = &core->workers[slot];
+    return worker->phase == CORE_WORKER_PREPARED && attempt_id_equal(&worker->attempt, attempt);
+}
+
+struct node_progress node_core_progress(const struct node_core *core, uint32_t slot)
+{
+    CHECK(slot < LEASE_SLOTS_MAX);
+    const struct core_worker *worker = &core->workers[slot];
+    return (struct node_progress){.generation = worker->generation,
+                                  .step = worker->step,
+                                  .metrics = worker->metrics,
+                                  .metrics_bytes = worker->metrics_bytes};
+}
+
+bool node_core_end_is_unwritten(const struct node_core *core, const attempt_id *attempt, uint32_t number)
+{
+    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+        const struct core_worker *worker = &core->workers[slot];
+        if (worker->is_gone && worker->number == number && attempt_id_equal(&worker->attempt, attempt)) {
+            return true; /* there was no memory for the record */
+        }
+    }
+    struct fact_key key = fact_key_worker(attempt, number);
+    const struct records_entry *entry =
+        records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
+    struct fact_worker fact;
+    return entry != NULL && !entry->on_disk && fact_worker_read(&entry->record, &fact) == 0 &&
+           fact.state == FACT_WORKER_ENDED;
+}
