@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/err.h"
 #include "store/data_dir.h"
 
@@ -97,7 +98,7 @@ static int open_identity(struct daemon *daemon, char error[256])
 static void find_host(struct daemon *daemon)
 {
     char listen_host[FACT_ADDRESS_BYTES];
-    host_of_address(daemon->options.listen, listen_host);
+    address_host(daemon->options.listen, listen_host, sizeof listen_host);
     bool is_any = strcmp(listen_host, "*") == 0 || strcmp(listen_host, "0.0.0.0") == 0 || strcmp(listen_host, "::") == 0;
     if (daemon->options.advertise != NULL) {
         bytes_copy_text(daemon->host, sizeof daemon->host, daemon->options.advertise);
@@ -143,7 +144,7 @@ static int open_sockets(struct daemon *daemon, char error[256])
     uint8_t port[2];
     size_t port_bytes;
     const char *colon = strrchr(daemon->options.listen, ':');
-    host_of_address(daemon->options.listen, host);
+    address_host(daemon->options.listen, host, sizeof host);
     code = ERR_NOT_FOUND;
     if (colon != NULL && strcmp(colon, ":0") == 0 && daemon_meta_get(daemon, "port", port, sizeof port, &port_bytes) == 0 &&
         port_bytes == sizeof port) {
@@ -416,13 +417,4 @@ int daemon_serve(const struct daemon_options *options, char error[256])
     free(lines);
     free(daemon);
     return code;
-}
-
-void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES])
-{
-    const char *colon = strrchr(address, ':');
-    bool bracketed = address[0] == '[';
-    const char *from = bracketed ? address + 1 : address;
-    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
-    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
 }

@@ -33,11 +33,6 @@ int bulk_peer(struct bulk *bulk, node_id node, const uint8_t sign_public[32], co
     return 0;
 }
 
-void host_of_address(const char *address, char host[FACT_ADDRESS_BYTES])
-{
-    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, address, (size_t)(strrchr(address, ':') - address));
-}
-
 static struct node_effects effects;
 
 static void load(struct daemon *daemon, node_id writer, uint64_t seq, enum fact_kind kind, struct fact_key key, const void *fact)

@@ -4,6 +4,7 @@
 
 #include <sodium/crypto_generichash.h>
 
+#include "base/address.h"
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/owner/owner.h"
@@ -49,16 +50,6 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     return pending;
 }
 
-static void own_host(const struct node_core *core, char host[FACT_ADDRESS_BYTES])
-{
-    const char *address = core->options.node.address_count > 0 ? core->options.node.addresses[0] : "";
-    const char *colon = strrchr(address, ':');
-    bool bracketed = address[0] == '['; /* IPv6 */
-    const char *from = bracketed ? address + 1 : address;
-    size_t bytes = colon == NULL ? strlen(from) : (size_t)(colon - from) - (bracketed && colon > from ? 1 : 0);
-    bytes_copy_text_n(host, FACT_ADDRESS_BYTES, from, bytes);
-}
-
 /* In the group as it is now; its number, if it is in none. */
 static uint32_t own_rank(const struct node_core *core, uint32_t slot)
 {
@@ -97,7 +88,7 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
                                .started_s = worker->started_s,
                                .metrics = worker->metrics,
                                .metrics_bytes = own_rank(core, slot) == 0 ? worker->metrics_bytes : 0};
-    own_host(core, fact.host);
+    address_host(core->options.node.address_count > 0 ? core->options.node.addresses[0] : "", fact.host, sizeof fact.host);
     if (tail != NULL) {
         size_t length = strlen(tail); /* the end of it is what tells */
         size_t skip = length >= sizeof fact.tail ? length - sizeof fact.tail + 1 : 0;

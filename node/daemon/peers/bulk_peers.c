@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "base/address.h"
 #include "base/err.h"
 #include "node/daemon/ground/daemon.h"
-#include "node/daemon/start.h"
 
 void daemon_bulk_peers_gone(struct daemon *daemon, node_id node)
 {
@@ -34,7 +34,7 @@ void daemon_bulk_peers(struct daemon *daemon)
         }
         char host[FACT_ADDRESS_BYTES];
         struct daemon_bulk_known now = {.node = node};
-        host_of_address(member->addresses[0], host);
+        address_host(member->addresses[0], host, sizeof host);
         (void)format_text(now.where, sizeof now.where, "%s:%u", host, member->bulk_port);
         bool is_known = node_id_equal(known->node, node) && strcmp(known->where, now.where) == 0;
         if (!is_known &&
