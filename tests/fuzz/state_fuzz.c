@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gossip/exchange.h"
 #include "node/core/core.h"
+#include "node/core/ground/state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seed_records.h"
 

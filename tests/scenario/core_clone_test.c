@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/twin.h"
 #include "tests/scenario/core_story.h"
 
 #define TWICE "THIS NODE'S KEY IS IN USE TWICE"
@@ -162,10 +164,10 @@ static void the_word_of_a_member_proves_nothing(void **state)
     size_t before = world->log_bytes;
     say_twin(world, 1, world->nodes[0].person.id, 0, "nowhere:1");
     assert_true(world_find(world, before, "b> send twin") == SIZE_MAX); /* nobody is there */
-    assert_true(world->nodes[1].core->twin.has_link);
+    assert_true(world->nodes[1].core->twin->has_link);
     assert_true(world_run_until(world, 10000, before, "b> disconnect"));
     say_twin(world, 1, world->nodes[0].person.id, 0, world->nodes[1].address); /* its own */
-    assert_false(world->nodes[1].core->twin.has_link);
+    assert_false(world->nodes[1].core->twin->has_link);
     say_twin(world, 1, world->nodes[0].person.id, 0, world->nodes[2].address); /* somebody else's */
     world_run(world, 20000);
     assert_int_equal(world_count(world, TWICE), 0);
@@ -178,10 +180,10 @@ static void ones_own_word_that_comes_back_is_no_twin(void **state)
     (void)state;
     struct world *world = world_new(3, 1);
     world_start_all(world);
-    say_twin(world, 1, world->nodes[1].person.id, world->nodes[1].core->life, "another.address.of.mine:1");
+    say_twin(world, 1, world->nodes[1].person.id, world->nodes[1].core->first_boot, "another.address.of.mine:1");
     world_run(world, 5000);
     assert_int_equal(world_count(world, TWICE), 0);
-    assert_int_equal(world->nodes[1].core->twin.life, 0);
+    assert_int_equal(world->nodes[1].core->twin->life, 0);
     world_free(world);
 }
 
@@ -201,7 +203,7 @@ static void who_yields_goes_on_if_the_other_falls_silent_before(void **state)
     world_run(world, 30000);
     assert_int_equal(world_count(world, "become another node"), 0);
     assert_false(world->nodes[1].core->is_out);
-    assert_false(world->nodes[1].core->twin.has_link);
+    assert_false(world->nodes[1].core->twin->has_link);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(running(world, i), 1); /* it gets work again */
     }

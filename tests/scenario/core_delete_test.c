@@ -8,6 +8,10 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/coordinator/coordination.h"
+#include "node/core/copies/copies.h"
+#include "node/core/ground/disk.h"
+#include "node/core/owner/slots.h"
 #include "tests/scenario/core_story.h"
 
 static bool count_buried(void *context, const struct records_entry *entry)
@@ -30,17 +34,17 @@ static void assert_buried(const struct world *world, uint32_t number)
     }
     assert_int_equal(left, 0);
     assert_int_equal(node->fence_count, 0);
-    assert_null(node->core->fences);
-    assert_null(node->core->coordinations);
-    assert_null(node->core->pushes);
-    assert_null(node->core->codes);
-    assert_null(node->core->acks);
+    assert_null(node->core->disk->fences);
+    assert_null(node->core->coordinator->coordinations);
+    assert_null(node->core->copies->pushes);
+    assert_null(node->core->copies->codes);
+    assert_null(node->core->copies->acks);
     assert_null(world_experiment(world, number));
     assert_true(view_is_deleted(&node->core->view, make_experiment_id(0)));
     assert_true(core_owner_idle(node->core));
     for (uint32_t slot = 0; slot < node->slot_count; slot++) {
         assert_false(node->workers[slot].runs);
-        assert_int_equal(node->core->lease.slots[slot].state, LEASE_FREE);
+        assert_int_equal(node->core->owner->lease.slots[slot].state, LEASE_FREE);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/owner/owner.h"
 #include "node/daemon/render/render.h"
 #include "tests/scenario/core_story.h"
 
@@ -63,7 +64,7 @@ static void undrain(struct world *world, uint32_t node, uint32_t whom)
 
 static enum lease_state slot_state(const struct world *world, uint32_t node, uint32_t slot)
 {
-    return world->nodes[node].core->lease.slots[slot].state;
+    return world->nodes[node].core->owner->lease.slots[slot].state;
 }
 
 static struct fact_drain drain_of(const struct world *world, uint32_t viewer, uint32_t node)

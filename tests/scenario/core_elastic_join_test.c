@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "tests/scenario/core_elastic.h"
 
 static struct world *world_without_a_third(uint32_t *third)

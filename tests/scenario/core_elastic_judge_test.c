@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/owner/owner.h"
 #include "tests/scenario/core_elastic.h"
 
 /* ---- partitions ----------------------------------------------------------------------------------------------------------- */
@@ -84,7 +85,7 @@ static void a_group_key_under_a_lower_term_is_refused(void **state)
     int coordinator = world_coordinator(world);
     assert_true(coordinator >= 0);
     uint32_t owner = 3 - old - (uint32_t)coordinator;
-    struct core_worker *worker = &world->nodes[owner].core->workers[0];
+    struct core_worker *worker = &world->nodes[owner].core->owner->workers[0];
     uint8_t key[MESSAGE_KEY_BYTES];
     memcpy(key, worker->group_key, sizeof key);
     uint32_t generation = worker->key_generation;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/coordinator/coordination.h"
 #include "tests/scenario/core_elastic.h"
 
 /* ---- what owners want back ------------------------------------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/members/members.h"
 #include "tests/scenario/core_story.h"
 
 static bool is_evicted(const struct world *world, uint32_t node, uint32_t about)

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "node/core/members/members.h"
+#include "node/core/owner/owner.h"
 #include "tests/scenario/core_faults.h"
 
 static void the_death_of_a_coordinator_starts_nothing_twice(void **state)
@@ -122,7 +124,7 @@ static void whom_all_others_take_for_the_coordinator_does_not_wait_for_its_turn(
     claims(world, third, second, 3, 1000);
     assert_line(world, 1000, "another node coordinates now with term 3");
     claims(world, third, second, 1, 1001);
-    assert_line(world, CORE_UNBORNE_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record says that exp is coordinated with term 3");
     assert_line(world, 1000, "coordinates exp with term 4");
     assert_int_equal(world_coordinator(world), second);
     world_free(world);
@@ -141,7 +143,7 @@ static void a_drained_node_that_is_taken_for_the_coordinator_hands_over_at_once(
     event.u.request.node = world->nodes[second].person.id;
     event.u.request.kind = NODE_REQUEST_DRAIN;
     world_step(world, third, &event);
-    assert_line(world, CORE_UNBORNE_MS + 1000, "no record says that exp is coordinated with term 3");
+    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "no record says that exp is coordinated with term 3");
     assert_line(world, 1000, "coordinates exp with term 4");
     assert_line(world, 5000, "coordinates exp with term 5");
     assert_true((uint32_t)world_coordinator(world) != second);
@@ -161,7 +163,7 @@ static void of_two_who_doubt_a_claim_one_coordinates(void **state)
         world_run(world, 20);
     }
     world->records_ms = 300; /* an owner hears of a claim before its record comes */
-    assert_line(world, CORE_UNBORNE_MS + 1000, "coordinates exp with term 4");
+    assert_line(world, CORE_UNCONFIRMED_MS + 1000, "coordinates exp with term 4");
     world_run(world, 30000);
     assert_int_equal(world_count(world, "coordinates exp with term 4"), 1);
     assert_int_equal(world_count(world, "coordinates exp with term 5"), 0);
@@ -217,7 +219,7 @@ static void a_higher_claim_returns_what_a_lower_one_has_reserved(void **state)
     (void)state;
     struct world *world = world_new(3, 3);
     world_start_all(world);
-    const struct lease_slot *slots = world->nodes[0].core->lease.slots;
+    const struct lease_slot *slots = world->nodes[0].core->owner->lease.slots;
     reserve_slot(world, 0, 1, 1, 7, 0);
     reserve_slot(world, 0, 1, 1, 8, 1);
     assert_int_equal(slots[0].state, LEASE_RESERVED);
@@ -261,7 +263,7 @@ static void who_is_suspect_once_more_has_fallen_silent_too(void **state)
     before = world->log_bytes;
     snprintf(line, sizeof line, "%s: coordinates exp", names[left]);
     assert_true(world_run_until(world, 2000, before, line));
-    assert_int_equal(swim_state_of(&world->nodes[left].core->swim, world->nodes[other].person.id), SWIM_SUSPECT);
+    assert_int_equal(swim_state_of(&world->nodes[left].core->members->swim, world->nodes[other].person.id), SWIM_SUSPECT);
     world_run(world, 60000);
     snprintf(line, sizeof line, "%s> persist verdict", names[left]);
     assert_int_equal(world_count(world, line), 0);

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/coordinator/coordination.h"
+#include "node/core/ground/disk.h"
+#include "node/core/owner/owner.h"
 #include "tests/scenario/core_faults.h"
 
 /* A copy of its disk ran on a machine with more slots while it was away, under a boot between its last two, and died with a
@@ -318,7 +321,7 @@ static void much_that_waited_for_the_disk_is_said_in_pieces(void **state)
 static uint32_t count_refused(const struct node_core *core)
 {
     uint32_t count = 0;
-    for (const struct core_pending *pending = core->refused; pending != NULL; pending = pending->next) {
+    for (const struct core_pending *pending = core->disk->refused; pending != NULL; pending = pending->next) {
         count++;
     }
     return count;
@@ -339,12 +342,12 @@ static void what_a_disk_refuses_for_long_does_not_pile_up(void **state)
     world_run(world, 60000);
     assert_int_equal(running(world, 0), 1);
     assert_int_equal(count_refused(core), refused);
-    assert_int_equal(core->refused_count, refused);
+    assert_int_equal(core->disk->refused_count, refused);
     world->nodes[0].disk_refuses = false;
     world_run(world, 5000);
-    assert_int_equal(core->refused_count, 0);
-    const struct view_attempt *attempt = view_find_attempt(&world->nodes[1].core->view, &core->workers[0].attempt);
-    assert_true(attempt->workers->step + 50 > core->workers[0].step); /* the other knows how far it is */
+    assert_int_equal(core->disk->refused_count, 0);
+    const struct view_attempt *attempt = view_find_attempt(&world->nodes[1].core->view, &core->owner->workers[0].attempt);
+    assert_true(attempt->workers->step + 50 > core->owner->workers[0].step); /* the other knows how far it is */
     world_free(world);
 }
 
@@ -358,7 +361,7 @@ static void answers_of_who_cannot_write_do_not_pile_up(void **state)
     story_submit(world, 0, 12, 5);
     world_run(world, 60000);
     size_t used = world->nodes[1].core->arena.used_bytes;
-    assert_non_null(world->nodes[1].core->pending_first);
+    assert_non_null(world->nodes[1].core->disk->pending_first);
     world_run(world, 120000);
     assert_true(world->nodes[1].core->arena.used_bytes <= used);
     assert_int_equal(running(world, 1), 0);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/owner/owner.h"
 #include "tests/scenario/core_story.h"
 
 /* Seed 902347 of plan 4: its disk had not taken yet why it asked. */
@@ -44,9 +45,9 @@ static void adopted_workers_keep_their_lease_and_token(void **state)
         world_restart(world, i, true);
         const struct node_core *core = world->nodes[i].core;
         assert_int_equal(node_core_find_token(core, token), 0);
-        assert_int_equal(core->lease.slots[0].state, LEASE_LEASED);
-        assert_int_equal(core->workers[0].phase, CORE_WORKER_RUNNING);
-        assert_true(core->workers[0].step + 2 * 10 >= step); /* progress is told every 2 s */
+        assert_int_equal(core->owner->lease.slots[0].state, LEASE_LEASED);
+        assert_int_equal(core->owner->workers[0].phase, CORE_WORKER_RUNNING);
+        assert_true(core->owner->workers[0].step + 2 * 10 >= step); /* progress is told every 2 s */
         world_run(world, 40000);
         assert_int_equal(node_core_find_token(core, token), 0);
         assert_true(world->nodes[i].workers[0].runs);
@@ -144,7 +145,7 @@ static void an_end_is_said_once(void **state)
     assert_non_null(attempt);
     assert_int_equal(view_attempt_worker(attempt, 0)->state, FACT_WORKER_ENDED);
     assert_int_equal(view_attempt_worker(attempt, 0)->reason, FACT_COMPLETED);
-    assert_int_equal(world->nodes[owner].core->lease.slots[0].state, LEASE_FREE);
+    assert_int_equal(world->nodes[owner].core->owner->lease.slots[0].state, LEASE_FREE);
     world_free(world);
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/ground/state.h"
 #include "tests/scenario/core_story.h"
 
 #define HONEST 3

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/members/members.h"
 #include "tests/scenario/core_story.h"
 
 static const uint8_t invite_key[PUBLIC_KEY_BYTES] = {9, 9, 9};
@@ -211,15 +212,15 @@ static void a_roster_beyond_what_a_node_can_hold_is_cut(void **state)
     load_members(&alone, NODE_MEMBERS_MAX + 80);
     (void)start(&alone, &admitted, &connected);
     assert_int_equal(admitted, NODE_MEMBERS_MAX);
-    assert_int_equal(alone.core->peer_count, NODE_MEMBERS_MAX);
+    assert_int_equal(alone.core->members->peer_count, NODE_MEMBERS_MAX);
     struct node_event tick = {.kind = NODE_EVENT_TICK};
     for (uint32_t i = 0; i < 100; i++) {
         tick.now_ms = 2000 + 100 * i;
         step(&alone, &tick);
     }
-    assert_int_equal(alone.core->peer_count, NODE_MEMBERS_MAX);
+    assert_int_equal(alone.core->members->peer_count, NODE_MEMBERS_MAX);
     for (uint32_t i = 0; i < NODE_MEMBERS_MAX; i++) {
-        assert_non_null(view_find_member(&alone.core->view, alone.core->peers[i]->id));
+        assert_non_null(view_find_member(&alone.core->view, alone.core->members->peers[i]->id));
     }
     alone_free(&alone);
 }
@@ -305,9 +306,9 @@ static void who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in(voi
     struct alone alone = alone_new(1);
     load_members(&alone, 3);
     (void)start(&alone, &admitted, &connected);
-    assert_int_equal(alone.core->peer_count, 2);
-    alone.core->peers[0]->state = SWIM_ALIVE;
-    node_id from = alone.core->peers[0]->id;
+    assert_int_equal(alone.core->members->peer_count, 2);
+    alone.core->members->peers[0]->state = SWIM_ALIVE;
+    node_id from = alone.core->members->peers[0]->id;
     uint64_t now_ms = 1000, last_ms = now_ms + 3 * CORE_SYNC_PATIENCE_MS;
     struct node_event tick = {.kind = NODE_EVENT_TICK};
     uint32_t number = 5000;
@@ -315,14 +316,14 @@ static void who_begins_on_an_empty_disk_grants_nothing_while_records_pour_in(voi
         number = send_many(&alone, from, now_ms, number);
         tick.now_ms = now_ms;
         step(&alone, &tick);
-        assert_true(alone.core->syncing);
+        assert_true(alone.core->members->syncing);
     }
     for (; now_ms < last_ms + CORE_SYNC_FILLING_MS + 2000; now_ms += 500) {
         (void)send_many(&alone, from, now_ms, 5000); /* what is known is often said again */
         tick.now_ms = now_ms;
         step(&alone, &tick);
     }
-    assert_false(alone.core->syncing);
+    assert_false(alone.core->members->syncing);
     alone_free(&alone);
 }
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/gangs.h"
 #include "tests/scenario/core_story.h"
 
 #define TRIALS 40

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/copies/copies.h"
 #include "tests/scenario/core_story.h"
 
 static void who_leaves_hands_everything_over_first(void **state)
@@ -147,7 +148,7 @@ static void a_leave_makes_no_room_for_more_requests(void **state)
     world->nodes[1].is_cut = true;
     world_request(world, 0, NODE_REQUEST_LEAVE);
     world_run(world, 3000); /* its worker has gone, and it waits to be heard */
-    assert_true(world->nodes[0].core->leave_is_waited);
+    assert_true(world->nodes[0].core->copies->leave_is_waited);
     for (uint32_t i = 0; i < CORE_ACKS_MAX + 10; i++) {
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
         event.u.request.kind = i % 2 == 0 ? NODE_REQUEST_PAUSE : NODE_REQUEST_RESUME;

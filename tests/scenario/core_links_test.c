@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "gossip/control.h"
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
 #include "tests/unit/facts_make.h"
 
 #define MEMBERS 150
@@ -58,7 +58,7 @@ static struct node_core *core_of_many(void)
     struct node_core *core = load_many(MEMBERS, 0);
     struct node_event start = {.kind = NODE_EVENT_START};
     step(core, &start, 1000);
-    assert_int_equal(core->peer_count, MEMBERS - 1);
+    assert_int_equal(core->members->peer_count, MEMBERS - 1);
     return core;
 }
 
@@ -95,8 +95,8 @@ static void everybodys_host_is_looked_at_though_the_shell_takes_few(void **state
             }
         }
     }
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        assert_true(core_node_lost(core, core->peers[i]->id, UINT64_MAX));
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        assert_true(core_node_lost(core, core->members->peers[i]->id, UINT64_MAX));
     }
     free(core); /* it begins where its memory does */
 }

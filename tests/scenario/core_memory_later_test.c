@@ -9,6 +9,10 @@
 #include <cmocka.h>
 
 #include "base/pack.h"
+#include "node/core/copies/copies.h"
+#include "node/core/ground/disk.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/owner/slots.h"
 #include "tests/scenario/core_memory.h"
 
 /* Two nodes with one slot each, and one worker, which runs on `owner`. */
@@ -67,7 +71,7 @@ static void how_a_worker_ended_is_said_once_there_is_memory(void **state)
     world_run(world, 5000);
     assert_int_equal(view_experiment_state(world_experiment(world, owner)), VIEW_COMPLETED);
     assert_int_equal(world_spawns(world), 1);
-    assert_int_equal(core->lease.slots[0].state, LEASE_FREE);
+    assert_int_equal(core->owner->lease.slots[0].state, LEASE_FREE);
     assert_true(core_owner_idle(core));
     world_free(world);
 }
@@ -100,13 +104,13 @@ static void a_worker_begins_once_there_is_memory_to_say_that_it_is_prepared(void
     world_submit(world, 0, &config);
     world->disk_ms = 50;
     struct node_core *core = world->nodes[0].core;
-    while (core->workers[0].phase != CORE_WORKER_CONFIRMED) {
+    while (core->owner->workers[0].phase != CORE_WORKER_CONFIRMED) {
         assert_int_equal(world_spawns(world), 0);
         world_run(world, 1);
     }
     struct taken *all = take_to_the_last(&core->arena);
     world_run(world, 10000);
-    assert_int_equal(core->workers[0].phase, CORE_WORKER_PREPARED);
+    assert_int_equal(core->owner->workers[0].phase, CORE_WORKER_PREPARED);
     give_all(&core->arena, all);
     world_run(world, 10000);
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
@@ -138,7 +142,7 @@ static void an_end_that_is_unsaid_goes_with_its_experiment(void **state)
     world_run(world, 5000);
     assert_int_equal(world->reply.code, 0);
     assert_true(core_owner_idle(core));
-    assert_int_equal(core->lease.slots[0].state, LEASE_FREE);
+    assert_int_equal(core->owner->lease.slots[0].state, LEASE_FREE);
     give_all(&core->arena, all);
     world_free(world);
 }
@@ -159,7 +163,7 @@ static void what_a_worker_has_saved_is_said_once_there_is_memory(void **state)
     const struct view_manifest *row = view_find_trial(world_experiment(world, 1 - owner), 0)->manifests;
     assert_true(row != NULL && row->step == 777 && row->durable);
     assert_line(world, 0, owner == 0 ? "a> durable trial 0 attempt 1 rank 0 slot 0" : "b> durable trial 0 attempt 1 rank 0 slot 0");
-    assert_null(core->pushes);
+    assert_null(core->copies->pushes);
     world_free(world);
 }
 
@@ -217,13 +221,13 @@ static void a_quarantine_is_said_once_there_is_memory(void **state)
     make_config(&config, 400, 5);
     world_submit(world, 0, &config);
     struct node_core *core = world->nodes[1].core;
-    for (uint32_t i = 0; core->young_failure_count < CORE_QUARANTINE_TRIALS; i++) {
+    for (uint32_t i = 0; core->quarantine->young_failure_count < CORE_QUARANTINE_TRIALS; i++) {
         assert_in_range(i, 0, 60000);
         world_run(world, 1);
     }
     struct taken *all = take_all(&core->arena);
     world_run(world, 10000);
-    assert_true(core->quarantine.is_active);
+    assert_true(core->quarantine->own.is_active);
     assert_false(member_at(world, 0, 1)->quarantine.is_active);
     give_all(&core->arena, all);
     world_run(world, 5000);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/ground/state.h"
 #include "tests/scenario/core_memory.h"
 
 /* What refuses a submit because of its number of trials reckons about right. */
@@ -61,7 +62,7 @@ static void fill_memory(struct world *world)
 {
     const struct node_core *core = world->nodes[0].core;
     uint32_t trials = 0;
-    while (!core->memory_is_short) {
+    while (!core->memory.is_short) {
         assert_in_range(trials, 0, WORLD_DISK_MAX);
         tell_verdict(world, 1, trials++, FACT_METRICS_BYTES_MAX);
     }
@@ -135,7 +136,7 @@ static void a_delete_goes_through_when_nothing_else_does(void **state)
     assert_int_equal(world->reply.code, 0);
     assert_int_equal(world->reply.stored_on, 2);
     assert_null(view_find_experiment(&core->view, make_experiment_id(1)));
-    assert_false(core->memory_is_short);
+    assert_false(core->memory.is_short);
     world_free(world);
 }
 
@@ -162,7 +163,7 @@ static void what_memory_had_no_room_for_is_folded_later(void **state)
     world_run(world, 1000);
     assert_non_null(view_find_attempt(&core->view, &attempt));
     assert_non_null(view_find_attempt(&core->view, &attempt)->verdicts);
-    assert_false(core->has_unfolded);
+    assert_false(core->memory.has_unfolded);
     world_free(world);
 }
 
@@ -309,7 +310,7 @@ static void nothing_is_collected_of_what_could_not_be_loaded(void **state)
     request(world, 0, NODE_REQUEST_DELETE, 1);
     world_run(world, 2 * CORE_COLLECT_MS);
     assert_int_equal(world->reply.code, 0);
-    assert_false(a->core->memory_is_short);
+    assert_false(a->core->memory.is_short);
     assert_int_equal(world_count(world, "a> collect"), 0);
     world_crash(world, 0);
     world_restart(world, 0, false);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/owner/owner.h"
 #include "tests/scenario/core_story.h"
 
 static void restart(struct world *world, uint32_t node)
@@ -35,7 +36,7 @@ static void ask(struct world *world, enum node_request_kind kind)
 
 static void assert_withheld(const struct world *world, bool withheld)
 {
-    assert_true(world->nodes[0].core->lease.holds[0].withheld == withheld);
+    assert_true(world->nodes[0].core->owner->lease.holds[0].withheld == withheld);
     for (uint32_t viewer = 0; viewer < world->node_count; viewer++) {
         assert_true(view_member_slot(member_at(world, viewer, 0), 0)->withheld == withheld);
     }

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "node/core/coordinator/coordination.h"
+#include "node/core/members/members.h"
 #include "tests/scenario/core_story.h"
 
 static void begin(struct world *world, uint32_t trials, enum config_on_partition policy)

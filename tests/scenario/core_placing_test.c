@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/coordinator/coordination.h"
 #include "tests/scenario/core_elastic.h"
 #include "tests/scenario/core_faults.h"
 
@@ -103,7 +104,7 @@ static void a_slot_that_refused_just_now_is_waited_for(void **state)
     reserve(world, other, failed, 5);
     world_end_worker(world, failed, 0, 3);
     world_run(world, 2 * LEASE_RESERVE_MS);
-    assert_true(world->nodes[failed].core->backoffs[0].until_ms > 0);
+    assert_true(world->nodes[failed].core->coordinator->backoffs[0].until_ms > 0);
     assert_int_equal(world->nodes[other].spawn_count, 1);
     assert_int_equal(world->nodes[failed].spawn_count, 1);
     world_free(world);
@@ -193,12 +194,12 @@ static void trials_wait_no_longer_than_ten_minutes_though_a_node_comes_and_goes(
     int coordinator = world_coordinator(world);
     assert_in_range(coordinator, 0, 1);
     const struct core_coordination *row = core_find_coordination(world->nodes[coordinator].core, make_experiment_id(0));
-    uint32_t first = row->choosy_trial;
+    uint32_t first = row->waiting_trial;
     bool is_another = false;
     for (uint32_t i = 0; i < 9; i++) {
         world_crash(world, 2);
         world_run(world, 30000);
-        is_another |= row->choosy_trial != first;
+        is_another |= row->waiting_trial != first;
         world_restart(world, 2, false);
         world_run(world, 30000);
     }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/members/quarantine.h"
 #include "node/daemon/render/experiment.h"
 #include "tests/scenario/core_story.h"
 
@@ -78,7 +79,7 @@ static void a_trial_that_fails_on_three_nodes_is_quarantined_and_the_rest_goes_o
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(quarantine_of(world, i, 2), VIEW_QUARANTINE_FAILURES);
         assert_int_equal(view_experiment_state(world_experiment(world, i)), VIEW_FAILED);
-        assert_false(world->nodes[i].core->quarantine.is_active);
+        assert_false(world->nodes[i].core->quarantine->own.is_active);
     }
     for (uint32_t trial = 0; trial < 8; trial++) {
         assert_int_equal(state_of(world, trial), trial == 2 ? VIEW_TRIAL_FAILED : VIEW_TRIAL_COMPLETED);
@@ -336,7 +337,7 @@ static void a_quarantine_grows_until_a_trial_ends_well(void **state)
     world->nodes[1].fails_programs = false;
     world_run(world, 60000);
     assert_false(is_apart(world, 0, 1));
-    assert_int_equal(world->nodes[1].core->quarantine.level, 0);
+    assert_int_equal(world->nodes[1].core->quarantine->own.level, 0);
     world_free(world);
 }
 
@@ -498,7 +499,7 @@ static void a_quarantine_that_a_disk_has_lost_ends_with_its_time(void **state)
     world_restart(world, 1, false);
     world_run(world, 20000);
     assert_true(is_apart(world, 0, 1));
-    assert_true(world->nodes[1].core->quarantine.is_active);
+    assert_true(world->nodes[1].core->quarantine->own.is_active);
     world_run(world, 60000);
     for (uint32_t i = 0; i < 3; i++) {
         assert_false(is_apart(world, i, 1));
@@ -525,8 +526,8 @@ static void a_quarantine_that_was_over_does_not_grow_on_an_old_disk(void **state
     world->program = WORLD_RUNS_FOREVER; /* none ends well meanwhile */
     world_restart(world, 1, false);
     world_run(world, 20000);
-    assert_false(world->nodes[1].core->quarantine.is_active);
-    assert_int_equal(world->nodes[1].core->quarantine.level, 0);
+    assert_false(world->nodes[1].core->quarantine->own.is_active);
+    assert_int_equal(world->nodes[1].core->quarantine->own.level, 0);
     world_free(world);
 }
 

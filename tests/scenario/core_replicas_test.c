@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "base/rendezvous.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/members/members.h"
 #include "tests/scenario/core_story.h"
 
 /* The nodes in rendezvous order of experiment 0. */
@@ -62,7 +64,7 @@ static void submit_many(struct world *world, uint32_t from, uint32_t count)
 static uint32_t codes_copied(const struct node_core *core)
 {
     uint32_t copied = 0;
-    for (const struct core_code *code = core->codes; code != NULL; code = code->next) {
+    for (const struct core_code *code = core->copies->codes; code != NULL; code = code->next) {
         bool is_copied = false;
         for (uint32_t i = 0; i < FACT_HOLDERS_MAX; i++) {
             is_copied |= code->copies[i].has_code && code->copies[i].has_config_text;
@@ -146,13 +148,13 @@ static void a_look_without_room_forgets_no_copies(void **state)
     world_run(world, 10000);
     struct world_node *node = &world->nodes[0];
     assert_int_equal(codes_copied(node->core), 1);
-    uint64_t pass = node->core->repair_pass;
-    node->core->housekeep_ms = node->core->repair_ms = 0;
+    uint64_t pass = node->core->copies->repair_pass;
+    node->core->housekeep_ms = node->core->copies->repair_ms = 0;
     struct node_event tick = {.kind = NODE_EVENT_TICK, .now_ms = world->now_ms, .wall_s = node->core->wall_s};
     node->effects.count = 0;
     node->effects.used_bytes = NODE_EFFECT_BYTES_MAX - (1u << 15);
     node_core_step(node->core, &tick, &node->effects);
-    assert_int_equal(node->core->repair_pass, pass + 1);
+    assert_int_equal(node->core->copies->repair_pass, pass + 1);
     assert_int_equal(codes_copied(node->core), 1);
     world_free(world);
 }
@@ -202,7 +204,7 @@ static void a_checkpoint_is_repaired_once_however_many_holders_are_dead(void **s
         const struct node_core *core = world->nodes[n].core;
         const struct view_manifest *row = world_experiment(world, n)->trials[0]->manifests;
         struct view_manifest united;
-        assert_true(core_replicas_next(core, &row, &united));
+        assert_true(core_checkpoints_next(core, &row, &united));
         assert_int_equal(united.step, forged.step);
         assert_int_equal(united.holder_count, FACT_HOLDERS_MAX);
         assert_true(core_node_alive(core, united.holders[0]) && core_node_alive(core, united.holders[1]));
@@ -276,7 +278,7 @@ static void many_repairs_go_out_a_few_at_a_time(void **state)
     struct view_manifest united;
     uint32_t copied = 0;
     for (const struct view_manifest *row = world_experiment(world, holder)->trials[0]->manifests;
-         core_replicas_next(world->nodes[holder].core, &row, &united);) {
+         core_checkpoints_next(world->nodes[holder].core, &row, &united);) {
         copied += united.step >= 900000 && united.holder_count == 2;
     }
     assert_int_equal(copied, STEPS);
@@ -660,15 +662,15 @@ static void a_moments_word_of_a_death_passes_over_no_checkpoint(void **state)
     struct message message = {.kind = MESSAGE_SWIM, .boot = world->nodes[other].core->options.boot};
     message.u.swim.kind = SWIM_PING;
     message.u.swim.sequence = 1;
-    message.u.swim.incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, world->nodes[other].person.id);
+    message.u.swim.incarnation = swim_incarnation_of(&world->nodes[leader].core->members->swim, world->nodes[other].person.id);
     message.u.swim.rumour_count = 1;
     message.u.swim.rumours[0] = (struct swim_rumour){
-        .node = said, .state = SWIM_DEAD, .incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, said)};
+        .node = said, .state = SWIM_DEAD, .incarnation = swim_incarnation_of(&world->nodes[leader].core->members->swim, said)};
     struct node_event event = {.kind = NODE_EVENT_MESSAGE};
     event.u.message.from = world->nodes[other].person.id;
     event.u.message.message = &message;
     for (uint32_t i = 0; i < 2000; i++) {
-        message.u.swim.rumours[0].incarnation = swim_incarnation_of(&world->nodes[leader].core->swim, said);
+        message.u.swim.rumours[0].incarnation = swim_incarnation_of(&world->nodes[leader].core->members->swim, said);
         world_step(world, leader, &event);
         assert_false(core_node_alive(world->nodes[leader].core, said));
         world_run(world, 1);

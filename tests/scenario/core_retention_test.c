@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "node/core/copies/checkpoints.h"
+#include "node/core/members/members.h"
 #include "tests/scenario/core_story.h"
 
 #define RETENTION_MS (2 * CORE_RETENTION_MS)
@@ -75,7 +77,7 @@ static void assert_trial_listed(const struct world *world, uint32_t node, uint32
     char text[128] = "";
     struct view_manifest found;
     const struct view_trial *trial = view_find_trial(world_experiment(world, node), index);
-    for (const struct view_manifest *row = trial->manifests; core_replicas_next(world->nodes[node].core, &row, &found);) {
+    for (const struct view_manifest *row = trial->manifests; core_checkpoints_next(world->nodes[node].core, &row, &found);) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%llu", used > 0 ? " " : "", (unsigned long long)found.step);
     }
@@ -239,7 +241,7 @@ static void a_trial_that_saves_all_the_time_lets_go_too(void **state)
     uint32_t count = 0;
     struct view_manifest found;
     bool has_best = false;
-    for (const struct view_manifest *row = trial->manifests; core_replicas_next(world->nodes[1].core, &row, &found); count++) {
+    for (const struct view_manifest *row = trial->manifests; core_checkpoints_next(world->nodes[1].core, &row, &found); count++) {
         has_best |= found.step == 20;
     }
     assert_in_range(count, 2, 12); /* of 39; what a look finds goes at the next one */
@@ -358,9 +360,9 @@ static void the_newest_that_is_left_stands_for_what_is_kept_and_lost(void **stat
     world_run(world, 120000);
     struct view_manifest found;
     const struct view_trial *trial = view_find_trial(world_experiment(world, other), 0);
-    const struct view_manifest *newest = core_replicas_newest(world->nodes[other].core, trial);
+    const struct view_manifest *newest = core_checkpoints_newest(world->nodes[other].core, trial);
     assert_int_equal(newest->step, 10);
-    (void)core_replicas_unite(world->nodes[other].core, newest, &found);
+    (void)core_checkpoints_unite(world->nodes[other].core, newest, &found);
     uint32_t living = 0;
     for (uint32_t i = 0; i < found.holder_count; i++) {
         living += core_node_alive(world->nodes[other].core, found.holders[i]);
@@ -399,12 +401,12 @@ static void many_named_blobs_are_no_reason_not_to_collect(void **state)
     assert_non_null(pushes);
     for (uint64_t i = 0; i < COUNT; i++) {
         pushes[i].blob = blob_of(1 + i);
-        pushes[i].is_said = true;
+        pushes[i].is_published = true;
         pushes[i].next = i + 1 < COUNT ? &pushes[i + 1] : NULL;
     }
-    core->pushes = pushes;
+    core->copies->pushes = pushes;
     world_run(world, CORE_COLLECT_MS + RETENTION_MS);
-    core->pushes = NULL;
+    core->copies->pushes = NULL;
     assert_int_equal(world->nodes[0].named_count, COUNT);
     assert_true(is_named(world, 0, blob_of(1)) && is_named(world, 0, blob_of(COUNT)));
     assert_int_equal(world->nodes[1].named_count, 0);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/copies/copies.h"
 #include "node/core/roof/roof.h"
 #include "tests/scenario/core_story.h"
 
@@ -114,11 +115,11 @@ static void a_confirmation_grows_old_in_a_sleep(void **state)
     world_start_all(world);
     struct node_core *core = world->nodes[0].core;
     struct core_confirmation row = {.held_ms = core->now_ms, .refused_ms = core->now_ms};
-    core->confirmations = &row;
+    core->copies->confirmations = &row;
     stall_shift(core, HOUR_MS);
     assert_int_equal(row.held_ms, core->now_ms);
     assert_int_equal(row.refused_ms, core->now_ms + HOUR_MS);
-    core->confirmations = NULL;
+    core->copies->confirmations = NULL;
     world_free(world);
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "tests/scenario/core_story.h"
 
 void story_submit(struct world *world, uint32_t node, uint32_t trials, uint32_t max_restarts)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "node/core/owner/slots.h"
 #include "node/daemon/render/experiment.h"
 #include "tests/scenario/core_story.h"
 
@@ -37,7 +38,7 @@ static void a_single_node_runs_a_trial_of_two_slots(void **state)
     world_run(world, 1000);
     assert_int_equal(view_experiment_state(world_experiment(world, 0)), VIEW_COMPLETED);
     for (uint32_t slot = 0; slot < 2; slot++) {
-        assert_int_equal(world->nodes[0].core->lease.slots[slot].state, LEASE_FREE);
+        assert_int_equal(world->nodes[0].core->owner->lease.slots[slot].state, LEASE_FREE);
     }
     world_free(world);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/members/versions.h"
 #include "tests/scenario/core_story.h"
 
 static const struct version_range old = {1, 1}, both = {1, 2}, later = {2, 2};

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "node/core/coordinator/coordination.h"
+#include "node/core/members/members.h"
 
 #define CORE_BYTES (16u << 20)
 #define WALL_S 1700000000u
@@ -464,7 +466,7 @@ void world_start_all(struct world *world)
     }
     world_run(world, ELECTION_UP_MS + 2000); /* all are old enough to coordinate */
     for (uint32_t i = 0; i < world->node_count; i++) {
-        CHECK(!world->nodes[i].core->syncing);
+        CHECK(!world->nodes[i].core->members->syncing);
     }
 }
 

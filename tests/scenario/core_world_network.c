@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "node/core/ground/state.h"
 
 /* Who listens there; UINT32_MAX: nobody. */
 static uint32_t number_at(const struct world *world, const char *address)

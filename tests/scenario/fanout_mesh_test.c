@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include "gossip/exchange.h"
+#include "gossip/fanout.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/scale_world.h"
 
 #define NODES 100u

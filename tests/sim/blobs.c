@@ -1,7 +1,6 @@
 #include "tests/sim/blobs.h"
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
 #include "tests/sim/copies.h"
 #include "tests/sim/twins.h"
 #include "tests/sim/world.h"

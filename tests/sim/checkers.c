@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 
@@ -234,7 +235,7 @@ void checkers_on_send(struct sim *sim, int node, const struct node_effect *effec
         break;
     case MESSAGE_RESERVE_ANSWER:
     case MESSAGE_CONFIRM_ANSWER:
-        if (message->u.lease.code == 0 && message->kind == MESSAGE_RESERVE_ANSWER && sim->nodes[node].core->syncing) {
+        if (message->u.lease.code == 0 && message->kind == MESSAGE_RESERVE_ANSWER && sim->nodes[node].core->members->syncing) {
             sim_fail(sim, 12, "n%d grants a slot before it has pulled from the others", node);
         }
         if (message->u.lease.code == 0) {

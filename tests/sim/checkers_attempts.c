@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/core/coordinator/coordination.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 
 #define SIDE_MS (CORE_GANG_RESERVE_MS + 1000) /* a gang that was begun before has come together, or has been given up */
@@ -23,7 +25,7 @@ static void check_start_step(struct sim *sim, int node, const struct record *rec
          saved = saved->next) {
         for (uint32_t i = 0; i < saved->holder_count; i++) {
             bool is_reachable = node_id_equal(saved->holders[i], sim->nodes[node].id) ||
-                                swim_state_of(&core->swim, saved->holders[i]) == SWIM_ALIVE;
+                                swim_state_of(&core->members->swim, saved->holders[i]) == SWIM_ALIVE;
             const struct sim_blob *blob = blobs_find(sim, saved->blob);
             int holder = sim_find_node(sim, saved->holders[i]);
             /* Disks are lost, too; and of two machines with one key one answers, perhaps the one that does not have it. */
@@ -100,7 +102,7 @@ static struct choice_made choice_of(const struct sim *sim, int node, uint32_t in
                                  .side = side_of(sim, node),
                                  .unseen = unseen(sim, node, experiment)};
     choice.is_settled = watch->side[node] == choice.side && sim->now_ms - watch->side_ms[node] >= SIDE_MS &&
-                        core->election_member_count == sim->plan.node_count;
+                        core->members->election_member_count == sim->plan.node_count;
     for (const struct view_attempt *a = trial != NULL ? trial->attempts : NULL; a != NULL; a = a->next) {
         choice.is_first &= attempt_id_equal(&a->id, attempt);
     }
@@ -245,8 +247,8 @@ static bool must_be_patient(const struct sim *sim, int node, const struct core_p
 {
     const struct node_core *core = sim->nodes[node].core;
     uint32_t silent = 0, others = 1;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         int other = sim_find_node(sim, peer->id);
         /* Whom it only heard to be dead, from others who live, says nothing of who is cut off. */
         bool is_absent = (peer->state == SWIM_DEAD && peer->fell_silent) || peer->state == SWIM_SUSPECT;
@@ -279,7 +281,7 @@ static void check_loss(struct sim *sim, int node, const attempt_id *id, const ch
         const struct view_member *owner = view_find_member(&core->view, member->node);
         const struct view_slot *slot = owner != NULL ? view_member_slot(owner, member->slot) : NULL;
         bool is_self = node_id_equal(member->node, sim->nodes[node].id);
-        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, member->node);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->members->swim, member->node);
         has_cause |= worker != NULL && worker->state == FACT_WORKER_ENDED && worker->reason == FACT_LOST;
         has_cause |= slot == NULL || slot->state != LEASE_LEASED || !attempt_id_equal(&slot->attempt, id);
         bool is_away = state != SWIM_ALIVE && state != SWIM_SUSPECT;

@@ -2,7 +2,7 @@
  * an acknowledged one is the last word only until another that its writer knew of, or did not know of, has as high a
  * lamport. */
 
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 
@@ -117,7 +117,7 @@ static bool are_together(const struct sim *sim)
     for (int a = 0; a < (int)sim->plan.node_count; a++) {
         for (int b = 0; is_itself(sim, a) && b < (int)sim->plan.node_count; b++) {
             if (a != b && is_itself(sim, b) &&
-                swim_state_of(&sim->nodes[a].core->swim, sim->nodes[b].id) != SWIM_ALIVE) {
+                swim_state_of(&sim->nodes[a].core->members->swim, sim->nodes[b].id) != SWIM_ALIVE) {
                 return false;
             }
         }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/core/members/members.h"
 #include "node/core/view/retention.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/copies.h"
@@ -286,9 +287,9 @@ void checkers_on_let_go(struct sim *sim, int node, const struct record *record)
         }
     }
     uint32_t nodes = 1, newer = 0, latest = experiment->config->save_trial_latest;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct view_member *member = view_find_member(&core->view, core->peers[i]->id);
-        nodes += core->peers[i]->state == SWIM_ALIVE && (member == NULL || !member->left); /* who leaves takes its copies along */
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct view_member *member = view_find_member(&core->view, core->members->peers[i]->id);
+        nodes += core->members->peers[i]->state == SWIM_ALIVE && (member == NULL || !member->left); /* who leaves takes its copies along */
     }
     enum view_trial_state state = view_trial_state(experiment, attempt.trial);
     bool lives = !view_experiment_over(experiment) && (state == VIEW_TRIAL_QUEUED || state == VIEW_TRIAL_RUNNING);
@@ -335,7 +336,7 @@ static bool is_over_everywhere(const struct sim *sim, uint32_t e)
     for (int node = 0; node < (int)sim->plan.node_count && is_over; node++) {
         const struct sim_node *each = &sim->nodes[node];
         const struct view_experiment *experiment =
-            sim_runs(sim, node) && !each->core->syncing && !each->is_evicted && !each->leaves
+            sim_runs(sim, node) && !each->core->members->syncing && !each->is_evicted && !each->leaves
                 ? view_find_experiment(&each->core->view, sim->plan.experiments[e].id)
                 : NULL;
         is_over = experiment != NULL && experiment->known && view_experiment_over(experiment);
@@ -350,7 +351,7 @@ void checkers_copies_second(struct sim *sim)
         bool is_known = true;
         for (int node = 0; node < (int)sim->plan.node_count; node++) {
             const struct node_core *core = sim->nodes[node].core;
-            is_known &= core != NULL && !core->syncing && view_is_deleted(&core->view, sim->plan.experiments[e].id);
+            is_known &= core != NULL && !core->members->syncing && view_is_deleted(&core->view, sim->plan.experiments[e].id);
         }
         uint64_t *since_ms = &sim->checkers->deleted_ms[e];
         *since_ms = !is_known ? 0 : *since_ms == 0 ? sim->now_ms : *since_ms;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 
@@ -240,7 +241,7 @@ static bool have_met(const struct sim *sim)
         for (int b = 0; checkers_in_core(sim, a) && b < (int)sim->plan.node_count; b++) {
             const struct node_core *core = sim->nodes[a].core;
             if (a != b && checkers_in_core(sim, b) &&
-                (core == NULL || swim_state_of(&core->swim, sim->nodes[b].id) != SWIM_ALIVE)) {
+                (core == NULL || swim_state_of(&core->members->swim, sim->nodes[b].id) != SWIM_ALIVE)) {
                 return false;
             }
         }

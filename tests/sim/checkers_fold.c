@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/unit/put_envelope.h"
 

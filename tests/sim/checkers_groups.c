@@ -1,5 +1,8 @@
 /* 9, 11, 12, 13: groups that change (tests/sim/groups.h). */
 
+#include "node/core/coordinator/coordination.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/owner.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/groups.h"
 
@@ -182,7 +185,7 @@ static const struct worker_process *survivor(const struct sim *sim, int node, co
     const struct node_core *core = sim->nodes[host].core;
     bool is_it = process->is_alive && process->number == place->number && attempt_id_equal(&process->attempt, id);
     bool is_well = !process->is_stopping && !process->is_killed && !process->is_lost && process->hung_until_ms == 0;
-    bool is_wanted_back = core->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self) ||
+    bool is_wanted_back = core->owner->lease.holds[place->slot].withheld || core_node_drained(core, core->options.self) ||
                           is_out(sim->nodes[node].core, place->node);
     return is_it && is_well && !is_wanted_back && (host == node || network_talks(sim, node, host)) ? process : NULL;
 }
@@ -212,7 +215,7 @@ static bool is_lost_beside_failures(const struct node_core *core, const struct v
     bool has_failed = false, has_died = false;
     for (uint32_t rank = 0; rank < attempt->member_count; rank++) {
         const struct view_worker *worker = view_attempt_worker(attempt, rank);
-        enum swim_state state = swim_state_of(&core->swim, attempt->members[rank].node);
+        enum swim_state state = swim_state_of(&core->members->swim, attempt->members[rank].node);
         bool has_ended = worker != NULL && worker->state == FACT_WORKER_ENDED;
         has_failed |= has_ended && worker->reason == FACT_FAILED;
         has_died |= !has_ended && (state == SWIM_DEAD || state == SWIM_LEFT ||

@@ -1,5 +1,8 @@
 /* Invariant 12: who coordinates, who claims to, and whom owners obey. */
 
+#include "node/core/coordinator/coordination.h"
+#include "node/core/ground/disk.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 
@@ -155,8 +158,8 @@ static void check_claim(struct sim *sim, int node, uint32_t index, uint64_t term
                           sim->nodes[node].calm_from_ms + STEADY_MS <= sim->now_ms &&
                           sim->nodes[other].calm_from_ms + STEADY_MS <= sim->now_ms &&
                           sim->nodes[incumbent].calm_from_ms + STEADY_MS <= sim->now_ms &&
-                          swim_state_of(&sim->nodes[other].core->swim, sim->nodes[incumbent].id) == SWIM_ALIVE &&
-                          swim_state_of(&sim->nodes[node].core->swim, sim->nodes[other].id) == SWIM_ALIVE;
+                          swim_state_of(&sim->nodes[other].core->members->swim, sim->nodes[incumbent].id) == SWIM_ALIVE &&
+                          swim_state_of(&sim->nodes[node].core->members->swim, sim->nodes[other].id) == SWIM_ALIVE;
         if (is_witness && held != NULL && held->election.state == ELECTION_LEADING) {
             sim_fail(sim, 12, "n%d claims experiment %u though n%d, which it can ask, hears the coordinator n%d", node,
                      index, other, incumbent);

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "node/core/coordinator/coordination.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/owner/owner.h"
 #include "tests/sim/checkers_inside.h"
 
 #define SIDE_SETTLES_MS \
@@ -49,7 +52,7 @@ bool checkers_is_itself(const struct sim *sim, int node)
 static void watch_hindered(struct sim *sim, int node)
 {
     const struct sim_node *self = &sim->nodes[node];
-    if (self->core == NULL || self->core->syncing || self->disk.is_full) {
+    if (self->core == NULL || self->core->members->syncing || self->disk.is_full) {
         sim->checkers->policy.hindered_ms[node] = sim->now_ms;
     }
 }
@@ -304,9 +307,9 @@ static bool is_usable(const struct sim *sim, int node, const struct view_member 
     uint64_t withheld_ms = host >= 0 && slot < PLAN_SLOTS_MAX ? sim->checkers->policy.withheld_ms[node][host][slot] : 0;
     bool was_withheld = withheld_ms != 0 && sim->now_ms - withheld_ms <= QUARANTINE_KNOWN_MS;
     const struct core_peer *peer = core_find_peer(core, member->id);
-    bool is_refusing = peer != NULL ? peer->unwilling_ms != 0 : !core->lease.granting; /* all of its slots */
+    bool is_refusing = peer != NULL ? peer->unwilling_ms != 0 : !core->owner->lease.granting; /* all of its slots */
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        const struct core_backoff *backoff = &core->backoffs[i];
+        const struct core_backoff *backoff = &core->coordinator->backoffs[i];
         is_refusing |= backoff->slot == slot && node_id_equal(backoff->node, member->id) &&
                        backoff->until_ms + QUARANTINE_KNOWN_MS > core->now_ms;
     }
@@ -388,8 +391,8 @@ static uint32_t count_free(const struct sim *sim, int node, const struct view_tr
             (trial != NULL && is_left_out(trial, member->id))) {
             continue;
         }
-        for (uint32_t slot = 0; slot < owner->lease.count; slot++) {
-            const struct lease_slot *held = &owner->lease.slots[slot];
+        for (uint32_t slot = 0; slot < owner->owner->lease.count; slot++) {
+            const struct lease_slot *held = &owner->owner->lease.slots[slot];
             bool is_own = held->state == LEASE_RESERVED && held->attempt.trial == about->trial &&
                           experiment_id_equal(held->attempt.experiment, about->experiment);
             count += held->state == LEASE_FREE || is_own;
@@ -457,7 +460,7 @@ void checkers_policy_began(struct sim *sim, int node)
 {
     struct policy *policy = &sim->checkers->policy;
     policy->hindered_ms[node] = sim->now_ms;
-    policy->level[node] = sim->nodes[node].core->quarantine.level;
+    policy->level[node] = sim->nodes[node].core->quarantine->own.level;
     policy->quarantine_ms[node] = sim->now_ms;
     memset(policy->known_ms[node], 0, sizeof policy->known_ms[node]);
     memset(policy->taking_ms[node], 0, sizeof policy->taking_ms[node]);

@@ -2,6 +2,7 @@
  * there, and a worker that is no more is soon missed. So what is lost is what was made since the last save, at most one
  * interval, and until the loss was found. */
 
+#include "node/core/members/members.h"
 #include "tests/sim/checkers_inside.h"
 
 #define SAVED_MS 10000    /* a copy takes up to 1.5 s here, the record one commit; who refuses is replaced by another */

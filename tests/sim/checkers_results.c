@@ -1,5 +1,6 @@
 /* Invariants 4 and 8: results stay and spread, and experiments are finished. */
 
+#include "node/core/members/quarantine.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/users.h"
 

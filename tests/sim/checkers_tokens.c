@@ -1,5 +1,6 @@
 /* Invariants 1 and 2: which worker of which slot is believed. */
 
+#include "node/core/ground/state.h"
 #include "tests/sim/checkers_inside.h"
 
 #define TOKENS_TRIED 24 /* of them are tried again every time */

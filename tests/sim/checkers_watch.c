@@ -5,6 +5,10 @@
 #include "tests/sim/checkers_inside.h"
 
 #include "base/check.h"
+#include "node/core/coordinator/coordination.h"
+#include "node/core/copies/acks.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/owner.h"
 
 #define UNWANTED_MS 3000   /* a node that knows that a worker should not run has ended it by then */
 #define ORPHANED_MS 2500   /* a reservation whose gang has given up is returned */
@@ -103,8 +107,8 @@ bool checkers_in_minority(const struct sim *sim, int node)
     uint32_t alive = 1, total = 1;
     node_id lowest = sim->nodes[node].id;
     bool has_lowest = true;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         const struct view_member *member = view_find_member(&core->view, peer->id);
         if (member != NULL && member->left) {
             continue; /* it has left by its own word, and does not count */
@@ -153,7 +157,7 @@ static void watch_slot(struct sim *sim, int node, uint32_t slot, bool is_calm)
 {
     struct checkers_watch *watch = &sim->checkers->watch;
     const struct node_core *core = sim->nodes[node].core;
-    const struct lease_slot *held = &core->lease.slots[slot];
+    const struct lease_slot *held = &core->owner->lease.slots[slot];
     if (held->state == LEASE_LEASED || held->state == LEASE_RESERVED) {
         bool is_leased = held->state == LEASE_LEASED;
         checkers_met(sim, is_leased ? PREMISE_13_LEASED : PREMISE_13_RESERVED);
@@ -227,7 +231,7 @@ void checkers_on_refused(struct sim *sim, int node, const struct node_effect *ef
     const struct message *message = &effect->u.send.message;
     int asking = sim_find_node(sim, effect->u.send.to);
     const struct node_core *core = asking >= 0 ? sim->nodes[asking].core : NULL;
-    const struct lease *lease = &sim->nodes[node].core->lease;
+    const struct lease *lease = &sim->nodes[node].core->owner->lease;
     const struct core_coordination *coordination =
         core != NULL ? core_find_coordination(core, message->u.lease.attempt.experiment) : NULL;
     for (const struct core_gang *gang = coordination != NULL ? coordination->gangs : NULL; gang != NULL; gang = gang->next) {
@@ -240,7 +244,7 @@ void checkers_on_refused(struct sim *sim, int node, const struct node_effect *ef
 
 static void note_suspects(struct sim *sim, int node)
 {
-    const struct swim *swim = &sim->nodes[node].core->swim;
+    const struct swim *swim = &sim->nodes[node].core->members->swim;
     for (int other = 0; swim->counts[SWIM_SUSPECT] > 0 && other < (int)sim->plan.node_count; other++) {
         struct suspicion *known = &sim->checkers->watch.suspicion[other];
         uint64_t incarnation = swim_incarnation_of(swim, sim->nodes[other].id);
@@ -257,8 +261,8 @@ void checkers_on_step(struct sim *sim, int node)
     if (sim->effects.count > EFFECTS_MAX || sim->effects.used_bytes > NODE_EFFECT_BYTES_MAX / 2) {
         sim_fail(sim, 15, "one step of n%d has %u effects with %u bytes", node, sim->effects.count, sim->effects.used_bytes);
     }
-    if (sim->nodes[node].core->outbox_bytes > 0) {
-        sim_fail(sim, 15, "n%d leaves %u bytes in its outbox at the end of a step", node, sim->nodes[node].core->outbox_bytes);
+    if (sim->nodes[node].core->disk->outbox_bytes > 0) {
+        sim_fail(sim, 15, "n%d leaves %u bytes in its outbox at the end of a step", node, sim->nodes[node].core->disk->outbox_bytes);
     }
     note_suspects(sim, node);
     checkers_drained(sim, node);
@@ -267,8 +271,8 @@ void checkers_on_step(struct sim *sim, int node)
 static void watch_queues(struct sim *sim, int node)
 {
     const struct node_core *core = sim->nodes[node].core;
-    uint32_t waiting = core->refused_count, clients = core_ack_count(core);
-    for (const struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+    uint32_t waiting = core->disk->refused_count, clients = core_ack_count(core);
+    for (const struct core_pending *pending = core->disk->pending_first; pending != NULL; pending = pending->next) {
         waiting++;
     }
     if (waiting > 0) {
@@ -291,7 +295,7 @@ static void watch_beliefs(struct sim *sim, int node)
     bool is_calm = sim->now_ms >= sim->shaken_until_ms + CALM_MS && !sim->plan.blurs_time;
     const struct node_core *core = sim->nodes[node].core;
     for (int other = 0; other < (int)sim->plan.node_count; other++) {
-        enum swim_state state = swim_state_of(&core->swim, sim->nodes[other].id);
+        enum swim_state state = swim_state_of(&core->members->swim, sim->nodes[other].id);
         bool is_alive = state == SWIM_ALIVE || state == SWIM_SUSPECT;
         bool was_alive = sim->checkers->watch.knew_alive[node][other];
         sim->checkers->watch.knew_alive[node][other] = is_alive;
@@ -313,7 +317,7 @@ static void watch_beliefs(struct sim *sim, int node)
 static void check_suspected(struct sim *sim, int node, int about, const struct swim_rumour *rumour)
 {
     const struct suspicion *known = &sim->checkers->watch.suspicion[about];
-    uint64_t least_ms = swim_suspect_min_ms(&sim->nodes[node].core->swim) * 3 / 4; /* clocks drift */
+    uint64_t least_ms = swim_suspect_min_ms(&sim->nodes[node].core->members->swim) * 3 / 4; /* clocks drift */
     bool is_former = !node_id_equal(rumour->node, sim->nodes[about].id); /* thrown out, and back with a new key */
     if (is_former || sim->nodes[about].is_twin || rumour->incarnation + 1 < known->next_incarnation) {
         return; /* else it is an old word */
@@ -342,7 +346,7 @@ void checkers_rumours(struct sim *sim, int node, const struct swim_message *mess
         int about = rumour->state == SWIM_DEAD ? sim_find_node(sim, rumour->node) : -1;
         if (about >= 0 && sim_runs(sim, about) && !sim->nodes[about].is_evicted && !sim->nodes[node].is_evicted &&
             !sim->nodes[about].is_twin && !sim->nodes[node].is_twin &&
-            rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->swim, rumour->node)) {
+            rumour->incarnation >= swim_incarnation_of(&sim->nodes[about].core->members->swim, rumour->node)) {
             sim_fail(sim, 14, "n%d says that n%d is dead, which runs and can be reached", node, about);
         }
     }
@@ -368,7 +372,7 @@ static void watch_death(struct sim *sim, int dead)
         checkers_met(sim, PREMISE_14_DEAD);
         const struct node_core *core = sim->nodes[node].core;
         const struct core_peer *peer = core_find_peer(core, gone->id);
-        enum swim_state state = swim_state_of(&core->swim, gone->id);
+        enum swim_state state = swim_state_of(&core->members->swim, gone->id);
         /* A late word of one who was cut off may bring it back to life once more, until the next suspicion is over. */
         bool is_new = peer != NULL && core->now_ms < peer->up_since_ms + DEAD_MS;
         if ((state == SWIM_ALIVE || state == SWIM_SUSPECT) && !is_new) {

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/owner.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/owners.h"
 
@@ -153,8 +154,8 @@ void checkers_drained(struct sim *sim, int node)
         wishes->is_drained[node] = false;
         return;
     }
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct lease_slot *held = &core->lease.slots[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct lease_slot *held = &core->owner->lease.slots[slot];
         attempt_id *before = &wishes->given[node][slot];
         if (!wishes->is_drained[node] || !is_given(held)) {
             *before = is_given(held) ? held->attempt : (attempt_id){0};

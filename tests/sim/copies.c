@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/members/members.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
@@ -164,7 +165,7 @@ static uint32_t sources(const struct sim *sim, int node, const struct sim_blob *
     uint32_t machines = 0;
     bool is_ours = blob->is_code;
     for (const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
-         core_replicas_next(core, &row, &checkpoint);) {
+         core_checkpoints_next(core, &row, &checkpoint);) {
         for (uint32_t i = 0; hash256_equal(checkpoint.blob, blob->hash) && i < checkpoint.holder_count; i++) {
             int holder = sim_find_node(sim, checkpoint.holders[i]);
             machines |= holder >= 0 ? 1u << holder : 0;
@@ -181,7 +182,7 @@ static void mend(struct sim *sim, struct sim_event *event)
     if (sim->nodes[node].is_gone) {
         return;
     }
-    if (!sim_runs(sim, node) || sim->nodes[node].core->syncing) {
+    if (!sim_runs(sim, node) || sim->nodes[node].core->members->syncing) {
         sim_again(sim, event, sim->now_ms + 30000); /* the scrub after the start comes upon it */
         return;
     }

@@ -1,7 +1,7 @@
 #include "tests/sim/faults.h"
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
+#include "node/core/coordinator/coordination.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/copies.h"
 #include "tests/sim/groups.h"

@@ -1,6 +1,7 @@
 #include "tests/sim/owners.h"
 
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/owner.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/world.h"
 
@@ -98,8 +99,8 @@ void owners_strike(struct sim *sim)
 static bool has_hold(const struct node_core *core)
 {
     bool held = false;
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        held |= core->lease.holds[slot].withheld;
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        held |= core->owner->lease.holds[slot].withheld;
     }
     return held;
 }

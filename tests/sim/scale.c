@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "node/core/ground/state.h"
 #include "tests/sim/command_line.h"
 #include "tests/sim/scale_world.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "node/core/members/members.h"
 
 #define WALL_S 1700000000u
 #define WHEEL_MS 16384u /* longer than anything is on its way */
@@ -461,7 +462,7 @@ static bool all_alive(const struct scale_world *world)
 {
     for (uint32_t i = 0; i < world->options.nodes; i++) {
         const struct scale_node *node = &world->nodes[i];
-        if (node->is_up && swim_state_count(&node->core->swim, SWIM_ALIVE) + 1 != world->up_count) {
+        if (node->is_up && swim_state_count(&node->core->members->swim, SWIM_ALIVE) + 1 != world->up_count) {
             return false;
         }
     }

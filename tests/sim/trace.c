@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "node/core/ground/state.h"
 #include "tests/sim/world.h"
 
 void sim_trace(struct sim *sim, int node, const char *format, ...)

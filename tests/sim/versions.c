@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
+#include "node/core/members/twin.h"
 #include "tests/sim/checkers_inside.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/world.h"
@@ -149,7 +149,7 @@ void versions_write(struct sim *sim, struct sim_event *event)
     int node = event->node;
     const struct sim_node *self = &sim->nodes[node];
     bool is_able = !sim->healed && sim_runs(sim, node) && self->updates == event->serial && self->speaks.newest > 1;
-    if (!is_able || self->core->is_out || self->core->twin.is_yielding || sim->versions.count == VERSIONS_WRITTEN_MAX) {
+    if (!is_able || self->core->is_out || self->core->twin->is_yielding || sim->versions.count == VERSIONS_WRITTEN_MAX) {
         return;
     }
     struct random random;

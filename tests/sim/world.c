@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/ground/publish.h"
 #include "tests/sim/checkers.h"
 #include "tests/sim/copies.h"
 #include "tests/sim/faults.h"

@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/random.h"
 #include "node/core/core.h"
+#include "node/core/ground/state.h"
 #include "tests/sim/blobs.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/groups.h"

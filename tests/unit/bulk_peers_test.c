@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
 #include "node/daemon/ground/daemon.h"
 #include "node/daemon/start.h"
 #include "tests/unit/facts_make.h"
@@ -46,7 +46,7 @@ static void load(struct daemon *daemon, node_id writer, uint64_t seq, enum fact_
 
 static void settle(struct daemon *daemon)
 {
-    for (uint64_t ms = 1100; daemon->core->peer_count < PEOPLE - OUT - 1; ms += 100) {
+    for (uint64_t ms = 1100; daemon->core->members->peer_count < PEOPLE - OUT - 1; ms += 100) {
         struct node_event tick = {.kind = NODE_EVENT_TICK, .now_ms = ms};
         effects.count = effects.used_bytes = 0;
         node_core_step(daemon->core, &tick, &effects);

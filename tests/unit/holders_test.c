@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rendezvous.h"
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
 #include "node/daemon/ground/daemon.h"
 #include "tests/unit/facts_make.h"
 
@@ -38,9 +38,9 @@ static struct daemon *daemon_of_many(void)
     }
     struct node_event start = {.kind = NODE_EVENT_START, .now_ms = 1000};
     node_core_step(daemon->core, &start, &effects);
-    assert_int_equal(daemon->core->peer_count, MEMBERS - 1);
-    for (uint32_t i = 0; i < daemon->core->peer_count; i++) {
-        daemon->core->peers[i]->state = SWIM_ALIVE;
+    assert_int_equal(daemon->core->members->peer_count, MEMBERS - 1);
+    for (uint32_t i = 0; i < daemon->core->members->peer_count; i++) {
+        daemon->core->members->peers[i]->state = SWIM_ALIVE;
     }
     free(effects.items);
     free(effects.bytes);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
 #include "node/daemon/ground/daemon.h"
 #include "tests/unit/facts_make.h"
 
@@ -99,7 +99,7 @@ static struct daemon *daemon_alone(uint32_t members)
     }
     struct node_event start = {.kind = NODE_EVENT_START, .now_ms = 1000};
     node_core_step(daemon->core, &start, &effects);
-    assert_int_equal(daemon->core->peer_count, members - 1);
+    assert_int_equal(daemon->core->members->peer_count, members - 1);
     free(effects.items);
     free(effects.bytes);
     memset(&world, 0, sizeof world);

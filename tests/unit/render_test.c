@@ -12,7 +12,8 @@
 #include "base/err.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "node/core/ground/state.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/members/twin.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "tests/unit/facts_make.h"
@@ -669,8 +670,8 @@ static void status_adds_what_the_core_refused(void **state)
     assert_has(text, "\"memory_bytes\":123,\"syncing\":true,\"disk_full\":false,\"memory_full\":false,\"refused\":{\"handshakes\":2,"
                      "\"strangers\":2,\"oversized\":0,");
     assert_has(text, "\"scrub\":{\"checked_bytes\":9,\"passes\":3,\"damaged\":2,\"restored\":1},\"twin\":null,\"was\":null");
-    f->core->twin.life = 7;
-    bytes_copy_text(f->core->twin.address, sizeof f->core->twin.address, "10.0.0.9:7410");
+    f->core->twin->life = 7;
+    bytes_copy_text(f->core->twin->address, sizeof f->core->twin->address, "10.0.0.9:7410");
     extra.was = make_person(9).id;
     extra.was_address = "10.0.0.8:7410";
     open_map(&writer, RENDER_STATUS_PAIRS);

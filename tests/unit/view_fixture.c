@@ -1,3 +1,4 @@
+#include "node/core/ground/state.h"
 #include "tests/unit/view_fixture.h"
 
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "tests/unit/view_fixture.h"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "tests/unit/view_fixture.h"
 
 /* ---- vouchers ---- */

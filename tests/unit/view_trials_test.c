@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/core/ground/state.h"
 #include "tests/unit/view_fixture.h"
 
 #define NAN_DOUBLE (0.0 / 0.0)

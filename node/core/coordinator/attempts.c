@@ -2,6 +2,13 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/copies/collection.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/owner/groups.h"
 
 static int compare_attempts(const attempt_id *a, const attempt_id *b)
 {
@@ -69,7 +76,7 @@ static bool trial_waits_since(const struct node_core *core, const struct core_wa
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, watch->attempt.experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, watch->attempt.trial) : NULL;
-    return (watch->ended_ms != 0 || watch->choosy.since_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
+    return (watch->ended_ms != 0 || watch->waiting.since_ms != 0) && trial != NULL && view_trial_highest(trial) != NULL &&
            attempt_id_equal(&view_trial_highest(trial)->id, &watch->attempt) &&
            view_trial_state(experiment, watch->attempt.trial) == VIEW_TRIAL_QUEUED;
 }
@@ -157,9 +164,9 @@ void attempts_put_verdict(struct node_core *core, const struct view_attempt *att
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_verdict_pack(&writer, &fact);
-    bool is_said;
-    (void)core_try_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer, &is_said);
-    if (!is_said) {
+    bool is_published;
+    (void)core_try_put(core, FACT_VERDICT, fact_key_verdict(&attempt->id), &writer, &is_published);
+    if (!is_published) {
         return; /* it is judged again */
     }
     TRACE(&core->options.trace, "%s trial %u attempt %u: %s, %s",
@@ -227,8 +234,8 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
             continue;
         }
         bool is_self = node_id_equal(member->node, core->options.self);
-        if (!is_self && swim_state_of(&core->swim, member->node) != SWIM_ALIVE) {
-            bool is_suspect = swim_state_of(&core->swim, member->node) == SWIM_SUSPECT;
+        if (!is_self && swim_state_of(&core->members->swim, member->node) != SWIM_ALIVE) {
+            bool is_suspect = swim_state_of(&core->members->swim, member->node) == SWIM_SUSPECT;
             if (core_node_lost(core, member->node, UINT64_MAX) ||
                 (is_suspect && BUG(lost_while_suspect, "a node that is only suspect has lost nothing yet"))) {
                 sight.away++;
@@ -250,7 +257,7 @@ struct attempt_sight attempts_look(struct node_core *core, const struct view_exp
             sight.idle += !is_leased; /* ... on an old disk it never will */
             continue;
         }
-        if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->swim, member->node) <= watch->failed_ms) {
+        if (!is_self && watch->failed_ms != 0 && swim_heard_ms(&core->members->swim, member->node) <= watch->failed_ms) {
             sight.heard_since_failure = false;
         }
         sight.idle += !is_leased;
@@ -324,7 +331,7 @@ bool attempts_judge(struct node_core *core, struct core_coordination *coordinati
         sight.heard_since_failure = false;
     }
     if (sight.overdue == 0) {
-        watch->choosy = (struct core_choosy){0, 0}; /* it was given up for lost, and is there again */
+        watch->waiting = (struct core_waiting){0, 0}; /* it was given up for lost, and is there again */
     }
     watch->stopped_ms = sight.stopped > 0 && watch->stopped_ms == 0 ? core->now_ms : watch->stopped_ms;
     watch->idle_ms = sight.idle == 0 || gangs_begins(coordination, &attempt->id) ? 0

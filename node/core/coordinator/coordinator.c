@@ -3,10 +3,18 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/owner/slots.h"
 
 struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment)
 {
-    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         if (experiment_id_equal(c->experiment, experiment)) {
             return c;
         }
@@ -22,7 +30,7 @@ struct election_claim core_coordinator_highest(const struct node_core *core, exp
 
 static struct core_coordination *coordination_row(struct node_core *core, experiment_id experiment)
 {
-    struct core_coordination **link = &core->coordinations;
+    struct core_coordination **link = &core->coordinator->coordinations;
     while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
         link = &(*link)->next;
     }
@@ -166,11 +174,11 @@ static void doubt(struct node_core *core, struct core_coordination *coordination
         is_borne = node_id_equal(claim->writer, highest.node) && claim->fact.term == highest.term;
     }
     if (is_borne) {
-        coordination->unborne_ms = 0;
-    } else if (coordination->unborne_ms == 0 || election_claim_compare(coordination->unborne, highest) != 0) {
-        coordination->unborne_ms = core->now_ms;
-        coordination->unborne = highest;
-    } else if (core->now_ms - coordination->unborne_ms >= CORE_UNBORNE_MS) {
+        coordination->unconfirmed_ms = 0;
+    } else if (coordination->unconfirmed_ms == 0 || election_claim_compare(coordination->unconfirmed, highest) != 0) {
+        coordination->unconfirmed_ms = core->now_ms;
+        coordination->unconfirmed = highest;
+    } else if (core->now_ms - coordination->unconfirmed_ms >= CORE_UNCONFIRMED_MS) {
         MARK(claim_without_record);
         TRACE(&core->options.trace,
               "no record says that %s is coordinated with term %llu: that is not waited for any more",
@@ -247,7 +255,7 @@ static void elect(struct node_core *core, struct core_coordination *coordination
         coordination->claiming = false;
         election_lost(&coordination->election);
     }
-    if (core->syncing || core->leaving || core->is_out || coordination->claiming) {
+    if (core->members->syncing || core->leaving || core->is_out || coordination->claiming) {
         return;
     }
     if (coordination->election.claiming) { /* there was no memory for the record */
@@ -258,15 +266,15 @@ static void elect(struct node_core *core, struct core_coordination *coordination
     }
     enum election_action action =
         election_step(&coordination->election, core->now_ms, core->options.self, coordination->experiment,
-                      core->election_members, core->election_member_count);
+                      core->members->election_members, core->members->election_member_count);
     if (action == ELECTION_CLAIM) {
         put_claim(core, coordination, election_next_term(&coordination->election), false);
     } else if (action == ELECTION_ASK) {
         struct message message = {.kind = MESSAGE_INCUMBENT_ASK};
         message.u.incumbent.about = coordination->election.highest.node;
-        for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
-            if (core_node_alive(core, core->peers[i]->id)) {
-                core_send(core, core->peers[i]->id, &message);
+        for (uint32_t i = 0; i < core->members->peer_count && core_has_room(core, 64, 0); i++) {
+            if (core_node_alive(core, core->members->peers[i]->id)) {
+                core_send(core, core->members->peers[i]->id, &message);
             }
         }
     }
@@ -276,7 +284,7 @@ static void answer_ask(struct node_core *core, node_id from, const struct messag
 {
     struct message message = {.kind = MESSAGE_INCUMBENT_ANSWER};
     message.u.incumbent.about = asked->u.incumbent.about;
-    message.u.incumbent.hears = swim_state_of(&core->swim, asked->u.incumbent.about) == SWIM_ALIVE ||
+    message.u.incumbent.hears = swim_state_of(&core->members->swim, asked->u.incumbent.about) == SWIM_ALIVE ||
                                 node_id_equal(asked->u.incumbent.about, core->options.self);
     core_send(core, from, &message);
 }
@@ -303,13 +311,13 @@ bool coordinator_minority_pauses(const struct node_core *core, const struct view
     }
     uint32_t alive = 0, total = 0;
     bool has_lowest = false;
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        if (coordinator_has_left(core, core->election_members[i].node)) {
+    for (uint32_t i = 0; i < core->members->election_member_count; i++) {
+        if (coordinator_has_left(core, core->members->election_members[i].node)) {
             continue;
         }
-        has_lowest |= total == 0 && core->election_members[i].alive;
+        has_lowest |= total == 0 && core->members->election_members[i].alive;
         total++;
-        alive += core->election_members[i].alive;
+        alive += core->members->election_members[i].alive;
     }
     return alive * 2 < total || (alive * 2 == total && !has_lowest);
 }
@@ -343,7 +351,7 @@ void core_coordinator_receive(struct node_core *core, node_id from, const struct
         return;
     }
     if (message->kind == MESSAGE_INCUMBENT_ANSWER) {
-        for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+        for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
             if (node_id_equal(c->election.highest.node, message->u.incumbent.about)) {
                 election_answer(&c->election, core->now_ms, message->u.incumbent.hears);
             }
@@ -374,8 +382,8 @@ static bool wants_to_hand_over(const struct node_core *core, const struct core_c
     if (!core_node_drained(core, core->options.self) || core->now_ms < coordination->hand_over_ms) {
         return false;
     }
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        const struct election_member *member = &core->election_members[i];
+    for (uint32_t i = 0; i < core->members->election_member_count; i++) {
+        const struct election_member *member = &core->members->election_members[i];
         if (!node_id_equal(member->node, core->options.self) && core_node_accepts(core, member->node) &&
             core->now_ms - member->up_since_ms >= ELECTION_UP_MS) {
             return true;
@@ -434,11 +442,11 @@ static void put_off(uint64_t *since_ms, uint64_t ms)
  * they had waited before, or those of a side that is the smaller now and then would wait for the best ones for ever. */
 static void hold_waits(struct core_coordination *coordination, uint64_t ms)
 {
-    put_off(&coordination->choosy.since_ms, ms);
-    put_off(&coordination->choosy.least_ms, ms);
+    put_off(&coordination->waiting.since_ms, ms);
+    put_off(&coordination->waiting.least_ms, ms);
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
-        put_off(&coordination->watches[i]->choosy.since_ms, ms);
-        put_off(&coordination->watches[i]->choosy.least_ms, ms);
+        put_off(&coordination->watches[i]->waiting.since_ms, ms);
+        put_off(&coordination->watches[i]->waiting.least_ms, ms);
         put_off(&coordination->watches[i]->wants_ms, ms);
     }
 }
@@ -507,7 +515,7 @@ void core_coordinator_experiment(struct node_core *core, struct view_experiment 
 /* What is over wants no coordinator. What does not fit into one step is left to the housekeeping. */
 void core_coordinator_leave(struct node_core *core)
 {
-    for (struct core_coordination *c = core->coordinations; c != NULL && core_has_room(core, 512, 1u << 20); c = c->next) {
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL && core_has_room(core, 512, 1u << 20); c = c->next) {
         if (leads(c) && !c->settled) {
             hand_over(core, c);
         }
@@ -519,7 +527,7 @@ void core_coordinator_housekeep(struct node_core *core)
     if (core->leaving) {
         core_coordinator_leave(core);
     }
-    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         struct view_experiment *experiment = c->settled ? NULL : view_find_experiment(&core->view, c->experiment);
         if (experiment != NULL) {
             experiment->changed = true; /* settle looks at it in this step */
@@ -539,7 +547,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
     coordination->pass++; /* of all watches */
     attempts_forget(core, coordination);
     arena_give(&core->arena, coordination->watches, coordination->watch_slots * sizeof *coordination->watches);
-    struct core_coordination **link = &core->coordinations;
+    struct core_coordination **link = &core->coordinator->coordinations;
     while (*link != coordination) {
         link = &(*link)->next;
     }
@@ -549,7 +557,7 @@ void core_coordinator_forget(struct node_core *core, experiment_id experiment)
 
 void core_coordinator_out(struct node_core *core)
 {
-    for (struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         while (c->gangs != NULL) {
             struct core_gang *gang = c->gangs;
             gangs_unlink(c, gang);

@@ -13,6 +13,14 @@
 
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/groups.h"
 
 /* What became of the members. */
 struct muster {
@@ -34,7 +42,7 @@ static bool is_dead(const struct node_core *core, node_id node)
     if (node_id_equal(node, core->options.self)) {
         return false;
     }
-    enum swim_state state = swim_state_of(&core->swim, node);
+    enum swim_state state = swim_state_of(&core->members->swim, node);
     return state == SWIM_DEAD || state == SWIM_LEFT || coordinator_is_out(core, node) || coordinator_has_left(core, node);
 }
 
@@ -44,7 +52,7 @@ static bool is_unsure(const struct node_core *core, node_id node, const struct v
         return false;
     }
     const struct core_peer *peer = core_find_peer(core, node);
-    return swim_state_of(&core->swim, node) != SWIM_ALIVE || !core_node_in_step(core, node) ||
+    return swim_state_of(&core->members->swim, node) != SWIM_ALIVE || !core_node_in_step(core, node) ||
            (peer != NULL && worker != NULL && peer->boot > worker->boot); /* it has not said yet what became of it */
 }
 
@@ -64,7 +72,7 @@ static bool is_forgotten(const struct node_core *core, const struct core_watch *
 {
     node_id node = attempt->members[rank].node;
     bool is_heard = node_id_equal(node, core->options.self) ||
-                    (swim_state_of(&core->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
+                    (swim_state_of(&core->members->swim, node) == SWIM_ALIVE && core_node_in_step(core, node));
     return is_heard && watch->idle_ms != 0 && core->now_ms - watch->idle_ms >= CORE_IDLE_MS && !is_leased(core, attempt, rank);
 }
 

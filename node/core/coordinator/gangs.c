@@ -3,6 +3,14 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
 
 static void lease_message(const struct core_gang *gang, uint32_t rank, enum message_kind kind, struct message *out)
 {
@@ -144,10 +152,10 @@ static void gang_record(struct node_core *core, struct core_coordination *coordi
     struct fact_attempt fact = {.member_count = gang->member_count};
     memcpy(fact.members, gang->members, gang->member_count * sizeof fact.members[0]);
     const struct view_trial *trial = view_find_trial(experiment, gang->attempt.trial);
-    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
     if (newest == NULL && gang->attempt.trial > 0 && view_find_trial(experiment, 0) != NULL &&
         BUG(lineages_mixed, "a trial starts from its own checkpoints")) {
-        newest = core_replicas_newest(core, view_find_trial(experiment, 0));
+        newest = core_checkpoints_newest(core, view_find_trial(experiment, 0));
     }
     if (newest != NULL) {
         MARK(resumed_from_checkpoint);
@@ -227,7 +235,7 @@ static bool gang_is_wanted(const struct node_core *core, const struct view_exper
         (trial != NULL && view_trial_completed(trial) != NULL)) {
         return false;
     }
-    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL && core_replicas_may_return(core, trial)) {
+    if (gang->state == CORE_GANG_RESERVING && !gang->is_joining && trial != NULL && core_checkpoints_may_return(core, trial)) {
         return false;
     }
     if (view_trial_state(experiment, gang->attempt.trial) == VIEW_TRIAL_FAILED &&

@@ -3,6 +3,14 @@
 #include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/versions.h"
+#include "node/core/owner/owner.h"
 
 struct choice {
     node_id node;
@@ -32,9 +40,9 @@ enum choice_care { CARE_FOR_ALL, CARE_FOR_FAILURES, CARE_FOR_NOTHING };
 
 void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint64_t ms)
 {
-    struct core_backoff *oldest = &core->backoffs[0];
+    struct core_backoff *oldest = &core->coordinator->backoffs[0];
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        oldest = core->backoffs[i].until_ms < oldest->until_ms ? &core->backoffs[i] : oldest;
+        oldest = core->coordinator->backoffs[i].until_ms < oldest->until_ms ? &core->coordinator->backoffs[i] : oldest;
     }
     *oldest = (struct core_backoff){node, slot, core->now_ms + ms};
 }
@@ -43,7 +51,7 @@ void placing_back_off(struct node_core *core, node_id node, uint32_t slot, uint6
 static bool is_backed_off(const struct node_core *core, node_id node, uint32_t slot, uint64_t at_ms)
 {
     for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
-        const struct core_backoff *b = &core->backoffs[i];
+        const struct core_backoff *b = &core->coordinator->backoffs[i];
         if (b->until_ms > at_ms && b->slot == slot && node_id_equal(b->node, node)) {
             return true;
         }
@@ -53,7 +61,7 @@ static bool is_backed_off(const struct node_core *core, node_id node, uint32_t s
 
 static bool slot_is_promised(const struct node_core *core, node_id node, uint32_t slot)
 {
-    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+    for (const struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         for (const struct core_gang *gang = c->gangs; gang != NULL; gang = gang->next) {
             for (uint32_t i = 0; i < gang->member_count; i++) {
                 if (gang->members[i].slot == slot && node_id_equal(gang->members[i].node, node)) {
@@ -67,7 +75,7 @@ static bool slot_is_promised(const struct node_core *core, node_id node, uint32_
 
 static bool holds_suspect(const struct node_core *core, const struct view_member *member)
 {
-    for (const struct core_coordination *c = core->coordinations; c != NULL; c = c->next) {
+    for (const struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
         const struct view_experiment *experiment =
             c->gangs != NULL ? view_find_experiment(&core->view, c->experiment) : NULL;
         for (const struct core_gang *gang = c->gangs; gang != NULL && experiment != NULL; gang = gang->next) {
@@ -117,7 +125,7 @@ static bool is_unwilling(const struct node_core *core, node_id node)
 {
     const struct core_peer *peer = core_find_peer(core, node);
     return peer != NULL ? peer->unwilling_ms != 0 && core->now_ms < peer->unwilling_ms + CORE_SLOT_BACKOFF_MS
-                        : !core->lease.granting;
+                        : !core->owner->lease.granting;
 }
 
 static bool is_doubtful(const struct node_core *core, const struct core_peer *peer)
@@ -133,10 +141,10 @@ static uint32_t collect_choices(const struct node_core *core, const struct wish 
 {
     const struct view_trial *trial = wish->trial;
     bool is_suspect = trial != NULL && core_quarantine_is_suspect(trial);
-    const struct view_manifest *newest = trial != NULL ? core_replicas_newest(core, trial) : NULL;
+    const struct view_manifest *newest = trial != NULL ? core_checkpoints_newest(core, trial) : NULL;
     struct view_manifest united = {0};
     if (newest != NULL) {
-        (void)core_replicas_unite(core, newest, &united);
+        (void)core_checkpoints_unite(core, newest, &united);
     }
     uint32_t count = 0;
     *at_best = (struct at_best){0};
@@ -272,8 +280,8 @@ struct sides {
 static struct sides sides_of(const struct node_core *core)
 {
     struct sides sides = {.is_whole = true};
-    for (uint32_t i = 0; i < core->election_member_count; i++) {
-        node_id node = core->election_members[i].node;
+    for (uint32_t i = 0; i < core->members->election_member_count; i++) {
+        node_id node = core->members->election_members[i].node;
         bool is_ours = core_node_trusted(core, node), has_left = coordinator_has_left(core, node);
         sides.is_whole &= is_ours || has_left;
         if (i < NODE_MEMBERS_MAX) {
@@ -296,7 +304,7 @@ static int32_t rank_of(const struct node_core *core, const struct sides *sides, 
     uint64_t weights[NODE_MEMBERS_MAX];
     uint64_t best[2] = {0, 0}; /* of those away, of ours */
     for (uint32_t i = 0; i < sides->count; i++) {
-        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->election_members[i].node, key, sizeof key);
+        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->members->election_members[i].node, key, sizeof key);
         bool is_ours = sides->is_ours[i];
         best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
     }
@@ -352,7 +360,7 @@ static struct claim_order claim_order_of(struct node_core *core, struct core_coo
 /* From another checkpoint than the last time, since no disk has that one, as is known by now: perhaps that is what it lacked. */
 static bool begins_elsewhere(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *last)
 {
-    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
     return newest != NULL ? !hash256_equal(newest->blob, last->checkpoint) : !hash256_is_none(last->checkpoint);
 }
 
@@ -387,8 +395,8 @@ static bool waits_after_losses(struct node_core *core, struct core_coordination 
         return false;
     }
     bool has_news = !attempts_never_ran(last);
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        has_news |= core->peers[i]->state == SWIM_ALIVE && core->peers[i]->up_since_ms > watch->ended_ms;
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        has_news |= core->members->peers[i]->state == SWIM_ALIVE && core->members->peers[i]->up_since_ms > watch->ended_ms;
     }
     bool is_often = losses >= CORE_LOST_OFTEN || (coordination->unstarted_losses >= CORE_LOST_OFTEN && !has_news);
     uint64_t wait_ms = has_news ? CORE_LOST_WAIT_MS : CORE_NEVER_RAN_WAIT_MS;
@@ -409,7 +417,7 @@ static bool trial_is_pending(struct node_core *core, struct core_coordination *c
         }
     }
     if (trial != NULL && (view_trial_next_number(trial) == 0 || waits_after_losses(core, coordination, trial) ||
-                          core_quarantine_waits(core, trial) || core_replicas_may_return(core, trial))) {
+                          core_quarantine_waits(core, trial) || core_checkpoints_may_return(core, trial))) {
         return false;
     }
     for (const struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
@@ -492,7 +500,7 @@ static bool any_pending(struct node_core *core, struct core_coordination *coordi
  * waits. With little memory left nobody looks at all: what begins could not be told to its end. */
 static bool has_free_slot(const struct node_core *core, const struct view_experiment *experiment)
 {
-    for (uint32_t i = 0; i < core->view.member_count && !core->memory_is_short; i++) {
+    for (uint32_t i = 0; i < core->view.member_count && !core->memory.is_short; i++) {
         const struct view_member *member = core->view.members[i];
         bool has_one = false;
         for (uint32_t slot = 0; slot < member->slot_count && member->slots != NULL && !has_one; slot++) {
@@ -554,7 +562,7 @@ static bool has_begun(const struct node_core *core, experiment_id id, uint32_t i
 
 /* Of the trial that is asked about; NULL when memory is full. Of those that never began only the first is asked, for the others
  * wait behind it; and they wait together, since which is first changes as nodes come and go. */
-static struct core_choosy *choosy_of(struct node_core *core, struct core_coordination *coordination,
+static struct core_waiting *choosy_of(struct node_core *core, struct core_coordination *coordination,
                                      const struct view_trial *trial, uint32_t index)
 {
     const struct view_attempt *highest = trial != NULL ? view_trial_highest(trial) : NULL;
@@ -564,13 +572,13 @@ static struct core_choosy *choosy_of(struct node_core *core, struct core_coordin
             return NULL;
         }
         watch->seen_pass = coordination->pass;
-        return &watch->choosy;
+        return &watch->waiting;
     }
-    if (has_begun(core, coordination->experiment, coordination->choosy_trial)) {
-        coordination->choosy = (struct core_choosy){0, 0};
+    if (has_begun(core, coordination->experiment, coordination->waiting_trial)) {
+        coordination->waiting = (struct core_waiting){0, 0};
     }
-    coordination->choosy_trial = index;
-    return &coordination->choosy;
+    coordination->waiting_trial = index;
+    return &coordination->waiting;
 }
 
 static uint64_t since(const struct node_core *core, uint64_t since_ms)
@@ -582,7 +590,7 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
                            const struct view_experiment *experiment, uint32_t index, struct place *out)
 {
     struct wish wish = {.experiment = experiment, .trial = view_find_trial(experiment, index)};
-    struct core_choosy none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
+    struct core_waiting none = {0, 0}, *choosy = choosy_of(core, coordination, wish.trial, index);
     choosy = choosy != NULL ? choosy : &none;
     wish.waited_ms = since(core, choosy->since_ms);
     wish.had_least_ms = since(core, choosy->least_ms);
@@ -596,9 +604,9 @@ static bool find_place_for(struct node_core *core, struct core_coordination *coo
 
 void placing_forget_waits(struct core_coordination *coordination)
 {
-    coordination->choosy = (struct core_choosy){0, 0};
+    coordination->waiting = (struct core_waiting){0, 0};
     for (uint32_t i = 0; i < coordination->watch_count; i++) {
-        coordination->watches[i]->choosy = (struct core_choosy){0, 0};
+        coordination->watches[i]->waiting = (struct core_waiting){0, 0};
         coordination->watches[i]->wants_ms = 0;
     }
 }

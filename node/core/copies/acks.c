@@ -5,12 +5,15 @@
 #include "base/err.h"
 #include "base/probe.h"
 #include "base/rendezvous.h"
-#include "node/core/ground/state.h"
+#include "node/core/copies/acks.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/twin.h"
+#include "node/core/members/versions.h"
 
 /* A request may wait for several records: it has an ack for each, and is answered with the last. */
 static struct core_ack *find_ack(const struct node_core *core, uint64_t client)
 {
-    struct core_ack *ack = core->acks;
+    struct core_ack *ack = core->copies->acks;
     while (ack != NULL && ack->client != client) {
         ack = ack->next;
     }
@@ -19,7 +22,7 @@ static struct core_ack *find_ack(const struct node_core *core, uint64_t client)
 
 static void ack_drop(struct node_core *core, struct core_ack *ack)
 {
-    struct core_ack **link = &core->acks;
+    struct core_ack **link = &core->copies->acks;
     while (*link != ack) {
         link = &(*link)->next;
     }
@@ -68,12 +71,12 @@ static void ack_ask(struct node_core *core, struct core_ack *ack)
     bool has_blobs = !hash256_is_none(ack->blob); /* drained nodes take records, as everybody does, but no blobs */
     bool is_young = core->now_ms - core->started_ms < CORE_ACK_START_MS;
     bool has_unsure = false; /* who is soon known to live, or dead */
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        node_id peer = core->peers[i]->id;
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        node_id peer = core->members->peers[i]->id;
         if (has_blobs ? core_node_accepts(core, peer) : core_node_trusted(core, peer) && core_node_speaks(core, peer)) {
             candidates[count++] = peer;
         }
-        enum swim_state state = core->peers[i]->state;
+        enum swim_state state = core->members->peers[i]->state;
         has_unsure |= state == SWIM_SUSPECT || (state == SWIM_UNKNOWN && is_young);
     }
     const struct records_entry *entry = records_find(&core->records, ack->ident);
@@ -129,8 +132,8 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
     bool already = ack->already, is_leave = ack->is_leave;
     ack_drop(core, ack);
     if (is_leave) {
-        core->leave_is_waited = false; /* requests_leave_advance answers */
-        core->leave_stored_on = has_failed || is_alone ? 1 : 2;
+        core->copies->leave_is_waited = false; /* requests_leave_advance answers */
+        core->copies->leave_stored_on = has_failed || is_alone ? 1 : 2;
         return true;
     }
     struct core_ack *rest = find_ack(core, client);
@@ -153,7 +156,7 @@ static bool ack_settle(struct node_core *core, struct core_ack *ack)
 
 void core_ack_on_disk(struct node_core *core, uint64_t client, record_ident ident, struct record_version version)
 {
-    struct core_ack *ack = core->acks;
+    struct core_ack *ack = core->copies->acks;
     while (ack != NULL && (ack->client != client || !record_ident_equal(ack->ident, ident))) {
         ack = ack->next;
     }
@@ -177,7 +180,7 @@ static bool is_stored(const struct node_core *core, const struct core_ack *ack, 
 
 void core_ack_stored(struct node_core *core, node_id from, const struct message *message)
 {
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
+    for (struct core_ack *ack = core->copies->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
         struct core_asked *asked = find_asked(ack, from);
         if (asked != NULL && is_stored(core, ack, message)) {
@@ -190,7 +193,7 @@ void core_ack_stored(struct node_core *core, node_id from, const struct message 
 
 void core_ack_pushed(struct node_core *core, const struct node_event *event)
 {
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
+    for (struct core_ack *ack = core->copies->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
         struct core_asked *asked = find_asked(ack, event->u.blob.node);
         if (!event->u.blob.ok || asked == NULL) {
@@ -205,7 +208,7 @@ void core_ack_pushed(struct node_core *core, const struct node_event *event)
 uint32_t core_ack_count(const struct node_core *core)
 {
     uint32_t count = 0;
-    for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+    for (const struct core_ack *ack = core->copies->acks; ack != NULL; ack = ack->next) {
         count += !ack->is_leave;
     }
     return count;
@@ -222,8 +225,8 @@ struct core_ack *core_ack_new(struct node_core *core, uint64_t client, record_id
     ack->version = version;
     ack->until_ms = core->now_ms + CORE_ACK_MS;
     ack->on_disk = BUG(acknowledged_before_disk, "what is acknowledged is on the disk of the node that says so");
-    ack->next = core->acks;
-    core->acks = ack;
+    ack->next = core->copies->acks;
+    core->copies->acks = ack;
     return ack;
 }
 
@@ -267,7 +270,7 @@ void core_acks_renew(struct node_core *core, record_ident ident)
 {
     struct records_entry *entry = records_find(&core->records, ident);
     entry->is_asked = true;
-    for (struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+    for (struct core_ack *ack = core->copies->acks; ack != NULL; ack = ack->next) {
         if (record_ident_equal(ack->ident, ident)) {
             ack->version = entry->record.version;
             ack->on_disk = false;
@@ -277,13 +280,13 @@ void core_acks_renew(struct node_core *core, record_ident ident)
 
 void core_acks_refuse(struct node_core *core)
 {
-    while (core->acks != NULL) {
-        struct core_ack *ack = core->acks;
+    while (core->copies->acks != NULL) {
+        struct core_ack *ack = core->copies->acks;
         if (ack->is_leave) {
-            core->leave_is_waited = false; /* nobody will hear it: it leaves all the same */
+            core->copies->leave_is_waited = false; /* nobody will hear it: it leaves all the same */
         } else {
             core_reply(core, ack->client, ERR_REFUSED, 0,
-                       core->twin.is_yielding
+                       core->twin->is_yielding
                            ? "This node found another with its key while this was on its way to a second node; ask again there."
                            : "This node was evicted from the mesh while this was on its way to a second node.");
         }
@@ -293,7 +296,7 @@ void core_acks_refuse(struct node_core *core)
 
 void core_ack_housekeep(struct node_core *core)
 {
-    for (struct core_ack *ack = core->acks, *next; ack != NULL; ack = next) {
+    for (struct core_ack *ack = core->copies->acks, *next; ack != NULL; ack = next) {
         next = ack->next;
         const struct records_entry *entry = records_find(&core->records, ack->ident);
         ack->on_disk |= entry != NULL && entry->on_disk;

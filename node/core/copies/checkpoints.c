@@ -1,11 +1,17 @@
 #include "base/probe.h"
 #include "base/rendezvous.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/code.h"
+#include "node/core/copies/collection.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
 #include "node/core/view/retention.h"
 
 _Static_assert(CONFIG_REPLICAS_MAX <= FACT_HOLDERS_MAX, "a manifest can name as many holders as may be asked for");
 
-const struct view_manifest *core_replicas_newest(const struct node_core *core, const struct view_trial *trial)
+const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial)
 {
     for (const struct view_manifest *manifest = trial->manifests; manifest != NULL; manifest = manifest->next) {
         for (uint32_t i = 0; i < manifest->holder_count; i++) {
@@ -18,9 +24,9 @@ const struct view_manifest *core_replicas_newest(const struct node_core *core, c
     return NULL;
 }
 
-bool core_replicas_may_return(const struct node_core *core, const struct view_trial *trial)
+bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial)
 {
-    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
     for (const struct view_manifest *row = trial->manifests; row != newest; row = row->next) {
         for (uint32_t i = 0; i < row->holder_count; i++) {
             const struct core_peer *peer = core_find_peer(core, row->holders[i]);
@@ -40,16 +46,16 @@ static bool is_good_holder(const void *context, hash256 blob, node_id holder)
     return core_node_alive(core, holder) && !core_copy_is_doubtful(core, blob, holder);
 }
 
-const struct view_manifest *core_replicas_unite(const struct node_core *core, const struct view_manifest *first,
+const struct view_manifest *core_checkpoints_unite(const struct node_core *core, const struct view_manifest *first,
                                                 struct view_manifest *out)
 {
     return view_manifest_unite_by(first, is_good_holder, core, out);
 }
 
-bool core_replicas_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
+bool core_checkpoints_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
 {
     while (*row != NULL) {
-        *row = core_replicas_unite(core, *row, out);
+        *row = core_checkpoints_unite(core, *row, out);
         if (out->holder_count > 0) {
             return true;
         }
@@ -57,7 +63,7 @@ bool core_replicas_next(const struct node_core *core, const struct view_manifest
     return false;
 }
 
-bool replicas_list_has(const node_id *list, uint32_t count, node_id node)
+bool copies_list_has(const node_id *list, uint32_t count, node_id node)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (node_id_equal(list[i], node)) {
@@ -75,9 +81,9 @@ static uint32_t pushes_to(const struct node_core *core, node_id to)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
-        count += core->code_pushes[i].used && node_id_equal(core->code_pushes[i].to, to);
+        count += core->copies->code_pushes[i].used && node_id_equal(core->copies->code_pushes[i].to, to);
     }
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         for (uint32_t i = 0; (push->is_repair || push->is_check) && i < push->asked_count; i++) {
             count += push->is_waited[i] && node_id_equal(push->asked[i], to);
         }
@@ -85,7 +91,7 @@ static uint32_t pushes_to(const struct node_core *core, node_id to)
     return count;
 }
 
-bool replicas_may_push_to(const struct node_core *core, node_id to)
+bool copies_may_push_to(const struct node_core *core, node_id to)
 {
     const struct core_peer *peer = core_find_peer(core, to);
     return peer != NULL && pushes_to(core, to) < (peer->takes_copies ? CORE_PUSHES_PEER : 1);
@@ -94,17 +100,17 @@ bool replicas_may_push_to(const struct node_core *core, node_id to)
 static bool may_repair(const struct node_core *core)
 {
     uint32_t count = 0;
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         count += push->is_repair || push->is_check;
     }
     return count < CORE_REPAIRS_MAX;
 }
 
-void replicas_put_off(struct node_core *core, experiment_id experiment)
+void copies_put_off(struct node_core *core, experiment_id experiment)
 {
-    if (!core->repair_is_behind) {
-        core->repair_is_behind = true;
-        core->repair_from = experiment;
+    if (!core->copies->repair_is_behind) {
+        core->copies->repair_is_behind = true;
+        core->copies->repair_from = experiment;
     }
 }
 
@@ -140,7 +146,7 @@ static uint32_t add_named(const struct node_core *core, const struct core_push *
     const struct view_manifest *row = own_row(core, push);
     for (uint32_t i = 0; row != NULL && hash256_equal(row->blob, push->blob) && i < row->holder_count; i++) {
         if (count < FACT_HOLDERS_MAX && is_good_holder(core, row->blob, row->holders[i]) &&
-            !replicas_list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
+            !copies_list_has(holders, count, row->holders[i]) && !has_refused(push, row->holders[i])) {
             holders[count++] = row->holders[i];
         }
     }
@@ -178,19 +184,19 @@ static bool finish(struct node_core *core, const struct core_push *push)
     if (!fact.durable && is_outdone(core, push)) {
         return true;
     }
-    bool is_said;
+    bool is_published;
     struct core_pending *pending =
-        core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_said);
+        core_try_put(core, FACT_MANIFEST, fact_key_manifest(&push->attempt, push->step), &writer, &is_published);
     if (pending != NULL && fact.durable && !push->is_repair) {
         pending->action = CORE_ACTION_DURABLE; /* copies that no record on a disk names are not found again */
         pending->attempt = push->attempt;
         pending->slot = push->slot;
         pending->step = push->step;
     }
-    return is_said || core->is_out || core->leaving; /* who goes does not wait for memory */
+    return is_published || core->is_out || core->leaving; /* who goes does not wait for memory */
 }
 
-void core_replicas_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
+void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step)
 {
     struct node_effect *effect = core_effect(core, NODE_EFFECT_DURABLE);
     effect->u.worker.slot = slot;
@@ -205,9 +211,9 @@ static bool advance(struct node_core *core, struct core_push *push)
     push->was_put_off = false;
     node_id candidates[NODE_MEMBERS_MAX];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        if (core_node_accepts(core, core->peers[i]->id)) {
-            candidates[count++] = core->peers[i]->id;
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        if (core_node_accepts(core, core->members->peers[i]->id)) {
+            candidates[count++] = core->members->peers[i]->id;
         }
     }
     uint8_t key[EXPERIMENT_ID_BYTES + 4];
@@ -222,7 +228,7 @@ static bool advance(struct node_core *core, struct core_push *push)
         if (asked || push->asked_count == FACT_HOLDERS_MAX * 2 || !core_has_room(core, 8, 1u << 14)) {
             continue;
         }
-        if (push->is_repair && !replicas_may_push_to(core, candidates[i])) {
+        if (push->is_repair && !copies_may_push_to(core, candidates[i])) {
             push->was_put_off = true;
             continue;
         }
@@ -240,7 +246,7 @@ static bool advance(struct node_core *core, struct core_push *push)
 
 static void push_drop(struct node_core *core, struct core_push *push)
 {
-    struct core_push **link = &core->pushes;
+    struct core_push **link = &core->copies->pushes;
     while (*link != push) {
         link = &(*link)->next;
     }
@@ -251,37 +257,37 @@ static void push_drop(struct node_core *core, struct core_push *push)
 /* It is over, but for its manifest, if there is no memory for that yet. */
 static void push_end(struct node_core *core, struct core_push *push)
 {
-    push->is_unsaid = !finish(core, push);
-    if (!push->is_unsaid) {
+    push->is_unpublished = !finish(core, push);
+    if (!push->is_unpublished) {
         push_drop(core, push);
     }
 }
 
 static void say_unsaid(struct node_core *core)
 {
-    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+    for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
         next = push->next;
-        if (push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
+        if (push->is_unpublished && core_has_room(core, 8, 1u << 14)) {
             push_end(core, push);
         }
     }
 }
 
-void core_replicas_forget(struct node_core *core, experiment_id experiment)
+void core_checkpoints_forget(struct node_core *core, experiment_id experiment)
 {
-    for (struct core_push *push = core->pushes, *next; push != NULL; push = next) {
+    for (struct core_push *push = core->copies->pushes, *next; push != NULL; push = next) {
         next = push->next;
         if (experiment_id_equal(push->attempt.experiment, experiment)) {
             push_drop(core, push); /* answers that still come are nobody's */
         }
     }
-    replicas_code_forget(core, experiment);
+    core_code_forget(core, experiment);
 }
 
 /* The same bytes are under way already: once is enough, and the worker waits for those. */
 static bool join_earlier(struct node_core *core, const struct core_push *save)
 {
-    struct core_push *push = core->pushes;
+    struct core_push *push = core->copies->pushes;
     while (push != NULL && (push->is_check || push->step != save->step || !hash256_equal(push->blob, save->blob) ||
                             !attempt_id_equal(&push->attempt, &save->attempt))) {
         push = push->next;
@@ -296,11 +302,11 @@ static bool join_earlier(struct node_core *core, const struct core_push *save)
         push->has_metric = true;
         push->metric = save->metric;
     }
-    push->is_unsaid &= !advance(core, push); /* a repair may have put somebody off */
+    push->is_unpublished &= !advance(core, push); /* a repair may have put somebody off */
     return true;
 }
 
-void core_replicas_checkpoint(struct node_core *core, const struct node_event *event)
+void core_checkpoints_saved(struct node_core *core, const struct node_event *event)
 {
     if (view_is_deleted(&core->view, event->u.blob.attempt.experiment)) {
         return; /* its worker is being ended */
@@ -335,8 +341,8 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
         return;
     }
     *push = save;
-    push->next = core->pushes;
-    core->pushes = push;
+    push->next = core->copies->pushes;
+    core->copies->pushes = push;
     bool is_over = !advance(core, push);
     if (!is_over && BUG(durable_too_soon, "a manifest is durable once its copies are confirmed")) {
         memcpy(push->holders, push->asked, push->asked_count * sizeof push->asked[0]);
@@ -348,17 +354,17 @@ void core_replicas_checkpoint(struct node_core *core, const struct node_event *e
     }
 }
 
-void core_replicas_ended(struct node_core *core, const attempt_id *attempt)
+void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt)
 {
     struct core_push *newest = NULL;
-    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         bool is_its = !push->is_repair && !push->is_check && attempt_id_equal(&push->attempt, attempt);
         newest = is_its && (newest == NULL || push->step > newest->step) ? push : newest;
     }
-    if (newest != NULL && newest->is_unsaid) {
+    if (newest != NULL && newest->is_unpublished) {
         push_end(core, newest);
-    } else if (newest != NULL && !newest->is_said) {
-        newest->is_said = finish(core, newest);
+    } else if (newest != NULL && !newest->is_published) {
+        newest->is_published = finish(core, newest);
     }
 }
 
@@ -373,7 +379,7 @@ static bool is_repair_of(const struct core_repair *repair, const struct core_pus
 /* Forgets the repair of one checkpoint, or (NULL) all that are too long ago. */
 static void repair_drop(struct node_core *core, const struct core_push *push)
 {
-    for (struct core_repair **link = &core->repairs; *link != NULL;) {
+    for (struct core_repair **link = &core->copies->repairs; *link != NULL;) {
         struct core_repair *repair = *link;
         if (push != NULL ? is_repair_of(repair, push) : core->now_ms >= repair->until_ms) {
             *link = repair->next;
@@ -387,9 +393,9 @@ static void repair_drop(struct node_core *core, const struct core_push *push)
 /* It was tried lately among the same nodes, and there are no more copies than before. */
 static bool repair_is_futile(struct node_core *core, const struct core_push *push)
 {
-    for (const struct core_repair *repair = core->repairs; repair != NULL; repair = repair->next) {
+    for (const struct core_repair *repair = core->copies->repairs; repair != NULL; repair = repair->next) {
         if (is_repair_of(repair, push)) {
-            if (push->holder_count <= repair->living_copies && core->repair_nodes == repair->nodes) {
+            if (push->holder_count <= repair->living_copies && core->copies->repair_nodes == repair->nodes) {
                 return true;
             }
             repair_drop(core, push);
@@ -410,10 +416,10 @@ static bool repair_note(struct node_core *core, const struct core_push *push)
     repair->step = push->step;
     repair->blob = push->blob;
     repair->living_copies = push->holder_count;
-    repair->nodes = core->repair_nodes;
+    repair->nodes = core->copies->repair_nodes;
     repair->until_ms = core->now_ms + CORE_REPAIR_AGAIN_MS;
-    repair->next = core->repairs;
-    core->repairs = repair;
+    repair->next = core->copies->repairs;
+    core->copies->repairs = repair;
     return true;
 }
 
@@ -421,8 +427,8 @@ static bool repair_note(struct node_core *core, const struct core_push *push)
 static uint64_t digest_nodes(const struct node_core *core)
 {
     uint64_t digest = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         uint64_t state = core_node_accepts(core, peer->id) ? 2 : core_node_alive(core, peer->id);
         digest = (digest ^ bytes_get_u64(peer->id.bytes) ^ peer->boot ^ state << 60) * 0x9e3779b97f4a7c15u;
     }
@@ -448,20 +454,20 @@ static bool answers(struct core_push *push, const struct node_event *event)
     return false;
 }
 
-void core_replicas_pushed(struct node_core *core, const struct node_event *event)
+void core_checkpoints_pushed(struct node_core *core, const struct node_event *event)
 {
     struct core_peer *peer = core_find_peer(core, event->u.blob.node);
     if (peer != NULL && !event->u.blob.is_missing) {
         peer->takes_copies = event->u.blob.ok;
     }
-    if (core->repair_is_behind) {
-        core->repair_ms = core->now_ms; /* what was put off may have a place now */
+    if (core->copies->repair_is_behind) {
+        core->copies->repair_ms = core->now_ms; /* what was put off may have a place now */
     }
     if (experiment_id_is_none(event->u.blob.attempt.experiment)) {
-        replicas_code_pushed(core, event);
+        core_code_pushed(core, event);
         return;
     }
-    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         if (!answers(push, event)) {
             continue;
         }
@@ -480,7 +486,7 @@ void core_replicas_pushed(struct node_core *core, const struct node_event *event
         if (!advance(core, push)) {
             if (push->was_put_off) {
                 repair_drop(core, push);
-                replicas_put_off(core, push->attempt.experiment);
+                copies_put_off(core, push->attempt.experiment);
             }
             if (push->has_copied || !push->is_repair) {
                 push_end(core, push);
@@ -500,7 +506,7 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
                               const struct view_manifest *checkpoint)
 {
     struct view_manifest united;
-    (void)core_replicas_unite(core, checkpoint, &united);
+    (void)core_checkpoints_unite(core, checkpoint, &united);
     struct core_push repair = {.attempt = united.attempt,
                                .step = united.step,
                                .blob = united.blob,
@@ -515,18 +521,18 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
         }
     }
     repair.wanted = experiment->config->checkpoint_replicas;
-    bool is_mine = replicas_list_has(repair.holders, repair.holder_count, core->options.self);
+    bool is_mine = copies_list_has(repair.holders, repair.holder_count, core->options.self);
     for (uint32_t i = 0; i < repair.holder_count; i++) {
         is_mine &= node_id_compare(core->options.self, repair.holders[i]) <= 0;
     }
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         is_mine &= !hash256_equal(push->blob, united.blob);
     }
     if (repair_is_futile(core, &repair) || !is_mine || repair.holder_count >= repair.wanted) {
         return;
     }
     if (!may_repair(core)) {
-        replicas_put_off(core, experiment->id);
+        copies_put_off(core, experiment->id);
         return;
     }
     struct core_push *push = repair_note(core, &repair) ? arena_take(&core->arena, sizeof *push) : NULL;
@@ -536,11 +542,11 @@ static void repair_checkpoint(struct node_core *core, const struct view_experime
     }
     *push = repair;
     MARK(checkpoint_repaired);
-    push->next = core->pushes;
-    core->pushes = push;
+    push->next = core->copies->pushes;
+    core->copies->pushes = push;
     if (!advance(core, push)) { /* nobody is left to ask */
         if (push->was_put_off) {
-            replicas_put_off(core, experiment->id);
+            copies_put_off(core, experiment->id);
         }
         repair_drop(core, push);
         push_drop(core, push);
@@ -568,13 +574,13 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
                          bool is_over)
 {
     bool lives = retention_trial_lives(experiment, trial, is_over);
-    const struct view_manifest *newest = lives || has_lost_kept(core, trial) ? core_replicas_newest(core, trial) : NULL;
+    const struct view_manifest *newest = lives || has_lost_kept(core, trial) ? core_checkpoints_newest(core, trial) : NULL;
     if (newest != NULL && (lives || !retention_may_go(experiment, trial, newest))) {
         repair_checkpoint(core, experiment, newest);
     }
     for (const struct view_manifest *row = trial->manifests, *next; row != NULL; row = next) {
         struct view_manifest united;
-        next = core_replicas_unite(core, row, &united);
+        next = core_checkpoints_unite(core, row, &united);
         if (united.is_kept && row != newest && core_has_room(core, 64, 1u << 16)) {
             repair_checkpoint(core, experiment, row);
         }
@@ -585,19 +591,19 @@ static void repair_trial(struct node_core *core, const struct view_experiment *e
  * it once more by the other living holder with the smallest id; if it has it, it says so at once. */
 static void check_copy(struct node_core *core, const struct core_peer *peer, const struct view_trial *trial)
 {
-    const struct view_manifest *newest = core_replicas_newest(core, trial);
+    const struct view_manifest *newest = core_checkpoints_newest(core, trial);
     if (newest == NULL) {
         return;
     }
     struct view_manifest united;
-    (void)core_replicas_unite(core, newest, &united);
-    bool is_mine = replicas_list_has(united.holders, united.holder_count, core->options.self) &&
-                   replicas_list_has(united.holders, united.holder_count, peer->id);
+    (void)core_checkpoints_unite(core, newest, &united);
+    bool is_mine = copies_list_has(united.holders, united.holder_count, core->options.self) &&
+                   copies_list_has(united.holders, united.holder_count, peer->id);
     for (uint32_t i = 0; i < united.holder_count; i++) {
         bool is_other = node_id_equal(united.holders[i], peer->id) || !core_node_alive(core, united.holders[i]);
         is_mine &= is_other || node_id_compare(core->options.self, united.holders[i]) <= 0;
     }
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         is_mine &= !hash256_equal(push->blob, newest->blob);
     }
     struct core_push *push = is_mine ? arena_take(&core->arena, sizeof *push) : NULL;
@@ -613,8 +619,8 @@ static void check_copy(struct node_core *core, const struct core_peer *peer, con
     push->asked_count = 1;
     push->asked[0] = peer->id;
     push->is_waited[0] = true;
-    push->next = core->pushes;
-    core->pushes = push;
+    push->next = core->copies->pushes;
+    core->copies->pushes = push;
     struct node_effect *effect = core_effect(core, NODE_EFFECT_PUSH);
     effect->u.push.blob = push->blob;
     effect->u.push.to = peer->id;
@@ -640,10 +646,10 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
             continue; /* looked at in an earlier pass */
         }
         for (uint32_t t = order > 0 ? 0 : peer->copies_trial; t < experiment->trial_slots; t++) {
-            if (!may_repair(core) || !replicas_may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
+            if (!may_repair(core) || !copies_may_push_to(core, peer->id) || !core_has_room(core, 64, 1u << 16)) {
                 peer->copies_experiment = experiment->id;
                 peer->copies_trial = t;
-                replicas_put_off(core, core->repair_from);
+                copies_put_off(core, core->copies->repair_from);
                 return;
             }
             if (experiment->trials[t] != NULL) {
@@ -657,30 +663,30 @@ static void check_copies(struct node_core *core, struct core_peer *peer)
 /* What only this boot knows of, it says when the copies take long: another one would have them made, once it knows. */
 static void say_slow(struct node_core *core)
 {
-    for (struct core_push *push = core->pushes; push != NULL; push = push->next) {
-        if (push->is_slow && !push->is_said && !push->is_unsaid && core_has_room(core, 8, 1u << 14)) {
-            push->is_said = finish(core, push);
+    for (struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
+        if (push->is_slow && !push->is_published && !push->is_unpublished && core_has_room(core, 8, 1u << 14)) {
+            push->is_published = finish(core, push);
         }
         push->is_slow = !push->is_repair && !push->is_check; /* it was there when housekeeping came before */
     }
 }
 
-void core_replicas_housekeep(struct node_core *core)
+void core_checkpoints_housekeep(struct node_core *core)
 {
     if (core->rotate % (CORE_REPAIR_MS / CORE_HOUSEKEEP_MS) == 0) {
         say_unsaid(core);
     }
-    if (core->now_ms < core->repair_ms || core->syncing || core->leaving) {
+    if (core->now_ms < core->copies->repair_ms || core->members->syncing || core->leaving) {
         return;
     }
     say_slow(core);
-    core->repair_ms = core->now_ms + CORE_REPAIR_MS;
-    core->repair_pass++;
-    core->repair_is_behind = false;
-    core->repair_nodes = digest_nodes(core);
+    core->copies->repair_ms = core->now_ms + CORE_REPAIR_MS;
+    core->copies->repair_pass++;
+    core->copies->repair_is_behind = false;
+    core->copies->repair_nodes = digest_nodes(core);
     repair_drop(core, NULL);
     uint32_t count = core->view.experiment_count, first = 0;
-    while (first < count && experiment_id_compare(core->view.experiments[first]->id, core->repair_from) < 0) {
+    while (first < count && experiment_id_compare(core->view.experiments[first]->id, core->copies->repair_from) < 0) {
         first++;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -695,11 +701,11 @@ void core_replicas_housekeep(struct node_core *core)
             }
         }
         if (!is_over) {
-            replicas_code_look(core, experiment);
+            core_code_look(core, experiment);
         }
     }
-    replicas_code_drop(core);
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        check_copies(core, core->peers[i]);
+    core_code_drop(core);
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        check_copies(core, core->members->peers[i]);
     }
 }

@@ -1,33 +1,33 @@
 #ifndef NODE_CORE_COPIES_CHECKPOINTS_H
 #define NODE_CORE_COPIES_CHECKPOINTS_H
-/* What the two files about copies share; others have node/core/ground/state.h.
- *
- *   replicas.c       checkpoints, what is said of their copies, and how many pieces are under way at once
- *   replicas_code.c  code directories and configuration texts */
+/* Checkpoints on their way to other nodes, and their repair. */
 
-#include "node/core/ground/state.h"
+#include "node/core/copies/copies.h"
 
-/* ---- replicas.c ---- */
+void core_checkpoints_saved(struct node_core *core, const struct node_event *event);  /* NODE_EVENT_CHECKPOINT */
+void core_checkpoints_pushed(struct node_core *core, const struct node_event *event); /* NODE_EVENT_PUSHED */
 
-bool replicas_list_has(const node_id *list, uint32_t count, node_id node);
+/* A worker has gone while copies of what it saved are still on their way. The next attempt begins there, and a completed trial
+ * ends with it, so the manifest is published now with the holders so far, and again when the copies have arrived. */
+void core_checkpoints_ended(struct node_core *core, const attempt_id *attempt);
+void core_checkpoints_housekeep(struct node_core *core);
+void core_checkpoints_forget(struct node_core *core, experiment_id experiment);
+void core_checkpoints_fetched(struct node_core *core, experiment_id experiment); /* the code of the experiment is on this disk now */
 
-/* False while as many copies that nobody waits for are on their way to that node as it may be sent at once. */
-bool replicas_may_push_to(const struct node_core *core, node_id to);
+/* The manifest of a step is on disk: the worker in the slot is told that the step is durable. */
+void core_checkpoints_durable(struct node_core *core, const attempt_id *attempt, uint32_t slot, uint64_t step);
 
-/* Something of this experiment is to be done once there is a place: the next look begins with it. */
-void replicas_put_off(struct node_core *core, experiment_id experiment);
+/* As view_manifest_unite, with the holders first that live and are not known to have lost their copy. */
+const struct view_manifest *core_checkpoints_unite(const struct node_core *core, const struct view_manifest *first,
+                                                   struct view_manifest *out);
 
-/* ---- replicas_code.c ---- */
+/* The first checkpoint at `*row` or behind it that some node holds, united; `*row` is then behind it. False: there is none. */
+bool core_checkpoints_next(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out);
 
-/* In each pass, of every experiment that is known and not over: its code is copied where it is missing. */
-void replicas_code_look(struct node_core *core, const struct view_experiment *experiment);
+/* The newest checkpoint of a trial that a living node holds, or NULL. */
+const struct view_manifest *core_checkpoints_newest(const struct node_core *core, const struct view_trial *trial);
 
-/* Behind each pass: forgets those that were not looked at in it. */
-void replicas_code_drop(struct node_core *core);
-
-/* An answer to a push that belongs to no attempt. */
-void replicas_code_pushed(struct node_core *core, const struct node_event *event);
-
-void replicas_code_forget(struct node_core *core, experiment_id experiment);
+/* True if a holder of a newer checkpoint was declared dead less than CORE_REFUTE_MS ago: if it lives it refutes that soon. */
+bool core_checkpoints_may_return(const struct node_core *core, const struct view_trial *trial);
 
 #endif

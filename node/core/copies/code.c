@@ -2,10 +2,13 @@
 
 #include "base/rendezvous.h"
 #include "node/core/copies/checkpoints.h"
+#include "node/core/copies/code.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/members.h"
 
 static struct core_code *find_code(struct node_core *core, experiment_id experiment)
 {
-    struct core_code **link = &core->codes;
+    struct core_code **link = &core->copies->codes;
     while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
         link = &(*link)->next;
     }
@@ -25,15 +28,15 @@ static void push_code(struct node_core *core, experiment_id experiment, hash256 
 {
     struct core_code_push *free_one = NULL;
     for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
-        struct core_code_push *push = &core->code_pushes[i];
+        struct core_code_push *push = &core->copies->code_pushes[i];
         if (!push->used) {
             free_one = push;
         } else if (node_id_equal(push->to, to) && hash256_equal(push->blob, blob)) {
             return; /* for another experiment, perhaps */
         }
     }
-    if (free_one == NULL || !replicas_may_push_to(core, to)) {
-        replicas_put_off(core, experiment);
+    if (free_one == NULL || !copies_may_push_to(core, to)) {
+        copies_put_off(core, experiment);
         return;
     }
     *free_one = (struct core_code_push){.used = true, .blob = blob, .to = to};
@@ -57,7 +60,7 @@ static struct core_code_copy *make_copy(struct core_code *code, const node_id *n
 {
     struct core_code_copy *copy = find_copy(code, nodes[at]);
     for (uint32_t i = 0; copy == NULL && i < FACT_HOLDERS_MAX; i++) {
-        copy = replicas_list_has(nodes, count, code->copies[i].node) ? NULL : &code->copies[i];
+        copy = copies_list_has(nodes, count, code->copies[i].node) ? NULL : &code->copies[i];
     }
     return copy;
 }
@@ -74,9 +77,9 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
     if (core_node_accepts(core, core->options.self)) {
         nodes[count++] = core->options.self;
     }
-    for (uint32_t i = 0; i < core->peer_count && count < NODE_MEMBERS_MAX; i++) {
-        if (core_node_accepts(core, core->peers[i]->id)) {
-            nodes[count++] = core->peers[i]->id;
+    for (uint32_t i = 0; i < core->members->peer_count && count < NODE_MEMBERS_MAX; i++) {
+        if (core_node_accepts(core, core->members->peers[i]->id)) {
+            nodes[count++] = core->members->peers[i]->id;
         }
     }
     rendezvous_sort(nodes, count, experiment->id.bytes, sizeof experiment->id.bytes);
@@ -104,17 +107,17 @@ static void repair_code(struct node_core *core, const struct view_experiment *ex
     }
 }
 
-void replicas_code_look(struct node_core *core, const struct view_experiment *experiment)
+void core_code_look(struct node_core *core, const struct view_experiment *experiment)
 {
     struct core_code *code = find_code(core, experiment->id);
     if (code == NULL) {
         return;
     }
-    code->pass = core->repair_pass; /* though there may be no room to look after it now */
+    code->pass = core->copies->repair_pass; /* though there may be no room to look after it now */
     if (core_has_room(core, 64, 1u << 16)) {
         repair_code(core, experiment, code);
     } else {
-        replicas_put_off(core, experiment->id);
+        copies_put_off(core, experiment->id);
     }
 }
 
@@ -128,7 +131,7 @@ static void refused(const struct node_core *core, struct core_code_copy *copy)
     copy->retry_ms = core->now_ms + (wait_ms < CORE_CODE_RETRY_MAX_MS ? wait_ms : CORE_CODE_RETRY_MAX_MS);
 }
 
-void replicas_code_pushed(struct node_core *core, const struct node_event *event)
+void core_code_pushed(struct node_core *core, const struct node_event *event)
 {
     bool ok = event->u.blob.ok;
     struct core_peer *peer = core_find_peer(core, event->u.blob.node);
@@ -136,10 +139,10 @@ void replicas_code_pushed(struct node_core *core, const struct node_event *event
         peer->code_refused_ms = ok ? 0 : core->now_ms;
     }
     for (uint32_t i = 0; i < CORE_CODE_PUSHES_MAX; i++) {
-        struct core_code_push *push = &core->code_pushes[i];
+        struct core_code_push *push = &core->copies->code_pushes[i];
         push->used &= !(node_id_equal(push->to, event->u.blob.node) && hash256_equal(push->blob, event->u.blob.blob));
     }
-    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
+    for (struct core_code *code = core->copies->codes; code != NULL; code = code->next) {
         const struct view_experiment *experiment = view_find_experiment(&core->view, code->experiment);
         bool is_code = experiment != NULL && hash256_equal(experiment->code, event->u.blob.blob);
         bool is_text = experiment != NULL && hash256_equal(experiment->config_text, event->u.blob.blob);
@@ -165,11 +168,11 @@ void replicas_code_pushed(struct node_core *core, const struct node_event *event
     }
 }
 
-void replicas_code_drop(struct node_core *core)
+void core_code_drop(struct node_core *core)
 {
-    for (struct core_code **link = &core->codes; *link != NULL;) {
+    for (struct core_code **link = &core->copies->codes; *link != NULL;) {
         struct core_code *code = *link;
-        if (code->pass == core->repair_pass) {
+        if (code->pass == core->copies->repair_pass) {
             link = &code->next;
         } else {
             *link = code->next;
@@ -178,9 +181,9 @@ void replicas_code_drop(struct node_core *core)
     }
 }
 
-void replicas_code_forget(struct node_core *core, experiment_id experiment)
+void core_code_forget(struct node_core *core, experiment_id experiment)
 {
-    for (struct core_code **link = &core->codes; *link != NULL; link = &(*link)->next) {
+    for (struct core_code **link = &core->copies->codes; *link != NULL; link = &(*link)->next) {
         struct core_code *code = *link;
         if (experiment_id_equal(code->experiment, experiment)) {
             *link = code->next;
@@ -190,9 +193,9 @@ void replicas_code_forget(struct node_core *core, experiment_id experiment)
     }
 }
 
-void core_replicas_fetched(struct node_core *core, experiment_id experiment)
+void core_checkpoints_fetched(struct node_core *core, experiment_id experiment)
 {
-    for (struct core_code *code = core->codes; code != NULL; code = code->next) {
+    for (struct core_code *code = core->copies->codes; code != NULL; code = code->next) {
         if (experiment_id_equal(code->experiment, experiment)) {
             code->retry_ms = 0;
         }

@@ -14,12 +14,17 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/copies/acks.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/copies/collection.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
 #include "node/core/view/retention.h"
 
 static struct core_confirmation *find_confirmation(const struct node_core *core, hash256 blob, node_id node)
 {
-    struct core_confirmation *row = core->confirmations;
+    struct core_confirmation *row = core->copies->confirmations;
     while (row != NULL && !(hash256_equal(row->blob, blob) && node_id_equal(row->node, node))) {
         row = row->next;
     }
@@ -58,13 +63,13 @@ void core_collection_confirmed(struct node_core *core, const struct node_event *
     }
     if (event->u.blob.ok) {
         MARK(copy_confirmed);
-        core->retention_ms = core->now_ms; /* perhaps the last that was waited for */
+        core->copies->retention_ms = core->now_ms; /* perhaps the last that was waited for */
     }
 }
 
 static void drop_old(struct node_core *core)
 {
-    for (struct core_confirmation **link = &core->confirmations; *link != NULL;) {
+    for (struct core_confirmation **link = &core->copies->confirmations; *link != NULL;) {
         struct core_confirmation *row = *link;
         bool is_of_use = row->is_asked || is_within(core, row->held_ms, CORE_CONFIRM_FRESH_MS) ||
                          is_within(core, row->refused_ms,
@@ -82,7 +87,7 @@ static void drop_old(struct node_core *core)
 static void ask(struct node_core *core, hash256 blob, node_id node, bool is_waited_for)
 {
     uint32_t asked = 0;
-    for (const struct core_confirmation *row = core->confirmations; row != NULL; row = row->next) {
+    for (const struct core_confirmation *row = core->copies->confirmations; row != NULL; row = row->next) {
         asked += row->is_asked;
     }
     struct core_confirmation *row = find_confirmation(core, blob, node);
@@ -98,8 +103,8 @@ static void ask(struct node_core *core, hash256 blob, node_id node, bool is_wait
         }
         row->blob = blob;
         row->node = node;
-        row->next = core->confirmations;
-        core->confirmations = row;
+        row->next = core->copies->confirmations;
+        core->copies->confirmations = row;
     }
     row->is_asked = true;
     struct node_effect *effect = core_effect(core, NODE_EFFECT_CONFIRM);
@@ -110,7 +115,7 @@ static void ask(struct node_core *core, hash256 blob, node_id node, bool is_wait
 void core_collection_told(struct node_core *core, const struct record *record)
 {
     struct fact_manifest fact;
-    if (core->confirmations == NULL || fact_manifest_read(record, &fact) != 0) {
+    if (core->copies->confirmations == NULL || fact_manifest_read(record, &fact) != 0) {
         return;
     }
     for (uint32_t i = 0; i < fact.holder_count; i++) {
@@ -151,8 +156,8 @@ static bool is_gone(const struct node_core *core, node_id node)
  * the time. */
 static bool lacks_records(const struct node_core *core)
 {
-    return core->has_unloaded || core->has_unfolded || core->refold_bucket < RECORDS_BUCKETS ||
-           is_within(core, core->lacked_ms, CORE_COLLECT_MS);
+    return core->memory.has_unloaded || core->memory.has_unfolded || core->memory.refold_bucket < RECORDS_BUCKETS ||
+           is_within(core, core->memory.refused_ms, CORE_COLLECT_MS);
 }
 
 static bool may_collect(const struct node_core *core)
@@ -160,11 +165,11 @@ static bool may_collect(const struct node_core *core)
     if (lacks_records(core)) {
         return false;
     }
-    for (uint32_t i = 0; i < core->peer_count && !core->disk_full; i++) {
+    for (uint32_t i = 0; i < core->members->peer_count && !core->disk_full; i++) {
         if (BUG(collects_beside_the_away, "while a member is away nothing is collected")) {
             break;
         }
-        if (core->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->peers[i]->id)) {
+        if (core->members->peers[i]->state != SWIM_ALIVE && !is_gone(core, core->members->peers[i]->id)) {
             MARK(nothing_collected_beside_the_away);
             return false;
         }
@@ -176,8 +181,8 @@ static bool may_collect(const struct node_core *core)
 static uint32_t copies_wanted(const struct node_core *core, const struct view_experiment *experiment)
 {
     uint32_t nodes = 1;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        nodes += !is_gone(core, core->peers[i]->id);
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        nodes += !is_gone(core, core->members->peers[i]->id);
     }
     uint32_t wanted = experiment->config->checkpoint_replicas;
     return wanted < nodes ? wanted : nodes;
@@ -191,7 +196,7 @@ static void mark_safe(struct node_core *core, const struct view_experiment *expe
     uint32_t wanted = copies_wanted(core, experiment);
     for (struct view_manifest *row = trial->manifests; row != NULL;) {
         struct view_manifest checkpoint;
-        const struct view_manifest *end = core_replicas_unite(core, row, &checkpoint);
+        const struct view_manifest *end = core_checkpoints_unite(core, row, &checkpoint);
         uint32_t confirmed = 0;
         for (uint32_t i = 0; i < checkpoint.holder_count; i++) {
             const struct core_confirmation *said = find_confirmation(core, checkpoint.blob, checkpoint.holders[i]);
@@ -220,7 +225,7 @@ static void let_go(struct node_core *core, const struct view_manifest *row)
 
 static bool is_pushed(const struct node_core *core, hash256 blob)
 {
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         if (hash256_equal(push->blob, blob)) {
             return true;
         }
@@ -355,10 +360,10 @@ static void name_all(const struct node_core *core, struct named *named)
             name_trial(core, experiment->strays[s], named);
         }
     }
-    for (const struct core_push *push = core->pushes; push != NULL; push = push->next) {
+    for (const struct core_push *push = core->copies->pushes; push != NULL; push = push->next) {
         name_blob(named, push->blob);
     }
-    for (const struct core_ack *ack = core->acks; ack != NULL; ack = ack->next) {
+    for (const struct core_ack *ack = core->copies->acks; ack != NULL; ack = ack->next) {
         name_blob(named, ack->blob);
         name_blob(named, ack->blob_too);
     }
@@ -366,9 +371,9 @@ static void name_all(const struct node_core *core, struct named *named)
 
 static void forget_named(struct node_core *core)
 {
-    arena_give(&core->arena, core->named, core->named_bytes);
-    core->named = NULL;
-    core->named_bytes = 0;
+    arena_give(&core->arena, core->copies->named, core->copies->named_bytes);
+    core->copies->named = NULL;
+    core->copies->named_bytes = 0;
 }
 
 /* The list may be longer than all else that one step has to say, so it has a place of its own, until the next step. */
@@ -377,17 +382,17 @@ static void collect(struct node_core *core)
     struct named named = {0};
     name_all(core, &named);
     uint32_t counted = named.count;
-    CHECK(core->named == NULL);
-    core->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
-    if (core->named == NULL || !core_has_room(core, 64, 1u << 18)) {
+    CHECK(core->copies->named == NULL);
+    core->copies->named = arena_take(&core->arena, (size_t)counted * HASH_BYTES);
+    if (core->copies->named == NULL || !core_has_room(core, 64, 1u << 18)) {
         TRACE(&core->options.trace, "nothing is collected: there is no room to list the %u blobs that are named", counted);
-        arena_give(&core->arena, core->named, (size_t)counted * HASH_BYTES);
-        core->named = NULL;
+        arena_give(&core->arena, core->copies->named, (size_t)counted * HASH_BYTES);
+        core->copies->named = NULL;
         core->counters.full++;
         return;
     }
-    core->named_bytes = counted * HASH_BYTES;
-    named = (struct named){.out = core->named};
+    core->copies->named_bytes = counted * HASH_BYTES;
+    named = (struct named){.out = core->copies->named};
     name_all(core, &named);
     CHECK(named.count == counted);
     if (core->disk_full) {
@@ -396,17 +401,17 @@ static void collect(struct node_core *core)
     MARK(collects);
     struct node_effect *effect = core_effect(core, NODE_EFFECT_COLLECT);
     effect->u.collect.idle_s = core->disk_full ? CORE_COLLECT_FULL_IDLE_S : CORE_COLLECT_IDLE_S;
-    effect->bytes = core->named;
-    effect->byte_count = core->named_bytes;
+    effect->bytes = core->copies->named;
+    effect->byte_count = core->copies->named_bytes;
 }
 
 void core_collection_housekeep(struct node_core *core)
 {
     forget_named(core);
-    if (core->now_ms < core->retention_ms || core->syncing || core->leaving) {
+    if (core->now_ms < core->copies->retention_ms || core->members->syncing || core->leaving) {
         return;
     }
-    core->retention_ms = core->now_ms + CORE_RETENTION_MS;
+    core->copies->retention_ms = core->now_ms + CORE_RETENTION_MS;
     drop_old(core);
     bool may = may_collect(core);
     for (uint32_t i = 0; i < core->view.experiment_count; i++) {
@@ -420,8 +425,8 @@ void core_collection_housekeep(struct node_core *core)
         }
     }
     uint64_t every_ms = core->disk_full ? CORE_COLLECT_FULL_MS : CORE_COLLECT_MS;
-    if (may && core->now_ms - core->started_ms >= every_ms && core->now_ms >= core->collect_ms) {
-        core->collect_ms = core->now_ms + every_ms;
+    if (may && core->now_ms - core->started_ms >= every_ms && core->now_ms >= core->copies->collect_ms) {
+        core->copies->collect_ms = core->now_ms + every_ms;
         collect(core);
     }
 }

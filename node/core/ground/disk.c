@@ -1,18 +1,19 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
 
 /* ---- what waits for the disk ------------------------------------------------------------------------------------- */
 
 static void pending_link(struct node_core *core, struct core_pending *pending)
 {
-    if (core->pending_last != NULL) {
-        core->pending_last->next = pending;
+    if (core->disk->pending_last != NULL) {
+        core->disk->pending_last->next = pending;
     } else {
-        core->pending_first = pending;
+        core->disk->pending_first = pending;
     }
-    core->pending_last = pending;
+    core->disk->pending_last = pending;
 }
 
 static struct core_pending *pending_append(struct node_core *core, uint64_t ticket, enum core_action action)
@@ -31,12 +32,12 @@ static struct core_pending *pending_append(struct node_core *core, uint64_t tick
 
 struct core_pending *core_after_disk(struct node_core *core, enum core_action action)
 {
-    return pending_append(core, core->ticket, action);
+    return pending_append(core, core->disk->ticket, action);
 }
 
 struct core_pending *core_find_welcome(const struct node_core *core, node_id joiner)
 {
-    struct core_pending *pending = core->pending_first;
+    struct core_pending *pending = core->disk->pending_first;
     while (pending != NULL && (pending->action != CORE_ACTION_WELCOME || pending->is_record ||
                                !node_id_equal(pending->node, joiner))) {
         pending = pending->next;
@@ -61,7 +62,7 @@ static bool says_the_same(const struct message *a, const struct message *b)
 /* While the disk refuses nothing is answered, and who hears no answer asks again, without end. */
 static struct core_pending *find_answer(const struct node_core *core, node_id to, const struct message *message)
 {
-    struct core_pending *pending = core->refused_count > 0 ? core->pending_first : NULL;
+    struct core_pending *pending = core->disk->refused_count > 0 ? core->disk->pending_first : NULL;
     while (pending != NULL && (pending->action != CORE_ACTION_SEND || !node_id_equal(pending->node, to) ||
                                !says_the_same(&pending->message, message))) {
         pending = pending->next;
@@ -72,7 +73,7 @@ static struct core_pending *find_answer(const struct node_core *core, node_id to
 void core_send_after_disk(struct node_core *core, node_id to, const struct message *message)
 {
     struct core_pending pending = {.action = CORE_ACTION_SEND, .node = to, .message = *message};
-    if ((core->ticket_done == core->ticket && core->refused_count == 0) ||
+    if ((core->disk->ticket_done == core->disk->ticket && core->disk->refused_count == 0) ||
         BUG(answer_before_disk, "what an answer relies on is on the disk before it is sent")) {
         core->hooks.on_disk(core, &pending);
         return;
@@ -83,7 +84,7 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
         before->message = *message; /* of several askings for a slot only the last one is waited for */
         return;
     }
-    struct core_pending *kept = pending_append(core, core->ticket, CORE_ACTION_SEND);
+    struct core_pending *kept = pending_append(core, core->disk->ticket, CORE_ACTION_SEND);
     if (kept != NULL) {
         kept->node = to;
         kept->message = *message;
@@ -94,7 +95,7 @@ void core_send_after_disk(struct node_core *core, node_id to, const struct messa
 
 static struct core_fence *fence_row(struct node_core *core, experiment_id experiment)
 {
-    struct core_fence **link = &core->fences;
+    struct core_fence **link = &core->disk->fences;
     while (*link != NULL && experiment_id_compare((*link)->experiment, experiment) < 0) {
         link = &(*link)->next;
     }
@@ -112,7 +113,7 @@ static struct core_fence *fence_row(struct node_core *core, experiment_id experi
 
 struct election_claim core_fence_get(const struct node_core *core, experiment_id experiment)
 {
-    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+    for (const struct core_fence *fence = core->disk->fences; fence != NULL; fence = fence->next) {
         if (experiment_id_equal(fence->experiment, experiment)) {
             return fence->claim;
         }
@@ -142,22 +143,22 @@ static void fence_effect(struct node_core *core, uint64_t ticket, experiment_id 
 int core_fence_put(struct node_core *core, experiment_id experiment, struct election_claim claim)
 {
     struct core_fence *fence = fence_row(core, experiment);
-    struct core_pending *pending = fence != NULL ? pending_append(core, core->ticket + 1, CORE_ACTION_NONE) : NULL;
+    struct core_pending *pending = fence != NULL ? pending_append(core, core->disk->ticket + 1, CORE_ACTION_NONE) : NULL;
     if (pending == NULL) {
         core->counters.full++;
         return ERR_FULL;
     }
     fence->claim = claim;
-    core->ticket++;
+    core->disk->ticket++;
     pending->is_fence = true;
     pending->fenced = experiment;
-    fence_effect(core, core->ticket, experiment);
+    fence_effect(core, core->disk->ticket, experiment);
     return 0;
 }
 
 void core_fence_forget(struct node_core *core, experiment_id experiment)
 {
-    for (struct core_fence **link = &core->fences; *link != NULL; link = &(*link)->next) {
+    for (struct core_fence **link = &core->disk->fences; *link != NULL; link = &(*link)->next) {
         struct core_fence *fence = *link;
         if (experiment_id_equal(fence->experiment, experiment)) {
             *link = fence->next;
@@ -206,7 +207,7 @@ static void persist_effect(struct node_core *core, const struct records_entry *e
 
 struct core_pending *core_persist(struct node_core *core, struct records_entry *entry)
 {
-    uint64_t ticket = ++core->ticket;
+    uint64_t ticket = ++core->disk->ticket;
     struct core_pending *pending = pending_append(core, ticket, CORE_ACTION_NONE);
     if (pending != NULL) {
         pending->is_record = true;
@@ -214,7 +215,7 @@ struct core_pending *core_persist(struct node_core *core, struct records_entry *
         pending->version = entry->record.version;
     }
     entry->is_unawaited = pending == NULL;
-    core->has_unawaited |= entry->is_unawaited;
+    core->disk->has_unawaited |= entry->is_unawaited;
     persist_effect(core, entry, ticket);
     return pending;
 }
@@ -231,8 +232,8 @@ static bool has_memory_to_wait(struct node_core *core)
  * writer tells nobody of them before. */
 void core_disk_persist_unawaited(struct node_core *core)
 {
-    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->unawaited_bucket < RECORDS_BUCKETS; i++) {
-        struct records_entry *entry = core->records.buckets[core->unawaited_bucket];
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->disk->unawaited_bucket < RECORDS_BUCKETS; i++) {
+        struct records_entry *entry = core->records.buckets[core->disk->unawaited_bucket];
         for (; entry != NULL; entry = entry->next_in_bucket) {
             if (!entry->is_unawaited) {
                 continue;
@@ -242,7 +243,7 @@ void core_disk_persist_unawaited(struct node_core *core)
             }
             (void)core_persist(core, entry);
         }
-        core->unawaited_bucket++;
+        core->disk->unawaited_bucket++;
     }
 }
 
@@ -257,7 +258,7 @@ static bool has_claim(const struct core_pending *pending, experiment_id experime
 
 bool core_claim_is_awaited(const struct node_core *core, experiment_id experiment)
 {
-    return has_claim(core->pending_first, experiment) || has_claim(core->refused, experiment);
+    return has_claim(core->disk->pending_first, experiment) || has_claim(core->disk->refused, experiment);
 }
 
 /* ---- what the disk says ------------------------------------------------------------------------------------------ */
@@ -280,33 +281,33 @@ void core_disk_refuse(struct node_core *core, struct core_pending *pending)
 {
     TRACE(&core->options.trace, "the disk refused a %s", pending->is_fence ? "fence" : "record");
     MARK(disk_refused);
-    core->refused_count += !pending->is_retry;
-    struct core_pending **link = &core->refused;
+    core->disk->refused_count += !pending->is_retry;
+    struct core_pending **link = &core->disk->refused;
     while (*link != NULL && !is_of_same(*link, pending)) {
         link = &(*link)->next;
     }
     struct core_pending *other = *link;
     if (other != NULL) {
-        core->refused_count--;
+        core->disk->refused_count--;
         *link = other->next;
         bool is_newer = stands_for(pending, other);
         arena_give(&core->arena, is_newer ? other : pending, sizeof *pending);
         pending = is_newer ? pending : other;
     }
-    pending->next = core->refused;
-    core->refused = pending;
-    core->retry_ms = core->now_ms + CORE_RETRY_MS;
+    pending->next = core->disk->refused;
+    core->disk->refused = pending;
+    core->disk->retry_ms = core->now_ms + CORE_RETRY_MS;
 }
 
 /* Takes out the entry that is for this very ticket, or the first that waits for all up to it. */
 struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, bool is_own_ticket)
 {
     struct core_pending *before = NULL;
-    for (struct core_pending *pending = core->pending_first; pending != NULL; pending = pending->next) {
+    for (struct core_pending *pending = core->disk->pending_first; pending != NULL; pending = pending->next) {
         bool has_ticket = pending->is_record || pending->is_fence;
         if (is_own_ticket ? has_ticket && pending->ticket == ticket : !has_ticket && pending->ticket <= ticket) {
-            *(before != NULL ? &before->next : &core->pending_first) = pending->next;
-            core->pending_last = core->pending_last == pending ? before : core->pending_last;
+            *(before != NULL ? &before->next : &core->disk->pending_first) = pending->next;
+            core->disk->pending_last = core->disk->pending_last == pending ? before : core->disk->pending_last;
             pending->next = NULL;
             return pending;
         }
@@ -319,16 +320,16 @@ struct core_pending *core_disk_take(struct node_core *core, uint64_t ticket, boo
  * a newer one is on the disk, and not while that is still on its way there. What is forgotten is not tried. */
 void core_disk_retry(struct node_core *core)
 {
-    while (core->refused != NULL && core_has_room(core, 600, 1u << 20)) {
-        struct core_pending *pending = core->refused;
-        core->refused = pending->next;
+    while (core->disk->refused != NULL && core_has_room(core, 600, 1u << 20)) {
+        struct core_pending *pending = core->disk->refused;
+        core->disk->refused = pending->next;
         const struct records_entry *entry = pending->is_record ? records_find(&core->records, pending->ident) : NULL;
         bool is_overtaken = entry != NULL && record_version_compare(entry->record.version, pending->version) != 0;
         bool is_over = pending->is_record ? entry == NULL || (is_overtaken && entry->on_disk)
                                           : node_id_is_none(core_fence_get(core, pending->fenced).node);
         if (is_over) {
             MARK(refused_version_overtaken);
-            core->refused_count--;
+            core->disk->refused_count--;
             arena_give(&core->arena, pending, sizeof *pending);
             continue;
         }
@@ -338,7 +339,7 @@ void core_disk_retry(struct node_core *core)
         }
         pending->next = NULL;
         pending->is_retry = true;
-        pending->ticket = ++core->ticket;
+        pending->ticket = ++core->disk->ticket;
         pending_link(core, pending);
         if (pending->is_fence) {
             fence_effect(core, pending->ticket, pending->fenced);

@@ -3,7 +3,7 @@
 #include <sodium/crypto_generichash.h>
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
+#include "node/core/ground/effects.h"
 
 bool core_has_room(const struct node_core *core, uint32_t effects, uint32_t bytes)
 {

@@ -82,7 +82,7 @@
 #define CORE_FAREWELL_TELLERS 3     /* living nodes that say it, so that a large mesh does not shout */
 #define CORE_OUTCAST_LINKS_MAX 32   /* connections for that; of more who are out some wait for their turn, */
 #define CORE_OUTCAST_LINK_MS 60000  /* ... which lasts so long */
-#define CORE_UNBORNE_MS 15000       /* a claim is believed for so long without its record, though its node lives */
+#define CORE_UNCONFIRMED_MS 15000       /* a claim is believed for so long without its record, though its node lives */
 #define CORE_HAND_OVER_MS 60000     /* between two tries of a drained coordinator to give an experiment away */
 #define CORE_CODE_RETRY_MS 30000    /* code that is not here, or that a node did not take; then doubled each time */
 #define CORE_CODE_RETRY_MAX_MS 600000 /* ... up to this */

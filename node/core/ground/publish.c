@@ -2,7 +2,8 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/core/ground/state.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/publish.h"
 
 /* What frees memory or ends something, if that is held here and each writer can say it once: so nobody can use the reserve
  * up with what he made up. Of the own disk a tombstone may be read before what it buries. */
@@ -38,7 +39,7 @@ void core_fold_again(struct node_core *core, struct records_entry *entry)
     core->arena.takes_reserve = takes_reserve;
 }
 
-static struct core_pending *put_record(struct node_core *core, struct record *record, bool *is_said)
+static struct core_pending *put_record(struct node_core *core, struct record *record, bool *is_published)
 {
     record->version = (struct record_version){core->options.boot, ++core->seq};
     uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX];
@@ -50,7 +51,7 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
     if (error != 0) {
         core->counters.full++;
         TRACE(&core->options.trace, "a record of kind %u is not kept: %s", (unsigned)record->kind, err_text(error));
-        *is_said = false;
+        *is_published = false;
         return NULL;
     }
     struct core_pending *pending = core_persist(core, entry);
@@ -59,10 +60,10 @@ static struct core_pending *put_record(struct node_core *core, struct record *re
 }
 
 struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
-                                  const struct pack_writer *body, bool *is_said)
+                                  const struct pack_writer *body, bool *is_published)
 {
     CHECK(!body->failed);
-    *is_said = true;
+    *is_published = true;
     struct record record = {
         .kind = (uint16_t)kind,
         .writer = core->options.self,
@@ -77,7 +78,7 @@ struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, s
     }
     bool takes_reserve = core->arena.takes_reserve;
     core->arena.takes_reserve |= core_may_take_reserve(core, &record, false);
-    struct core_pending *pending = put_record(core, &record, is_said);
+    struct core_pending *pending = put_record(core, &record, is_published);
     core->arena.takes_reserve = takes_reserve;
     return pending;
 }
@@ -85,6 +86,6 @@ struct core_pending *core_try_put(struct node_core *core, enum fact_kind kind, s
 struct core_pending *core_put(struct node_core *core, enum fact_kind kind, struct fact_key key,
                               const struct pack_writer *body)
 {
-    bool is_said;
-    return core_try_put(core, kind, key, body, &is_said);
+    bool is_published;
+    return core_try_put(core, kind, key, body, &is_published);
 }

@@ -1,14 +1,17 @@
 #include "base/probe.h"
-#include "node/core/members/members.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/outcasts.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/versions.h"
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t peer_position(const struct node_core *core, node_id id)
 {
-    uint32_t low = 0, high = core->peer_count;
+    uint32_t low = 0, high = core->members->peer_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (node_id_compare(core->peers[middle]->id, id) < 0) {
+        if (node_id_compare(core->members->peers[middle]->id, id) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -20,22 +23,22 @@ static uint32_t peer_position(const struct node_core *core, node_id id)
 struct core_peer *core_find_peer(const struct node_core *core, node_id id)
 {
     uint32_t at = peer_position(core, id);
-    return at < core->peer_count && node_id_equal(core->peers[at]->id, id) ? core->peers[at] : NULL;
+    return at < core->members->peer_count && node_id_equal(core->members->peers[at]->id, id) ? core->members->peers[at] : NULL;
 }
 
 static struct core_peer *peer_add(struct node_core *core, node_id id)
 {
-    if (core->peer_count >= NODE_MEMBERS_MAX) {
+    if (core->members->peer_count >= NODE_MEMBERS_MAX) {
         return NULL;
     }
-    if (core->peer_count == core->peer_slots) {
-        uint32_t wanted = core->peer_slots == 0 ? 16 : core->peer_slots * 2;
-        void *bigger = arena_grow(&core->arena, core->peers, core->peer_slots * sizeof(void *), wanted * sizeof(void *));
+    if (core->members->peer_count == core->members->peer_slots) {
+        uint32_t wanted = core->members->peer_slots == 0 ? 16 : core->members->peer_slots * 2;
+        void *bigger = arena_grow(&core->arena, core->members->peers, core->members->peer_slots * sizeof(void *), wanted * sizeof(void *));
         if (bigger == NULL) {
             return NULL;
         }
-        core->peers = bigger;
-        core->peer_slots = wanted;
+        core->members->peers = bigger;
+        core->members->peer_slots = wanted;
     }
     struct core_peer *peer = arena_take(&core->arena, sizeof *peer);
     if (peer == NULL) {
@@ -43,17 +46,17 @@ static struct core_peer *peer_add(struct node_core *core, node_id id)
     }
     peer->id = id;
     uint32_t at = peer_position(core, id);
-    memmove(core->peers + at + 1, core->peers + at, (core->peer_count - at) * sizeof *core->peers);
-    core->peers[at] = peer;
-    core->peer_count++;
+    memmove(core->members->peers + at + 1, core->members->peers + at, (core->members->peer_count - at) * sizeof *core->members->peers);
+    core->members->peers[at] = peer;
+    core->members->peer_count++;
     return peer;
 }
 
 void members_drop_peer(struct node_core *core, struct core_peer *peer)
 {
     uint32_t at = peer_position(core, peer->id);
-    memmove(core->peers + at, core->peers + at + 1, (core->peer_count - at - 1) * sizeof *core->peers);
-    core->peer_count--;
+    memmove(core->members->peers + at, core->members->peers + at + 1, (core->members->peer_count - at - 1) * sizeof *core->members->peers);
+    core->members->peer_count--;
     arena_give(&core->arena, peer, sizeof *peer);
 }
 
@@ -74,7 +77,7 @@ void members_set_address(struct node_core *core, struct core_peer *peer, const u
 
 void core_members_update_roster(struct node_core *core)
 {
-    core->roster_is_cut_short = false;
+    core->members->roster_is_cut_short = false;
     for (uint32_t i = 0; i < core->view.member_count; i++) {
         const struct view_member *member = core->view.members[i];
         if (node_id_equal(member->id, core->options.self)) {
@@ -85,7 +88,7 @@ void core_members_update_roster(struct node_core *core)
                 core->view.roster_changed = true;
                 return;
             }
-            core->members_changed = true;
+            core->members->changed = true;
         }
         if (!member->admitted) {
             continue;
@@ -94,7 +97,7 @@ void core_members_update_roster(struct node_core *core)
         struct core_peer *peer = core_find_peer(core, member->id);
         if (peer == NULL) {
             peer = peer_add(core, member->id);
-            if (peer != NULL && swim_member_add(&core->swim, core->now_ms, member->id) != 0) {
+            if (peer != NULL && swim_member_add(&core->members->swim, core->now_ms, member->id) != 0) {
                 members_drop_peer(core, peer);
                 peer = NULL;
             }
@@ -103,11 +106,11 @@ void core_members_update_roster(struct node_core *core)
                 continue;
             }
             TRACE(&core->options.trace, "%s is on the roster", member->name);
-            core->members_changed = true;
+            core->members->changed = true;
         }
         if (!core_has_room(core, CORE_ROSTER_ROOM, 0)) {
             core->view.roster_changed = true;
-            core->roster_is_cut_short = true;
+            core->members->roster_is_cut_short = true;
             return;
         }
         if (!peer->admitted) {
@@ -120,39 +123,39 @@ void core_members_update_roster(struct node_core *core)
             members_set_address(core, peer, member->public_key, member->addresses[0]);
         }
     }
-    core->members_changed = true;
+    core->members->changed = true;
 }
 
 void core_members_update_elections(struct node_core *core)
 {
-    uint32_t wanted = core->peer_count + 1;
-    if (wanted > core->election_member_slots) {
+    uint32_t wanted = core->members->peer_count + 1;
+    if (wanted > core->members->election_member_slots) {
         uint32_t slots = wanted * 2;
-        void *bigger = arena_grow(&core->arena, core->election_members,
-                                  core->election_member_slots * sizeof *core->election_members,
-                                  slots * sizeof *core->election_members);
+        void *bigger = arena_grow(&core->arena, core->members->election_members,
+                                  core->members->election_member_slots * sizeof *core->members->election_members,
+                                  slots * sizeof *core->members->election_members);
         if (bigger == NULL) {
             core->counters.full++;
             return;
         }
-        core->election_members = bigger;
-        core->election_member_slots = slots;
+        core->members->election_members = bigger;
+        core->members->election_member_slots = slots;
     }
     uint32_t count = 0, row = 0;
     bool self_done = false;
-    for (uint32_t i = 0; i <= core->peer_count; i++) {
-        bool self_is_next = !self_done && (i == core->peer_count ||
-                                           node_id_compare(core->options.self, core->peers[i]->id) < 0);
+    for (uint32_t i = 0; i <= core->members->peer_count; i++) {
+        bool self_is_next = !self_done && (i == core->members->peer_count ||
+                                           node_id_compare(core->options.self, core->members->peers[i]->id) < 0);
         if (self_is_next) {
-            core->election_members[count++] = (struct election_member){
+            core->members->election_members[count++] = (struct election_member){
                 .node = core->options.self,
                 .alive = !core->leaving && !core->is_out,
                 .drained = core_node_drained(core, core->options.self),
                 .up_since_ms = core->started_ms};
             self_done = true;
         }
-        if (i < core->peer_count) {
-            const struct core_peer *peer = core->peers[i];
+        if (i < core->members->peer_count) {
+            const struct core_peer *peer = core->members->peers[i];
             while (row < core->view.member_count && node_id_compare(core->view.members[row]->id, peer->id) < 0) {
                 row++; /* both are sorted by id */
             }
@@ -161,14 +164,14 @@ void core_members_update_elections(struct node_core *core)
                     ? core->view.members[row]
                     : NULL;
             bool left = member != NULL && member->left;
-            core->election_members[count++] = (struct election_member){
+            core->members->election_members[count++] = (struct election_member){
                 .node = peer->id,
                 .alive = !left && (peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT),
                 .drained = member != NULL && view_member_drain(member).drained,
                 .up_since_ms = peer->up_since_ms};
         }
     }
-    core->election_member_count = count;
+    core->members->election_member_count = count;
 }
 
 bool core_node_alive(const struct node_core *core, node_id node)
@@ -199,6 +202,19 @@ bool core_node_drained(const struct node_core *core, node_id node)
 bool core_node_accepts(const struct node_core *core, node_id node)
 {
     return core_node_trusted(core, node) && core_node_speaks(core, node) && !core_node_drained(core, node);
+}
+
+/* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
+ * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
+ * comes from our disk before we have started is no news. */
+bool core_node_in_step(const struct node_core *core, node_id node)
+{
+    const struct core_peer *peer = core_find_peer(core, node);
+    if (peer == NULL || (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT)) {
+        return false;
+    }
+    uint64_t since_ms = peer->up_since_ms > core->woke_ms ? peer->up_since_ms : core->woke_ms;
+    return peer->synced || core->now_ms - since_ms >= CORE_SYNC_PATIENCE_MS;
 }
 
 static bool peer_refuses(const struct node_core *core, const struct core_peer *peer)
@@ -233,8 +249,8 @@ bool core_node_lost(const struct node_core *core, node_id node, uint64_t patienc
         return false; /* when a partition heals, either side hears the other's word that all of it are dead */
     }
     uint32_t before = 1, together = 0; /* ourselves were alive */
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *other = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *other = core->members->peers[i];
         bool is_dead = other->state == SWIM_DEAD;
         /* Also who is back since: when a partition heals, they come back one by one. */
         bool was_dead = is_dead || (other->died_ms != 0 && other->up_since_ms >= peer->died_ms);
@@ -272,8 +288,8 @@ static void check_link(struct node_core *core, struct core_peer *peer)
 
 static void perform_swim(struct node_core *core)
 {
-    for (size_t i = 0; i < core->swim_effects.count; i++) {
-        const struct swim_effect *effect = &core->swim_effects.items[i];
+    for (size_t i = 0; i < core->members->swim_effects.count; i++) {
+        const struct swim_effect *effect = &core->members->swim_effects.items[i];
         struct core_peer *peer = core_find_peer(core, effect->node);
         if (peer == NULL) {
             continue;
@@ -294,7 +310,7 @@ static void perform_swim(struct node_core *core)
         const struct view_member *member = view_find_member(&core->view, peer->id);
         TRACE(&core->options.trace, "%s is %s", member != NULL ? member->name : "?", swim_state_name(effect->new_state));
         peer->state = effect->new_state;
-        core->members_changed = true;
+        core->members->changed = true;
         bool was_there = effect->old_state == SWIM_ALIVE || effect->old_state == SWIM_SUSPECT;
         if (!was_there && (effect->new_state == SWIM_ALIVE || effect->new_state == SWIM_SUSPECT)) {
             peer->up_since_ms = core->now_ms;
@@ -322,7 +338,7 @@ static void perform_swim(struct node_core *core)
             break;
         }
     }
-    core->swim_effects.count = 0;
+    core->members->swim_effects.count = 0;
 }
 
 /* Up to CORE_DIRECT_NODES, and while it catches up, a node sends a digest to every peer that differs. In a larger mesh a
@@ -330,8 +346,8 @@ static void perform_swim(struct node_core *core)
  * do, and who has just heard some news waits for that long once, since the others are about to hear it too. */
 static bool digest_may_go(const struct node_core *core)
 {
-    return core->syncing || !core_members_fans_out(core) || core->digest_ms == 0 ||
-           core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS;
+    return core->members->syncing || !core_members_fans_out(core) || core->members->digest_ms == 0 ||
+           core->now_ms - core->members->digest_ms >= CORE_SYNC_PEER_MS;
 }
 
 void core_members_receive_swim(struct node_core *core, node_id from, const struct message *message)
@@ -343,7 +359,7 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
             members_set_address(core, peer, member->public_key, message->address);
         }
     }
-    if (swim_receive(&core->swim, core->now_ms, from, &message->u.swim, &core->swim_effects) != 0) {
+    if (swim_receive(&core->members->swim, core->now_ms, from, &message->u.swim, &core->members->swim_effects) != 0) {
         core->counters.malformed++;
         return;
     }
@@ -354,12 +370,12 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
         peer->synced = true;
         return;
     }
-    core->digest_is_put_off &= !same;
+    core->members->digest_is_put_off &= !same;
     if (!same && (peer->digest_ms == 0 || core->now_ms - peer->digest_ms >= CORE_SYNC_PEER_MS) &&
         digest_may_go(core) && core_has_room(core, 64, EXCHANGE_BUCKETS_BYTES)) {
         peer->digest_ms = core->now_ms;
-        core->digest_ms = core->now_ms;
-        core->digest_is_put_off = false;
+        core->members->digest_ms = core->now_ms;
+        core->members->digest_is_put_off = false;
         uint8_t buckets[EXCHANGE_BUCKETS_BYTES];
         exchange_buckets(&core->records, buckets);
         struct message digest = {.kind = MESSAGE_BUCKETS};
@@ -373,17 +389,17 @@ void core_members_receive_swim(struct node_core *core, node_id from, const struc
 
 bool core_members_fans_out(const struct node_core *core)
 {
-    return swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1 >
+    return swim_state_count(&core->members->swim, SWIM_ALIVE) + swim_state_count(&core->members->swim, SWIM_SUSPECT) + 1 >
            CORE_DIRECT_NODES;
 }
 
 void core_members_relay(struct node_core *core, const struct records_entry *entry)
 {
-    size_t alive = swim_state_count(&core->swim, SWIM_ALIVE) + swim_state_count(&core->swim, SWIM_SUSPECT) + 1;
-    fanout_add(&core->fanout, entry->ident, fanout_rounds((uint32_t)alive));
-    if (!core->digest_is_put_off && core->now_ms - core->digest_ms >= CORE_SYNC_PEER_MS) {
-        core->digest_is_put_off = true;
-        core->digest_ms = core->now_ms;
+    size_t alive = swim_state_count(&core->members->swim, SWIM_ALIVE) + swim_state_count(&core->members->swim, SWIM_SUSPECT) + 1;
+    fanout_add(&core->members->fanout, entry->ident, fanout_rounds((uint32_t)alive));
+    if (!core->members->digest_is_put_off && core->now_ms - core->members->digest_ms >= CORE_SYNC_PEER_MS) {
+        core->members->digest_is_put_off = true;
+        core->members->digest_ms = core->now_ms;
     }
 }
 
@@ -391,8 +407,8 @@ void core_members_relay(struct node_core *core, const struct records_entry *entr
 static uint32_t pick_peers(struct node_core *core, const struct core_peer *picked[FANOUT_PEERS])
 {
     uint32_t count = 0;
-    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && core->peer_count > 0; tries++) {
-        const struct core_peer *peer = core->peers[random_below(&core->random, core->peer_count)];
+    for (uint32_t tries = 0; tries < 16 * FANOUT_PEERS && count < FANOUT_PEERS && core->members->peer_count > 0; tries++) {
+        const struct core_peer *peer = core->members->peers[random_below(&core->random, core->members->peer_count)];
         bool fits = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
         for (uint32_t i = 0; i < count; i++) {
             fits &= peer != picked[i];
@@ -406,11 +422,11 @@ static uint32_t pick_peers(struct node_core *core, const struct core_peer *picke
 
 static void relay_round(struct node_core *core)
 {
-    if (core->now_ms < fanout_next_ms(&core->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
+    if (core->now_ms < fanout_next_ms(&core->members->fanout) || !core_has_room(core, 64, FANOUT_BYTES_MAX)) {
         return;
     }
     uint8_t out[FANOUT_BYTES_MAX];
-    uint32_t count = fanout_round(&core->fanout, core->now_ms, &core->records, out, sizeof out);
+    uint32_t count = fanout_round(&core->members->fanout, core->now_ms, &core->records, out, sizeof out);
     if (count == 0) {
         return;
     }
@@ -429,10 +445,10 @@ static void relay_round(struct node_core *core)
 void core_members_tick(struct node_core *core)
 {
     relay_round(core);
-    if (core->now_ms < swim_next_ms(&core->swim)) {
+    if (core->now_ms < swim_next_ms(&core->members->swim)) {
         return;
     }
-    swim_tick(&core->swim, core->now_ms, &core->swim_effects);
+    swim_tick(&core->members->swim, core->now_ms, &core->members->swim_effects);
     perform_swim(core);
 }
 
@@ -457,81 +473,81 @@ static void sync_progress(struct node_core *core)
 {
     uint64_t up_ms = core->now_ms - core->started_ms;
     uint32_t alive = 0, synced = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         bool is_alive = peer->state == SWIM_ALIVE || peer->state == SWIM_SUSPECT;
         if (is_alive && core_node_speaks(core, peer->id)) { /* nothing can be pulled from the others */
             alive++;
             synced += peer->synced;
         }
     }
-    bool is_filling = core->filling_ms != 0 && core->now_ms - core->filling_ms < CORE_SYNC_FILLING_MS &&
+    bool is_filling = core->members->filling_ms != 0 && core->now_ms - core->members->filling_ms < CORE_SYNC_FILLING_MS &&
                       up_ms < CORE_SYNC_LONG_MS;
     bool is_late = (alive > 0 && up_ms >= CORE_SYNC_PATIENCE_MS) || up_ms >= CORE_SYNC_ALONE_MS;
-    bool done = core->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
-    if (done && alive == 0 && core->peer_count > 0) {
+    bool done = core->members->peer_count == 0 || (alive > 0 && synced == alive) || (is_late && !is_filling);
+    if (done && alive == 0 && core->members->peer_count > 0) {
         MARK(started_alone);
     }
     if (done && alive > 0 && synced < alive) {
         MARK(started_out_of_step);
     }
     if (done) {
-        core->syncing = false;
-        core->members_changed = true;
+        core->members->syncing = false;
+        core->members->changed = true;
         TRACE(&core->options.trace, "in step with %u of %u other nodes: may grant and coordinate", alive,
-              core->peer_count);
+              core->members->peer_count);
     }
 }
 
 /* When many are absent at once they take turns. */
 static void check_links(struct node_core *core)
 {
-    uint32_t checked = 0, from = core->check_from;
-    for (uint32_t i = 0; i < core->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
-        struct core_peer *peer = core->peers[(from + i) % core->peer_count];
+    uint32_t checked = 0, from = core->members->check_from;
+    for (uint32_t i = 0; i < core->members->peer_count && checked < CORE_CHECK_LINKS_MAX; i++) {
+        struct core_peer *peer = core->members->peers[(from + i) % core->members->peer_count];
         bool is_absent = peer->state == SWIM_SUSPECT || peer->state == SWIM_DEAD || peer->state == SWIM_UNKNOWN;
         uint64_t absent_ms = core->now_ms - (peer->died_ms > 0 ? peer->died_ms : core->started_ms);
         uint64_t every_ms = absent_ms < CORE_TOGETHER_MS ? CORE_CHECK_LINK_MS : 10 * CORE_CHECK_LINK_MS;
         if (is_absent && core->now_ms - peer->check_ms >= every_ms) {
             check_link(core, peer);
             checked++;
-            core->check_from = (from + i + 1) % core->peer_count;
+            core->members->check_from = (from + i + 1) % core->members->peer_count;
         }
     }
 }
 
 bool core_members_catch_up(struct node_core *core)
 {
-    if (!core->syncing) {
+    if (!core->members->syncing) {
         return false;
     }
     sync_progress(core);
-    return !core->syncing;
+    return !core->members->syncing;
 }
 
 void core_members_housekeep(struct node_core *core)
 {
     outcasts_take_turns(core);
-    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+    for (struct core_outcast *outcast = core->members->outcasts; outcast != NULL; outcast = outcast->next) {
         outcasts_bid_farewell(core, outcast);
     }
     check_links(core);
-    core->members_changed |= swim_state_count(&core->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
+    core->members->changed |= swim_state_count(&core->members->swim, SWIM_DEAD) > 0; /* whether they count as lost depends on time */
     /* Elections prefer nodes that have been up for a while, which is a matter of time as well. */
-    core->members_changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
+    core->members->changed |= core->now_ms - core->started_ms < 2 * ELECTION_UP_MS;
 }
 
 void core_members_start(struct node_core *core)
 {
-    core->syncing = true;
+    core->members->syncing = true;
     core_members_update_roster(core);
-    core->view.roster_changed = core->roster_is_cut_short;
+    core->view.roster_changed = core->members->roster_is_cut_short;
     sync_progress(core);
 }
 
 void core_members_leave(struct node_core *core)
 {
-    swim_leave(&core->swim, core->now_ms, &core->swim_effects);
+    swim_leave(&core->members->swim, core->now_ms, &core->members->swim_effects);
     perform_swim(core);
 }
 

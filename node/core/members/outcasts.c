@@ -2,11 +2,12 @@
 
 #include "base/probe.h"
 #include "base/rendezvous.h"
-#include "node/core/members/members.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/outcasts.h"
 
 struct core_outcast *outcasts_find(const struct node_core *core, node_id id)
 {
-    struct core_outcast *outcast = core->outcasts;
+    struct core_outcast *outcast = core->members->outcasts;
     while (outcast != NULL && !node_id_equal(outcast->id, id)) {
         outcast = outcast->next;
     }
@@ -55,7 +56,7 @@ static void link_end(struct node_core *core, struct core_outcast *outcast)
 static uint32_t link_count(const struct node_core *core)
 {
     uint32_t count = 0;
-    for (const struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+    for (const struct core_outcast *outcast = core->members->outcasts; outcast != NULL; outcast = outcast->next) {
         count += outcast->has_link;
     }
     return count;
@@ -65,7 +66,7 @@ static uint32_t link_count(const struct node_core *core)
 void outcasts_take_turns(struct node_core *core)
 {
     struct core_outcast *oldest = NULL, *next = NULL;
-    for (struct core_outcast *outcast = core->outcasts; outcast != NULL; outcast = outcast->next) {
+    for (struct core_outcast *outcast = core->members->outcasts; outcast != NULL; outcast = outcast->next) {
         struct core_outcast **first = outcast->has_link ? &oldest : &next;
         if (*first == NULL || outcast->link_ms < (*first)->link_ms) {
             *first = outcast;
@@ -93,8 +94,8 @@ void outcasts_bid_farewell(struct node_core *core, struct core_outcast *outcast)
     }
     uint64_t own = rendezvous_weight(core->options.self, outcast->id.bytes, NODE_ID_BYTES);
     uint32_t before = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         before += peer->state == SWIM_ALIVE && rendezvous_weight(peer->id, outcast->id.bytes, NODE_ID_BYTES) > own;
     }
     outcast->tell_ms = core->now_ms + (outcast->told_count < CORE_FAREWELLS ? CORE_FAREWELL_MS : CORE_FAREWELL_LATE_MS);
@@ -146,7 +147,7 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     outcast->id = member->id;
     outcast->tell_ms = core->now_ms;
     bool may_link = link_count(core) < CORE_OUTCAST_LINKS_MAX;
-    struct core_outcast **link = &core->outcasts;
+    struct core_outcast **link = &core->members->outcasts;
     while (*link != NULL && node_id_compare((*link)->id, outcast->id) < 0) {
         link = &(*link)->next;
     }
@@ -171,7 +172,7 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
     effect->u.peer.node = member->id;
     effect->u.peer.gone = true;
     memcpy(effect->u.peer.public_key, member->public_key, PUBLIC_KEY_BYTES);
-    (void)swim_member_remove(&core->swim, member->id);
+    (void)swim_member_remove(&core->members->swim, member->id);
     members_drop_peer(core, peer);
     const struct view_member *evictor = member->evicted ? view_find_member(&core->view, member->evictor) : NULL;
     if (evictor != NULL) {
@@ -185,7 +186,7 @@ bool outcasts_shut_out(struct node_core *core, const struct view_member *member)
 /* A member vouched anew for somebody who was not evicted itself. */
 void outcasts_take_back(struct node_core *core, node_id id)
 {
-    for (struct core_outcast **link = &core->outcasts; *link != NULL; link = &(*link)->next) {
+    for (struct core_outcast **link = &core->members->outcasts; *link != NULL; link = &(*link)->next) {
         if (node_id_equal((*link)->id, id)) {
             struct core_outcast *outcast = *link;
             *link = outcast->next;

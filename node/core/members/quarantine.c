@@ -18,22 +18,10 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "node/core/ground/state.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/quarantine.h"
 
 /* ---- trials: hosts that die ---------------------------------------------------------------------------------------------- */
-
-/* What this node writes comes here as it writes it, and nothing that it wrote before is still to come: so its news say what
- * happens now, by our own clock. (The wall clocks of two machines may be hours apart, and tell nothing: DESIGN 5.) What
- * comes from our disk before we have started is no news. */
-bool core_node_in_step(const struct node_core *core, node_id node)
-{
-    const struct core_peer *peer = core_find_peer(core, node);
-    if (peer == NULL || (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT)) {
-        return false;
-    }
-    uint64_t since_ms = peer->up_since_ms > core->woke_ms ? peer->up_since_ms : core->woke_ms;
-    return peer->synced || core->now_ms - since_ms >= CORE_SYNC_PATIENCE_MS;
-}
 
 void core_quarantine_worker(struct node_core *core, const struct record *record)
 {
@@ -60,7 +48,7 @@ void core_quarantine_worker(struct node_core *core, const struct record *record)
 
 void core_quarantine_died(struct node_core *core, node_id node)
 {
-    uint64_t heard_ms = swim_heard_ms(&core->swim, node);
+    uint64_t heard_ms = swim_heard_ms(&core->members->swim, node);
     for (uint32_t e = 0; e < core->view.experiment_count; e++) {
         const struct view_experiment *experiment = core->view.experiments[e];
         for (uint32_t i = 0; i < experiment->trial_slots; i++) {
@@ -99,8 +87,8 @@ static bool died_alone(const struct node_core *core, const struct view_trial *tr
     if (host == NULL || !host->fell_silent || host->died_ms != worker->noted.died_ms) {
         return false;
     }
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        const struct core_peer *other = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        const struct core_peer *other = core->members->peers[i];
         bool is_near = other->died_ms != 0 && other->died_ms + CORE_DEATH_SETTLE_MS >= worker->noted.died_ms &&
                        other->died_ms <= worker->noted.died_ms + CORE_DEATH_SETTLE_MS;
         if (other != host && is_near && other->fell_silent && !ran_elsewhere_on(trial, attempt, other->id)) {
@@ -144,7 +132,7 @@ static uint32_t count_suspects(const struct node_core *core, const struct view_t
 static bool put_death(struct node_core *core, const struct view_experiment *experiment, const struct view_trial *trial,
                       const struct view_attempt *attempt, const struct view_worker *worker)
 {
-    bool is_said;
+    bool is_published;
     struct fact_death fact = {.node = worker->writer,
                               .boot = worker->noted.boot,
                               .lived_ms = worker->noted.lived_ms,
@@ -153,8 +141,8 @@ static bool put_death(struct node_core *core, const struct view_experiment *expe
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_death_pack(&writer, &fact);
-    (void)core_try_put(core, FACT_DEATH, fact_key_verdict(&attempt->id), &writer, &is_said);
-    if (!is_said) {
+    (void)core_try_put(core, FACT_DEATH, fact_key_verdict(&attempt->id), &writer, &is_published);
+    if (!is_published) {
         return false;
     }
     const struct view_member *member = view_find_member(&core->view, worker->writer);
@@ -263,14 +251,14 @@ static void put_quarantine(struct node_core *core)
     uint8_t bytes[256];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
-    fact_quarantine_pack(&writer, &core->quarantine);
+    fact_quarantine_pack(&writer, &core->quarantine->own);
     (void)core_put(core, FACT_QUARANTINE, fact_key_empty(), &writer);
 }
 
 void core_quarantine_restate(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    if (core->has_quarantined && core->quarantine.is_active && self != NULL && !self->quarantine.is_active) {
+    if (core->quarantine->has_begun && core->quarantine->own.is_active && self != NULL && !self->quarantine.is_active) {
         put_quarantine(core);
     }
 }
@@ -278,7 +266,7 @@ void core_quarantine_restate(struct node_core *core)
 void core_quarantine_record(struct node_core *core, node_id node, const struct fact_quarantine *before)
 {
     const struct view_member *member = view_find_member(&core->view, node);
-    if (core->started && node_id_equal(node, core->options.self) && !(core->has_quarantined && core->quarantine.is_active)) {
+    if (core->started && node_id_equal(node, core->options.self) && !(core->quarantine->has_begun && core->quarantine->own.is_active)) {
         core_quarantine_start(core); /* perhaps of an earlier life, and this disk had lost it: nobody else can end it */
     }
     if (!core->started || member == NULL || before->is_active == member->quarantine.is_active) {
@@ -318,7 +306,7 @@ static bool starts_elsewhere(const struct node_core *core, const struct view_exp
             bool is_since = !failure->lacked_checkpoint || a->id.number > failure->attempt.number;
             for (const struct view_worker *w = is_since ? a->workers : NULL; w != NULL; w = w->next) {
                 if (w->has_started && !node_id_equal(w->writer, core->options.self) &&
-                    swim_state_of(&core->swim, w->writer) == SWIM_ALIVE) {
+                    swim_state_of(&core->members->swim, w->writer) == SWIM_ALIVE) {
                     return true;
                 }
             }
@@ -366,8 +354,8 @@ static struct elsewhere look_elsewhere(const struct node_core *core, const struc
 static uint32_t count_blame(const struct node_core *core)
 {
     uint32_t blame = 0;
-    for (uint32_t i = 0; i < core->young_failure_count; i++) {
-        const struct core_young_failure *failure = &core->young_failures[i];
+    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
+        const struct core_young_failure *failure = &core->quarantine->young_failures[i];
         const struct view_experiment *experiment = view_find_experiment(&core->view, failure->attempt.experiment);
         const struct view_trial *trial =
             experiment != NULL ? view_find_trial(experiment, failure->attempt.trial) : NULL;
@@ -381,8 +369,8 @@ static uint32_t count_blame(const struct node_core *core)
         struct elsewhere elsewhere = look_elsewhere(core, experiment);
         bool is_first = true;
         for (uint32_t j = 0; j < i; j++) {
-            is_first &= core->young_failures[j].is_unstarted ||
-                        !experiment_id_equal(core->young_failures[j].attempt.experiment, failure->attempt.experiment);
+            is_first &= core->quarantine->young_failures[j].is_unstarted ||
+                        !experiment_id_equal(core->quarantine->young_failures[j].attempt.experiment, failure->attempt.experiment);
         }
         blame += elsewhere.works || (is_first && !elsewhere.fails);
     }
@@ -392,77 +380,77 @@ static uint32_t count_blame(const struct node_core *core)
 static void begin_quarantine(struct node_core *core, uint32_t trials)
 {
     MARK(node_quarantined);
-    struct fact_quarantine *q = &core->quarantine;
+    struct fact_quarantine *q = &core->quarantine->own;
     q->is_active = true;
     q->level += q->level < FACT_QUARANTINE_LEVEL_MAX;
     q->minutes = q->level < FACT_QUARANTINE_LEVEL_MAX ? 1u << (q->level - 1) : 60;
     bool any_unstarted = false;
-    for (uint32_t i = 0; i < core->young_failure_count; i++) {
-        any_unstarted |= core->young_failures[i].is_unstarted;
+    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
+        any_unstarted |= core->quarantine->young_failures[i].is_unstarted;
     }
     format_text(q->why, sizeof q->why, "%u trials %sfailed on it within 60 s of their start, and on no other node", trials,
                 any_unstarted ? "could not be started or " : "");
-    core->quarantine_until_ms = core->now_ms + q->minutes * 60000ull;
-    core->young_failure_count = 0;
-    core->has_quarantined = true;
+    core->quarantine->until_ms = core->now_ms + q->minutes * 60000ull;
+    core->quarantine->young_failure_count = 0;
+    core->quarantine->has_begun = true;
     put_quarantine(core);
 }
 
 static void note_failure(struct node_core *core, const struct core_young_failure *failure)
 {
-    for (uint32_t i = 0; i < core->young_failure_count; i++) {
-        struct core_young_failure *same = &core->young_failures[i];
+    for (uint32_t i = 0; i < core->quarantine->young_failure_count; i++) {
+        struct core_young_failure *same = &core->quarantine->young_failures[i];
         if (same->attempt.trial == failure->attempt.trial &&
             experiment_id_equal(same->attempt.experiment, failure->attempt.experiment)) {
             *same = same->is_unstarted ? *failure : *same;
             return;
         }
     }
-    if (core->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
-        core->young_failure_count--;
-        memmove(core->young_failures, core->young_failures + 1, core->young_failure_count * sizeof core->young_failures[0]);
+    if (core->quarantine->young_failure_count == CORE_YOUNG_FAILURES_MAX) {
+        core->quarantine->young_failure_count--;
+        memmove(core->quarantine->young_failures, core->quarantine->young_failures + 1, core->quarantine->young_failure_count * sizeof core->quarantine->young_failures[0]);
     }
-    core->young_failures[core->young_failure_count++] = *failure;
+    core->quarantine->young_failures[core->quarantine->young_failure_count++] = *failure;
 }
 
-void core_quarantine_unstarted(struct node_core *core, const struct core_worker *worker)
+void core_quarantine_unstarted(struct node_core *core, const attempt_id *failed, bool was_preparing)
 {
-    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
+    const struct view_attempt *attempt = view_find_attempt(&core->view, failed);
     struct core_young_failure failure = {
-        .attempt = worker->attempt,
+        .attempt = *failed,
         .is_unstarted = true,
-        .lacked_checkpoint = worker->phase == CORE_WORKER_PREPARING && (attempt == NULL || attempt->start_step > 0)};
+        .lacked_checkpoint = was_preparing && (attempt == NULL || attempt->start_step > 0)};
     note_failure(core, &failure);
 }
 
-void core_quarantine_exited(struct node_core *core, const struct core_worker *worker, enum fact_reason reason)
+void core_quarantine_exited(struct node_core *core, const attempt_id *ended, uint64_t started_ms, enum fact_reason reason)
 {
     if (reason == FACT_COMPLETED) {
-        core->young_failure_count = 0;
-        if (core->quarantine.level > 0) {
-            memset(&core->quarantine, 0, sizeof core->quarantine);
+        core->quarantine->young_failure_count = 0;
+        if (core->quarantine->own.level > 0) {
+            memset(&core->quarantine->own, 0, sizeof core->quarantine->own);
             put_quarantine(core);
         }
         return;
     }
-    const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
-    bool is_young = worker->started_ms != 0 && core->now_ms - worker->started_ms < CORE_YOUNG_MS;
+    const struct view_attempt *attempt = view_find_attempt(&core->view, ended);
+    bool is_young = started_ms != 0 && core->now_ms - started_ms < CORE_YOUNG_MS;
     if (reason != FACT_FAILED || !is_young || attempt == NULL ||
         !node_id_equal(view_attempt_node(attempt), core->options.self)) {
         return;
     }
-    note_failure(core, &(struct core_young_failure){.attempt = worker->attempt});
+    note_failure(core, &(struct core_young_failure){.attempt = *ended});
 }
 
 void core_quarantine_housekeep(struct node_core *core)
 {
-    if (core->quarantine.is_active && core->now_ms >= core->quarantine_until_ms &&
+    if (core->quarantine->own.is_active && core->now_ms >= core->quarantine->until_ms &&
         !BUG(quarantine_stays, "a quarantine ends with its time")) {
         MARK(quarantine_over);
-        core->quarantine.is_active = false;
+        core->quarantine->own.is_active = false;
         put_quarantine(core);
     }
-    if (!core->quarantine.is_active && core->young_failure_count >= CORE_QUARANTINE_TRIALS) {
+    if (!core->quarantine->own.is_active && core->quarantine->young_failure_count >= CORE_QUARANTINE_TRIALS) {
         uint32_t blame = count_blame(core);
         if (blame >= CORE_QUARANTINE_TRIALS) {
             begin_quarantine(core, blame);
@@ -504,7 +492,7 @@ void core_quarantine_start(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     if (self != NULL) {
-        core->quarantine = self->quarantine;
-        core->quarantine_until_ms = core->now_ms + self->quarantine.minutes * 60000ull;
+        core->quarantine->own = self->quarantine;
+        core->quarantine->until_ms = core->now_ms + self->quarantine.minutes * 60000ull;
     }
 }

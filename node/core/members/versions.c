@@ -1,7 +1,7 @@
 /* Which protocol versions the others speak, and what is said of one that this node does not understand. */
 
 #include "base/format.h"
-#include "node/core/ground/state.h"
+#include "node/core/members/versions.h"
 
 static struct version_range own_versions(const struct node_core *core)
 {

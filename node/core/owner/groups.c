@@ -3,14 +3,17 @@
 
 #include "base/check.h"
 #include "base/probe.h"
-#include "node/core/owner/owner.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/groups.h"
+#include "node/core/owner/slots.h"
 
 /* The group itself is in the coordinator's record. */
 void owner_group_take_key(struct node_core *core, const struct message *message)
 {
     struct view_experiment *experiment = view_find_experiment(&core->view, message->u.lease.attempt.experiment);
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        struct core_worker *worker = &core->owner->workers[slot];
         if (worker->phase != CORE_WORKER_NONE && attempt_id_equal(&worker->attempt, &message->u.lease.attempt)) {
             worker->key_generation = message->u.lease.generation;
             worker->key_claim = message->u.lease.claim;
@@ -48,7 +51,7 @@ static void go_back(struct core_worker *worker, uint64_t start_step)
  * it has: a daemon that died then would take it to wait still, with what it had applied before. */
 static void tell_group(struct node_core *core, uint32_t slot, const struct view_attempt *attempt)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     uint8_t bytes[FACT_MEMBERS_MAX * (FACT_ADDRESS_BYTES + 16)];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
@@ -95,7 +98,7 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
         node_id node = attempt->members[i].node;
         const struct view_worker *other = view_attempt_worker(attempt, i);
         bool is_self = node_id_equal(node, core->options.self);
-        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->swim, node);
+        enum swim_state state = is_self ? SWIM_ALIVE : swim_state_of(&core->members->swim, node);
         const struct view_member *member = view_find_member(&core->view, node);
         bool is_out = member != NULL && (member->left || view_member_is_out(member));
         bool is_over = other != NULL && other->state == FACT_WORKER_ENDED && other->reason != FACT_COMPLETED;
@@ -112,8 +115,8 @@ static bool group_is_broken(const struct node_core *core, const struct view_atte
  * it is in the newest. */
 static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
-    struct core_worker *worker = &core->workers[slot];
-    if (rank >= attempt->member_count || core->syncing || core->now_ms - core->started_ms < CORE_UNHEARD_MS) {
+    struct core_worker *worker = &core->owner->workers[slot];
+    if (rank >= attempt->member_count || core->members->syncing || core->now_ms - core->started_ms < CORE_UNHEARD_MS) {
         return false;
     }
     MARK(unheard_is_in_its_group);
@@ -126,7 +129,7 @@ static bool is_taken_to_be_in(struct node_core *core, uint32_t slot, const struc
 /* From one group of its attempt to the next (DESIGN 9). */
 void owner_group_follow(struct node_core *core, uint32_t slot, const struct view_attempt *attempt, uint32_t rank)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     if (worker->is_unheard && !is_taken_to_be_in(core, slot, attempt, rank)) {
         return;
     }
@@ -152,8 +155,8 @@ void owner_group_follow(struct node_core *core, uint32_t slot, const struct view
         return;
     }
     bool at_once = worker->generation < attempt->generation || group_is_broken(core, attempt, worker->generation);
-    bool is_said = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
-    if (!worker->is_elastic || worker->generation == 0 || is_said || (!at_once && !attempt->is_leaving)) {
+    bool is_published = worker->leaving == worker->generation && (worker->is_leaving_at_once || !at_once);
+    if (!worker->is_elastic || worker->generation == 0 || is_published || (!at_once && !attempt->is_leaving)) {
         return;
     }
     MARK(worker_asked_to_leave_its_group);
@@ -186,7 +189,7 @@ bool owner_group_is_stopping(const struct node_core *core, const struct view_exp
 void owner_group_listens(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     /* It can have been in no group that nobody has told it of. */
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     uint32_t known = attempt != NULL ? attempt->generation : 0;

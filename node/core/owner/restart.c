@@ -3,7 +3,11 @@
  * slots from then on is in owner.c, of workers in owner_workers.c. */
 
 #include "base/probe.h"
-#include "node/core/owner/owner.h"
+#include "node/core/copies/acks.h"
+#include "node/core/members/twin.h"
+#include "node/core/owner/restart.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
 
 static const struct view_slot *own_slot(const struct node_core *core, uint32_t slot)
 {
@@ -14,13 +18,13 @@ static const struct view_slot *own_slot(const struct node_core *core, uint32_t s
 void core_owner_adopt(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.adopt.slot;
-    if (slot >= core->lease.count || core->workers[slot].phase != CORE_WORKER_NONE) {
+    if (slot >= core->owner->lease.count || core->owner->workers[slot].phase != CORE_WORKER_NONE) {
         return;
     }
     const struct view_slot *before = own_slot(core, slot);
     bool is_leased = before != NULL && before->state == LEASE_LEASED &&
                      attempt_id_equal(&before->attempt, &event->u.adopt.attempt);
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     worker->attempt = event->u.adopt.attempt;
     worker->number = event->u.adopt.number;
     worker->end_reason = FACT_LOST;
@@ -30,7 +34,7 @@ void core_owner_adopt(struct node_core *core, const struct node_event *event)
     worker->key_generation = 1;
     worker->key_claim = (struct election_claim){worker->attempt.term, worker->attempt.coordinator};
     memcpy(worker->group_key, event->u.adopt.group_key, sizeof worker->group_key);
-    is_leased &= lease_restore(&core->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
+    is_leased &= lease_restore(&core->owner->lease, core->now_ms, slot, &worker->attempt, worker->number, event->u.adopt.token,
                                is_leased);
     worker->phase = is_leased ? CORE_WORKER_RUNNING : CORE_WORKER_ENDING;
     if (is_leased) {
@@ -69,10 +73,10 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
         return;
     }
     TRACE(&core->options.trace, "slot %u is gone, and the worker of trial %u with it", slot, before->attempt.trial);
-    core->workers[slot].attempt = before->attempt;
-    core->workers[slot].number = (uint16_t)before->rank;
+    core->owner->workers[slot].attempt = before->attempt;
+    core->owner->workers[slot].number = (uint16_t)before->rank;
     owner_put_worker(core, slot, FACT_WORKER_ENDED, FACT_LOST, 0, NULL);
-    memset(&core->workers[slot], 0, sizeof core->workers[slot]);
+    memset(&core->owner->workers[slot], 0, sizeof core->owner->workers[slot]);
     (void)owner_put_slot(core, slot); /* free: what is beyond the node's slots is never asked for */
 }
 
@@ -81,18 +85,18 @@ static void slot_is_gone(struct node_core *core, uint32_t slot)
 static void restore_hold(struct node_core *core, uint32_t slot)
 {
     const struct view_slot *before = own_slot(core, slot);
-    bool is_asked = (core->asked_slots >> slot & 1) != 0;
+    bool is_asked = (core->owner->asked_slots >> slot & 1) != 0;
     struct lease_changes changes;
-    if (before != NULL && before->withheld && !core->lease.holds[slot].withheld && !is_asked && core->twin.life == 0) {
-        (void)lease_withhold(&core->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
+    if (before != NULL && before->withheld && !core->owner->lease.holds[slot].withheld && !is_asked && core->twin->life == 0) {
+        (void)lease_withhold(&core->owner->lease, core->now_ms, slot, before->withheld_s * 1000, &changes);
     }
 }
 
 void core_owner_start(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         restore_hold(core, slot);
-        struct core_worker *worker = &core->workers[slot];
+        struct core_worker *worker = &core->owner->workers[slot];
         const struct view_slot *before = own_slot(core, slot);
         if (worker->phase == CORE_WORKER_RUNNING) {
             TRACE(&core->options.trace, "adopted the worker of trial %u in slot %u", worker->attempt.trial, slot);
@@ -111,7 +115,7 @@ void core_owner_start(struct node_core *core)
                 records_find(&core->records, record_ident_of(core->options.self, FACT_SLOT, key.bytes, key.count));
             struct fact_slot fact;
             if (entry != NULL && fact_slot_read(&entry->record, &fact) == 0) {
-                memcpy(core->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
+                memcpy(core->owner->bug_token_hashes[slot], fact.token_hash, sizeof fact.token_hash);
             }
 #endif
             owner_worker_gone(core, slot, FACT_LOST, 0, NULL);
@@ -119,17 +123,17 @@ void core_owner_start(struct node_core *core)
             (void)owner_put_slot(core, slot);
         }
     }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+    for (uint32_t slot = core->owner->lease.count; slot < FACT_SLOTS_MAX; slot++) {
         slot_is_gone(core, slot);
     }
 }
 
 void core_owner_restate(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
         restore_hold(core, slot);
         const struct view_slot *said = own_slot(core, slot);
-        struct core_worker *worker = &core->workers[slot];
+        struct core_worker *worker = &core->owner->workers[slot];
         bool is_taken = said != NULL && (said->state == LEASE_LEASED || said->state == LEASE_RELEASING);
         if (is_taken && (worker->phase == CORE_WORKER_NONE || !attempt_id_equal(&worker->attempt, &said->attempt))) {
             const struct core_worker kept = *worker;
@@ -141,7 +145,7 @@ void core_owner_restate(struct node_core *core)
             bool runs = worker->phase == CORE_WORKER_RUNNING;
             owner_put_worker(core, slot, runs ? FACT_WORKER_RUNNING : FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
         }
-        if (core->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
+        if (core->owner->lease.slots[slot].state == LEASE_RESERVED) { /* whoever holds it asks again */
             owner_reservation_return(core, slot);
         }
         struct core_pending *pending = owner_put_slot(core, slot);
@@ -149,7 +153,7 @@ void core_owner_restate(struct node_core *core)
             core_acks_renew(core, pending->ident); /* who has withheld it hears of this one */
         }
     }
-    for (uint32_t slot = core->lease.count; slot < FACT_SLOTS_MAX; slot++) {
+    for (uint32_t slot = core->owner->lease.count; slot < FACT_SLOTS_MAX; slot++) {
         slot_is_gone(core, slot);
     }
 }

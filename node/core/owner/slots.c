@@ -7,7 +7,14 @@
 #include "base/address.h"
 #include "base/err.h"
 #include "base/probe.h"
-#include "node/core/owner/owner.h"
+#include "node/core/copies/copies.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/groups.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
 
 /* ---- what this node says about its slots ------------------------------------------------------------------------------ */
 
@@ -21,12 +28,12 @@ static void token_hash(lease_token token, uint8_t out[16])
 
 struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
 {
-    bool is_asked = (core->asked_slots >> slot & 1) != 0;
-    if (core->syncing && !core->lease.granting && !is_asked) {
+    bool is_asked = (core->owner->asked_slots >> slot & 1) != 0;
+    if (core->members->syncing && !core->owner->lease.granting && !is_asked) {
         return NULL;
     }
-    const struct lease_slot *lease = &core->lease.slots[slot];
-    const struct lease_hold *hold = &core->lease.holds[slot];
+    const struct lease_slot *lease = &core->owner->lease.slots[slot];
+    const struct lease_hold *hold = &core->owner->lease.holds[slot];
     struct fact_slot fact = {.state = lease->state,
                              .attempt = lease->attempt,
                              .rank = lease->rank,
@@ -44,16 +51,16 @@ struct core_pending *owner_put_slot(struct node_core *core, uint32_t slot)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_slot_pack(&writer, &fact);
-    bool is_said;
-    struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_said);
-    core->unsaid_slots = (core->unsaid_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_said << slot;
+    bool is_published;
+    struct core_pending *pending = core_try_put(core, FACT_SLOT, fact_key_slot(slot), &writer, &is_published);
+    core->owner->unpublished_slots = (core->owner->unpublished_slots & ~(UINT64_C(1) << slot)) | (uint64_t)!is_published << slot;
     return pending;
 }
 
 /* In the group as it is now; its number, if it is in none. */
 static uint32_t own_rank(const struct node_core *core, uint32_t slot)
 {
-    const struct core_worker *worker = &core->workers[slot];
+    const struct core_worker *worker = &core->owner->workers[slot];
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     uint32_t rank = attempt != NULL ? view_attempt_rank(attempt, core->options.self, slot, worker->number) : UINT32_MAX;
     return rank != UINT32_MAX ? rank : worker->number;
@@ -62,7 +69,7 @@ static uint32_t own_rank(const struct node_core *core, uint32_t slot)
 bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_state state, enum fact_reason reason,
                        int32_t exit_code, const char *tail)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     struct fact_key key = fact_key_worker(&worker->attempt, worker->number);
     const struct records_entry *before =
         records_find(&core->records, record_ident_of(core->options.self, FACT_WORKER, key.bytes, key.count));
@@ -98,16 +105,16 @@ bool owner_put_worker(struct node_core *core, uint32_t slot, enum fact_worker_st
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_worker_pack(&writer, &fact);
-    bool is_said;
-    (void)core_try_put(core, FACT_WORKER, key, &writer, &is_said);
+    bool is_published;
+    (void)core_try_put(core, FACT_WORKER, key, &writer, &is_published);
     worker->told_ms = core->now_ms;
-    worker->dirty = !is_said;
-    return is_said;
+    worker->dirty = !is_published;
+    return is_published;
 }
 
 void owner_worker_effect(struct node_core *core, enum node_effect_kind kind, uint32_t slot, uint32_t grace_ms)
 {
-    const struct core_worker *worker = &core->workers[slot];
+    const struct core_worker *worker = &core->owner->workers[slot];
     struct node_effect *effect = core_effect(core, kind);
     effect->u.worker.slot = slot;
     effect->u.worker.attempt = worker->attempt;
@@ -133,7 +140,7 @@ static void answer(struct node_core *core, node_id to, enum message_kind kind, c
 static bool fence_is_affordable(const struct node_core *core, experiment_id experiment)
 {
     uint32_t count = 0;
-    for (const struct core_fence *fence = core->fences; fence != NULL; fence = fence->next) {
+    for (const struct core_fence *fence = core->disk->fences; fence != NULL; fence = fence->next) {
         count++;
     }
     if (view_find_experiment(&core->view, experiment) == NULL) {
@@ -163,15 +170,15 @@ static bool is_borne_out(const struct node_core *core, experiment_id id, struct 
 void owner_reservation_return(struct node_core *core, uint32_t slot)
 {
     struct lease_changes changes = {0};
-    lease_end(&core->lease, slot, &changes);
+    lease_end(&core->owner->lease, slot, &changes);
     owner_perform_changes(core, &changes);
 }
 
 /* What a lower claim has reserved can never be confirmed any more, and its release will be refused as stale. */
 static void return_overruled(struct node_core *core, experiment_id experiment)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct lease_slot *lease = &core->lease.slots[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct lease_slot *lease = &core->owner->lease.slots[slot];
         if (lease->state == LEASE_RESERVED && experiment_id_equal(lease->attempt.experiment, experiment)) {
             MARK(reservation_overruled);
             owner_reservation_return(core, slot);
@@ -224,13 +231,13 @@ static void confirm(struct node_core *core, node_id from, const struct message *
     struct lease_changes changes = {0};
     lease_token token;
     core_secret(core, token.bytes, sizeof token.bytes);
-    int code = lease_confirm(&core->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
+    int code = lease_confirm(&core->owner->lease, core->now_ms, slot, attempt, (uint16_t)message->u.lease.rank, token, &changes);
     struct election_claim fence = core_fence_get(core, attempt->experiment);
     if (code != 0) {
         answer(core, from, MESSAGE_CONFIRM_ANSWER, message, code, fence);
         return;
     }
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     if (changes.count > 0) {
         memset(worker, 0, sizeof *worker);
         worker->phase = CORE_WORKER_CONFIRMED;
@@ -271,7 +278,7 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
     struct lease_changes changes = {0};
     switch (message->kind) {
     case MESSAGE_RESERVE: {
-        int code = lease_reserve(&core->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
+        int code = lease_reserve(&core->owner->lease, core->now_ms, message->u.lease.slot, attempt, message->u.lease.priority,
                                  message->u.lease.age, &changes);
         answer(core, from, MESSAGE_RESERVE_ANSWER, message, code, core_fence_get(core, attempt->experiment));
         break;
@@ -280,13 +287,13 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
         confirm(core, from, message);
         break;
     case MESSAGE_RENEW:
-        (void)lease_renew(&core->lease, core->now_ms, attempt);
+        (void)lease_renew(&core->owner->lease, core->now_ms, attempt);
         break;
     case MESSAGE_GROUP:
         owner_group_take_key(core, message);
         break;
     default: /* MESSAGE_RELEASE */
-        lease_release(&core->lease, attempt, message->u.lease.rank, &changes);
+        lease_release(&core->owner->lease, attempt, message->u.lease.rank, &changes);
         owner_perform_changes(core, &changes);
         break;
     }
@@ -294,9 +301,9 @@ void core_owner_receive(struct node_core *core, node_id from, const struct messa
 
 void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt, uint32_t slot)
 {
-    if (slot < core->lease.count && core->workers[slot].phase != CORE_WORKER_NONE &&
-        attempt_id_equal(&core->workers[slot].attempt, attempt)) {
-        core->workers[slot].lease_on_disk = true;
+    if (slot < core->owner->lease.count && core->owner->workers[slot].phase != CORE_WORKER_NONE &&
+        attempt_id_equal(&core->owner->workers[slot].attempt, attempt)) {
+        core->owner->workers[slot].lease_on_disk = true;
         struct view_experiment *experiment = view_find_experiment(&core->view, attempt->experiment);
         if (experiment != NULL) {
             experiment->changed = true;
@@ -308,17 +315,17 @@ void core_owner_lease_on_disk(struct node_core *core, const attempt_id *attempt,
 
 void core_owner_tick(struct node_core *core)
 {
-    if (core->now_ms < lease_next_ms(&core->lease)) {
+    if (core->now_ms < lease_next_ms(&core->owner->lease)) {
         return;
     }
     bool was_withheld[LEASE_SLOTS_MAX];
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        was_withheld[slot] = core->lease.holds[slot].withheld;
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        was_withheld[slot] = core->owner->lease.holds[slot].withheld;
     }
     struct lease_changes changes = {0};
-    lease_tick(&core->lease, core->now_ms, &changes);
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        if (was_withheld[slot] && !core->lease.holds[slot].withheld) {
+    lease_tick(&core->owner->lease, core->now_ms, &changes);
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        if (was_withheld[slot] && !core->owner->lease.holds[slot].withheld) {
             TRACE(&core->options.trace, "slot %u is returned: its time is over", slot);
             (void)owner_put_slot(core, slot);
         }
@@ -336,7 +343,7 @@ static void say_idle(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     struct fact_drain drain = self != NULL ? view_member_drain(self) : (struct fact_drain){0};
-    if (!drain.drained || drain.is_idle || core->syncing || core->pushes != NULL || !core_owner_idle(core) ||
+    if (!drain.drained || drain.is_idle || core->members->syncing || core->copies->pushes != NULL || !core_owner_idle(core) ||
         !core_has_room(core, 256, 1u << 16)) {
         return;
     }
@@ -359,21 +366,21 @@ static void say_idle(struct node_core *core)
 
 static void look_again(struct node_core *core, uint32_t slot)
 {
-    struct view_experiment *experiment = view_find_experiment(&core->view, core->workers[slot].attempt.experiment);
-    if (core->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
+    struct view_experiment *experiment = view_find_experiment(&core->view, core->owner->workers[slot].attempt.experiment);
+    if (core->owner->workers[slot].phase != CORE_WORKER_NONE && experiment != NULL) {
         experiment->changed = true;
     }
 }
 
 void core_owner_housekeep(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        struct core_worker *worker = &core->owner->workers[slot];
         bool is_due = core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0;
         if (worker->is_unheard) {
             look_again(core, slot);
         }
-        if (is_due && (core->unsaid_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
+        if (is_due && (core->owner->unpublished_slots >> slot & 1) != 0 && core_has_room(core, 256, 1u << 16)) {
             (void)owner_put_slot(core, slot);
         }
         if (!worker->dirty || core->now_ms - worker->told_ms < CORE_STATUS_MS || !core_has_room(core, 256, 1u << 16)) {
@@ -395,18 +402,18 @@ struct core_pending *core_owner_withhold(struct node_core *core, uint32_t slot, 
     if (BUG(withhold_ignored, "a slot is withheld when its owner hears that it is")) {
         return owner_put_slot(core, slot);
     }
-    (void)lease_withhold(&core->lease, core->now_ms, slot, for_s * 1000, &changes);
+    (void)lease_withhold(&core->owner->lease, core->now_ms, slot, for_s * 1000, &changes);
     TRACE(&core->options.trace, "slot %u is withheld by its owner", slot);
     look_again(core, slot);
-    core->asked_slots |= UINT64_C(1) << slot;
+    core->owner->asked_slots |= UINT64_C(1) << slot;
     return owner_put_slot(core, slot);
 }
 
 struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
 {
     struct lease_changes changes;
-    (void)lease_return(&core->lease, slot, &changes);
-    core->asked_slots |= UINT64_C(1) << slot;
+    (void)lease_return(&core->owner->lease, slot, &changes);
+    core->owner->asked_slots |= UINT64_C(1) << slot;
     TRACE(&core->options.trace, "slot %u is returned by its owner", slot);
     return owner_put_slot(core, slot);
 }
@@ -414,7 +421,7 @@ struct core_pending *core_owner_return(struct node_core *core, uint32_t slot)
 void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
 {
     struct lease_changes changes;
-    if (lease_busy(&core->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
+    if (lease_busy(&core->owner->lease, slot, is_busy, &changes) == 0 && changes.count > 0) {
         TRACE(&core->options.trace, is_busy ? "slot %u is in use by a program outside Shoal" : "slot %u is free again",
               slot);
         (void)owner_put_slot(core, slot);
@@ -423,8 +430,8 @@ void core_owner_busy(struct node_core *core, uint32_t slot, bool is_busy)
 
 bool core_owner_idle(const struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        if (core->workers[slot].phase != CORE_WORKER_NONE) {
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        if (core->owner->workers[slot].phase != CORE_WORKER_NONE) {
             return false;
         }
     }

@@ -4,17 +4,21 @@
 
 #include "base/err.h"
 #include "base/probe.h"
-#include "node/core/owner/owner.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/owner/groups.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
 
 /* ---- ends ----------------------------------------------------------------------------------------------------------------- */
 
 void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason reason, int32_t exit_code,
                        const char *tail)
 {
-    struct core_worker *worker = &core->workers[slot];
-    core_replicas_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
-    bool is_said = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
-    if (!is_said && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
+    struct core_worker *worker = &core->owner->workers[slot];
+    core_checkpoints_ended(core, &worker->attempt); /* first: the end makes room for the next attempt */
+    bool is_published = owner_put_worker(core, slot, FACT_WORKER_ENDED, reason, exit_code, tail);
+    if (!is_published && reason != FACT_LOST && !core->is_out && !core->leaving) { /* that it is lost the free slot tells, too */
         worker->phase = CORE_WORKER_ENDING;
         worker->is_gone = true;
         worker->end_reason = reason;
@@ -26,14 +30,14 @@ void owner_worker_gone(struct node_core *core, uint32_t slot, enum fact_reason r
     }
     memset(worker, 0, sizeof *worker);
     struct lease_changes changes = {0};
-    lease_gone(&core->lease, slot, &changes);
+    lease_gone(&core->owner->lease, slot, &changes);
     (void)owner_put_slot(core, slot);
 }
 
 /* A lease is over (RELEASING): whatever it held must end. */
 static void lease_ended(struct node_core *core, uint32_t slot)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     switch (worker->phase) {
     case CORE_WORKER_NONE:
     case CORE_WORKER_ENDING:
@@ -68,9 +72,9 @@ void owner_perform_changes(struct node_core *core, const struct lease_changes *c
 /* Ends the lease of one slot for this reason. Others of its attempt here may go on without it. */
 static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason reason)
 {
-    core->workers[slot].end_reason = reason;
+    core->owner->workers[slot].end_reason = reason;
     struct lease_changes changes = {0};
-    lease_end(&core->lease, slot, &changes);
+    lease_end(&core->owner->lease, slot, &changes);
     owner_perform_changes(core, &changes);
 }
 
@@ -79,14 +83,14 @@ static void worker_end(struct node_core *core, uint32_t slot, enum fact_reason r
 static void prepare(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                     const struct view_attempt *attempt, uint32_t rank)
 {
-    core->workers[slot].phase = CORE_WORKER_PREPARING;
+    core->owner->workers[slot].phase = CORE_WORKER_PREPARING;
     owner_worker_effect(core, NODE_EFFECT_PREPARE, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = attempt->member_count;
     effect->u.worker.code = experiment->code;
     if (!owner_group_joins(attempt, rank)) {
-        core->workers[slot].step = attempt->start_step;
-        core->workers[slot].checkpoint = attempt->checkpoint;
+        core->owner->workers[slot].step = attempt->start_step;
+        core->owner->workers[slot].checkpoint = attempt->checkpoint;
         effect->u.worker.checkpoint = attempt->checkpoint;
         effect->u.worker.step = attempt->start_step;
     }
@@ -116,12 +120,12 @@ static bool master_of(const struct node_core *core, const struct view_attempt *a
 static void spawn(struct node_core *core, uint32_t slot, const struct view_experiment *experiment,
                   const struct view_attempt *attempt, uint32_t rank, const struct fact_worker *master)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     owner_worker_effect(core, NODE_EFFECT_SPAWN, slot, 0);
     struct node_effect *effect = &core->out->items[core->out->count - 1];
     effect->u.worker.size = rank < attempt->member_count ? attempt->member_count : rank + 1;
     effect->u.worker.generation = attempt->generation;
-    effect->u.worker.token = core->lease.slots[slot].token;
+    effect->u.worker.token = core->owner->lease.slots[slot].token;
     effect->u.worker.master_port = master->master_port;
     bytes_copy_text(effect->u.worker.master_host, sizeof effect->u.worker.master_host, master->host);
     for (uint32_t i = 0; i < effect->u.worker.size; i++) {
@@ -142,7 +146,7 @@ static void spawn(struct node_core *core, uint32_t slot, const struct view_exper
 
 static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms, const char *reason)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     if (worker->phase != CORE_WORKER_RUNNING) {
         worker_end(core, slot, FACT_STOPPED);
         return;
@@ -161,14 +165,14 @@ static void ask_to_stop(struct node_core *core, uint32_t slot, uint32_t grace_ms
 static bool is_taken_back(const struct node_core *core, uint32_t slot)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
-    return core->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
+    return core->owner->lease.holds[slot].withheld || (self != NULL && view_member_drain(self).at_once);
 }
 
 /* The group can go on without this worker, and its coordinator sees to that: then the record names it no more. If it does not
  * in good time, the worker goes all the same. In a group it is not asked, since all ranks would hear that and leave. */
 static bool slot_is_given_back(struct node_core *core, uint32_t slot, const struct view_experiment *experiment)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     uint64_t grace_ms = (uint64_t)experiment->config->preemption_timeout_s * 1000;
     if (!is_taken_back(core, slot)) {
         worker->wanted_ms = 0;
@@ -189,7 +193,7 @@ static bool slot_is_given_back(struct node_core *core, uint32_t slot, const stru
 
 static void slot_follow(struct node_core *core, const struct view_experiment *experiment, uint32_t slot)
 {
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
     const struct view_verdict *verdict = attempt != NULL ? view_attempt_verdict(attempt) : NULL;
     if (verdict != NULL && !BUG(kept_after_verdict, "a worker whose attempt has its verdict is ended")) {
@@ -243,8 +247,8 @@ static void slot_follow(struct node_core *core, const struct view_experiment *ex
 
 void core_owner_experiment(struct node_core *core, const struct view_experiment *experiment)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct core_worker *worker = &core->owner->workers[slot];
         bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
         if (runs && experiment_id_equal(worker->attempt.experiment, experiment->id)) {
             slot_follow(core, experiment, slot);
@@ -255,7 +259,7 @@ void core_owner_experiment(struct node_core *core, const struct view_experiment 
 static void exited(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     int32_t code = event->u.worker.code;
     enum fact_reason reason;
     if (worker->phase == CORE_WORKER_ENDING || worker->stop_sent) {
@@ -264,7 +268,7 @@ static void exited(struct node_core *core, const struct node_event *event)
         reason = FACT_STOPPED; /* an earlier boot asked it to: it has saved, and is not done */
     } else if (event->u.worker.is_unstarted) {
         reason = FACT_LOST;
-        core_quarantine_unstarted(core, worker);
+        core_quarantine_unstarted(core, &worker->attempt, worker->phase == CORE_WORKER_PREPARING);
         worker->started_s = 0;
     } else if (event->u.worker.killed) {
         MARK(keep_ended_it);
@@ -273,7 +277,7 @@ static void exited(struct node_core *core, const struct node_event *event)
     } else {
         reason = code == 0 ? FACT_COMPLETED : FACT_FAILED;
     }
-    core_quarantine_exited(core, worker, reason);
+    core_quarantine_exited(core, &worker->attempt, worker->started_ms, reason);
     bool has_tail = reason == FACT_FAILED || event->u.worker.is_unstarted;
     owner_worker_gone(core, slot, reason, code, has_tail ? event->u.worker.text : NULL);
 }
@@ -281,7 +285,7 @@ static void exited(struct node_core *core, const struct node_event *event)
 static void prepared(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     if (worker->phase != CORE_WORKER_PREPARING) {
         return;
     }
@@ -290,7 +294,7 @@ static void prepared(struct node_core *core, const struct node_event *event)
     } else if (event->u.worker.code != 0) {
         TRACE(&core->options.trace, "trial %u cannot start here: %s", worker->attempt.trial,
               event->u.worker.text != NULL ? event->u.worker.text : err_text(event->u.worker.code));
-        core_quarantine_unstarted(core, worker);
+        core_quarantine_unstarted(core, &worker->attempt, worker->phase == CORE_WORKER_PREPARING);
         worker_end(core, slot, FACT_LOST);
         if (worker->is_dropped) {
             owner_worker_gone(core, slot, FACT_LOST, event->u.worker.code, event->u.worker.text);
@@ -298,14 +302,14 @@ static void prepared(struct node_core *core, const struct node_event *event)
     } else {
         worker->phase = CORE_WORKER_PREPARED;
         worker->master_port = event->u.worker.port;
-        core_replicas_fetched(core, worker->attempt.experiment);
+        core_checkpoints_fetched(core, worker->attempt.experiment);
         owner_put_worker(core, slot, FACT_WORKER_PREPARED, FACT_COMPLETED, 0, NULL);
     }
 }
 
 static void status(struct node_core *core, const struct node_event *event)
 {
-    struct core_worker *worker = &core->workers[event->u.worker.slot];
+    struct core_worker *worker = &core->owner->workers[event->u.worker.slot];
     if (event->u.worker.step > worker->step) {
         worker->step = event->u.worker.step;
         worker->dirty = true;
@@ -323,11 +327,11 @@ static void status(struct node_core *core, const struct node_event *event)
 void core_owner_worker_event(struct node_core *core, const struct node_event *event)
 {
     uint32_t slot = event->u.worker.slot;
-    if (slot >= core->lease.count || core->workers[slot].phase == CORE_WORKER_NONE ||
-        !attempt_id_equal(&core->workers[slot].attempt, &event->u.worker.attempt)) {
+    if (slot >= core->owner->lease.count || core->owner->workers[slot].phase == CORE_WORKER_NONE ||
+        !attempt_id_equal(&core->owner->workers[slot].attempt, &event->u.worker.attempt)) {
         return; /* of an earlier life of the slot */
     }
-    struct core_worker *worker = &core->workers[slot];
+    struct core_worker *worker = &core->owner->workers[slot];
     bool has_process = worker->phase == CORE_WORKER_RUNNING || (worker->phase == CORE_WORKER_ENDING && !worker->is_gone);
     if (event->kind == NODE_EVENT_PREPARED) {
         prepared(core, event);
@@ -346,8 +350,8 @@ void core_owner_worker_event(struct node_core *core, const struct node_event *ev
 
 void core_owner_leave(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct core_worker *worker = &core->owner->workers[slot];
         if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING) {
             const struct view_experiment *experiment = view_find_experiment(&core->view, worker->attempt.experiment);
             const struct view_attempt *attempt = view_find_attempt(&core->view, &worker->attempt);
@@ -366,8 +370,8 @@ void core_owner_leave(struct node_core *core)
 
 void core_owner_out(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct core_worker *worker = &core->owner->workers[slot];
         if (worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped) {
             worker_end(core, slot, FACT_LOST);
         }
@@ -376,9 +380,9 @@ void core_owner_out(struct node_core *core)
 
 void core_owner_end_deleted(struct node_core *core)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
-        const struct lease_slot *lease = &core->lease.slots[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct core_worker *worker = &core->owner->workers[slot];
+        const struct lease_slot *lease = &core->owner->lease.slots[slot];
         bool runs = worker->phase != CORE_WORKER_NONE && worker->phase != CORE_WORKER_ENDING && !worker->is_dropped;
         if (runs && view_is_deleted(&core->view, worker->attempt.experiment)) {
             worker_end(core, slot, FACT_STOPPED);

@@ -2,7 +2,12 @@
  * What all nodes make of those records is in view.c and members.c; other requests are in requests.c. */
 
 #include "base/err.h"
-#include "node/core/requests/requests.h"
+#include "node/core/copies/acks.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
+#include "node/core/owner/slots.h"
+#include "node/core/requests/members.h"
 
 #define WELCOME_FIRST_MAX 256
 
@@ -110,7 +115,7 @@ void requests_evict(struct node_core *core, const struct node_event *event)
         core_reply(core, client, ERR_USAGE, 0, "A node cannot evict itself; `shoal leave` takes it out of the mesh.");
         return;
     }
-    if (core->syncing) { /* of an old disk: it may not know all for whom that node vouched, and so let them fall */
+    if (core->members->syncing) { /* of an old disk: it may not know all for whom that node vouched, and so let them fall */
         core_reply(core, client, ERR_AGAIN, 0,
                    "This node is still catching up with the others and may not know yet whom that node vouched for; try again "
                    "in some seconds.");
@@ -159,38 +164,38 @@ void requests_evict(struct node_core *core, const struct node_event *event)
 /* Says in its node record that it leaves, and sees to it that somebody hears that: the daemon ends with the answer. */
 static void leave_tell(struct node_core *core)
 {
-    core->leave_told = true;
-    core->leave_stored_on = 1;
+    core->requests->leave_told = true;
+    core->copies->leave_stored_on = 1;
     core->options.node.left = true;
     uint8_t bytes[RECORD_BODY_BYTES_MAX];
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
     struct core_pending *pending = core_put(core, FACT_NODE, fact_key_empty(), &writer);
-    core->leave_ticket = core->ticket;
+    core->requests->leave_ticket = core->disk->ticket;
     struct core_ack *ack =
-        pending != NULL && !core->is_out ? core_ack_new(core, core->leave_client, pending->ident, pending->version) : NULL;
+        pending != NULL && !core->is_out ? core_ack_new(core, core->requests->leave_client, pending->ident, pending->version) : NULL;
     if (ack != NULL) {
         ack->is_leave = true;
-        core->leave_is_waited = true;
+        core->copies->leave_is_waited = true;
         pending->action = CORE_ACTION_ACK;
-        pending->client = core->leave_client;
+        pending->client = core->requests->leave_client;
     }
 }
 
 void requests_leave_advance(struct node_core *core)
 {
-    bool is_busy = !core_owner_idle(core) || core->pushes != NULL;
-    bool is_deaf = core->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
-    if (!core->leave_asked || is_busy || is_deaf) {
+    bool is_busy = !core_owner_idle(core) || core->copies->pushes != NULL;
+    bool is_deaf = core->members->syncing && !core->is_out; /* until it is in step it may know nobody who could hear it */
+    if (!core->requests->leave_asked || is_busy || is_deaf) {
         return;
     }
-    if (!core->leave_told) {
+    if (!core->requests->leave_told) {
         leave_tell(core);
-    } else if (core->ticket_done >= core->leave_ticket && !core->leave_is_waited) {
-        core->leave_asked = false;
+    } else if (core->disk->ticket_done >= core->requests->leave_ticket && !core->copies->leave_is_waited) {
+        core->requests->leave_asked = false;
         core_members_leave(core);
-        core_reply(core, core->leave_client, 0, core->leave_stored_on, "");
+        core_reply(core, core->requests->leave_client, 0, core->copies->leave_stored_on, "");
     }
 }
 
@@ -246,7 +251,7 @@ void core_requests_join(struct node_core *core, const struct node_event *event)
         core_requests_welcome(core, event->u.join.client, id); /* the answer to an earlier try was lost */
         return;
     }
-    if (member == NULL && core->peer_count >= NODE_MEMBERS_MAX - 1) {
+    if (member == NULL && core->members->peer_count >= NODE_MEMBERS_MAX - 1) {
         refuse_join(core, event->u.join.client,
                     "the mesh has as many members as it can have; evict one that will not come back, then join again");
         return;

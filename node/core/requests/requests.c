@@ -3,7 +3,15 @@
 
 #include "base/err.h"
 #include "base/probe.h"
-#include "node/core/requests/requests.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/copies/acks.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/members.h"
+#include "node/core/members/twin.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
+#include "node/core/requests/members.h"
 #include "train/search/search.h"
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
@@ -50,7 +58,7 @@ static bool refused_for_memory(struct node_core *core, uint64_t client, const st
     struct search_space space = config_search_space(config);
     uint32_t trials = 0;
     char text[NODE_REPLY_BYTES];
-    if (core->memory_is_short) {
+    if (core->memory.is_short) {
         core_reply(core, client, ERR_MEMORY, 0,
                    "The daemon's memory for experiments is nearly full; delete experiments that are over, and submit again.");
         return true;
@@ -212,7 +220,7 @@ static void delete(struct node_core *core, const struct node_event *event)
 static void hold_slots(struct node_core *core, const struct node_event *event)
 {
     uint64_t client = event->u.request.client;
-    uint32_t count = core->lease.count;
+    uint32_t count = core->owner->lease.count;
     uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
     uint64_t wanted = event->u.request.slots != 0 ? event->u.request.slots : all;
     char text[NODE_REPLY_BYTES];
@@ -298,12 +306,12 @@ static void drain(struct node_core *core, const struct node_event *event)
 
 /* ---- words that would be taken back ---------------------------------------------------------------------------------------- */
 
-struct core_word core_requests_word(const struct node_core *core, const struct record *given)
+struct core_register core_requests_register(const struct node_core *core, const struct record *given)
 {
-    struct core_word word = {0};
+    struct core_register word = {0};
     struct fact_control control;
     struct fact_drain drain;
-    if (!core->started || core->twin.life != 0 || !node_id_equal(given->writer, core->options.self)) {
+    if (!core->started || core->twin->life != 0 || !node_id_equal(given->writer, core->options.self)) {
         return word;
     }
     const struct records_entry *held =
@@ -327,7 +335,7 @@ struct core_word core_requests_word(const struct node_core *core, const struct r
     return word;
 }
 
-void core_requests_say_again(struct node_core *core, const struct core_word *word)
+void core_requests_restore(struct node_core *core, const struct core_register *word)
 {
     const struct view_experiment *experiment = view_find_experiment(&core->view, word->experiment);
     const struct view_member *member = view_find_member(&core->view, word->node);
@@ -353,7 +361,7 @@ static bool refused_when_out(struct node_core *core, const struct node_event *ev
         return false;
     }
     core_reply(core, event->u.request.client, ERR_REFUSED, 0,
-               core->twin.is_yielding
+               core->twin->is_yielding
                    ? "Another daemon runs with this node's key, so this one is becoming another node; ask again in a minute."
                    : "This node was evicted from the mesh; end its daemon, ask a member for an invite, and join with a new "
                      "data directory.");
@@ -397,11 +405,11 @@ static void receive(struct node_core *core, const struct node_event *event)
         break;
     case NODE_REQUEST_LEAVE:
         core->leaving = true;
-        if (!core->leave_asked) { /* who asks meanwhile is answered with the first */
-            core->leave_asked = true;
-            core->leave_client = event->u.request.client;
+        if (!core->requests->leave_asked) { /* who asks meanwhile is answered with the first */
+            core->requests->leave_asked = true;
+            core->requests->leave_client = event->u.request.client;
         }
-        core->members_changed = true;
+        core->members->changed = true;
         core_coordinator_leave(core);
         core_owner_leave(core);
         break;

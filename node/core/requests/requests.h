@@ -1,19 +1,34 @@
 #ifndef NODE_CORE_REQUESTS_REQUESTS_H
 #define NODE_CORE_REQUESTS_REQUESTS_H
-/* What the parts of requests share; others have node/core/ground/state.h.
- *
- *   requests.c          what users ask of experiments, slots and drains; every request arrives there
- *   requests_members.c  invites, evictions, leaving and those who join */
+/* What users ask of experiments, slots and drains. Every request arrives here. */
 
 #include "node/core/ground/state.h"
 
-/* ---- requests_members.c ---- */
+struct core_requests {
+    bool leave_asked;      /* a user has asked this node to leave: */
+    uint64_t leave_client; /* the first client that did */
+    bool leave_told;       /* the record that this node has left was put */
+    uint64_t leave_ticket; /* every write up to this ticket is to be on disk before the client is answered */
+};
 
-void requests_invite(struct node_core *core, const struct node_event *event);
-void requests_revoke(struct node_core *core, const struct node_event *event);
-void requests_evict(struct node_core *core, const struct node_event *event);
+void core_requests_receive(struct node_core *core, const struct node_event *event); /* NODE_EVENT_REQUEST */
+void core_requests_housekeep(struct node_core *core);
 
-/* A leave that was asked for goes on: when nothing runs here any more that is said, and then the client has its answer. */
-void requests_leave_advance(struct node_core *core);
+/* The present value of a pause or drain register that a user of this node has set since this boot; another node may have
+ * overwritten it since. */
+struct core_register {
+    enum fact_kind kind; /* CONTROL or DRAIN; 0: there is none */
+    experiment_id experiment;
+    node_id node;
+    bool is_on; /* paused, or drained */
+    bool at_once;
+};
+
+/* The register whose record an own record of an earlier boot, `given`, is about to replace. */
+struct core_register core_requests_register(const struct node_core *core, const struct record *given);
+
+/* After the replacement: writes the register's value again, above all that is known now. Clients that waited for the replaced
+ * record wait for this one. */
+void core_requests_restore(struct node_core *core, const struct core_register *value);
 
 #endif

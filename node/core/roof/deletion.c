@@ -8,6 +8,11 @@
  * offered meanwhile it does not take. */
 
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/owner/workers.h"
 #include "node/core/roof/roof.h"
 
 void deletion_known(struct node_core *core, experiment_id experiment)
@@ -15,7 +20,7 @@ void deletion_known(struct node_core *core, experiment_id experiment)
     MARK(deletion_known);
     core_coordinator_forget(core, experiment);
     core_owner_end_deleted(core);
-    core_replicas_forget(core, experiment);
+    core_checkpoints_forget(core, experiment);
 }
 
 void deletion_stored(struct node_core *core)
@@ -23,7 +28,7 @@ void deletion_stored(struct node_core *core)
     if (core->view.tombstone_count == 0) {
         return;
     }
-    core->sweep_bucket = 0;
+    core->intake->sweep_bucket = 0;
 }
 
 /* By the tombstone of the smallest writer: should another one be on disk first, that of the smallest sweeps later. */
@@ -69,7 +74,7 @@ static bool sweep_bucket(struct node_core *core, uint32_t bucket)
 
 static bool sweep_fences(struct node_core *core)
 {
-    for (struct core_fence *fence = core->fences, *next; fence != NULL; fence = next) {
+    for (struct core_fence *fence = core->disk->fences, *next; fence != NULL; fence = next) {
         next = fence->next;
         if (!is_buried(core, fence->experiment)) {
             continue;
@@ -85,13 +90,13 @@ static bool sweep_fences(struct node_core *core)
 
 void deletion_sweep(struct node_core *core)
 {
-    if (core->sweep_bucket == 0 && !sweep_fences(core)) {
+    if (core->intake->sweep_bucket == 0 && !sweep_fences(core)) {
         return;
     }
-    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->sweep_bucket < RECORDS_BUCKETS; i++) {
-        if (!sweep_bucket(core, core->sweep_bucket)) {
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->intake->sweep_bucket < RECORDS_BUCKETS; i++) {
+        if (!sweep_bucket(core, core->intake->sweep_bucket)) {
             return;
         }
-        core->sweep_bucket++;
+        core->intake->sweep_bucket++;
     }
 }

@@ -3,6 +3,13 @@
 
 #include "base/err.h"
 #include "base/probe.h"
+#include "node/core/copies/collection.h"
+#include "node/core/ground/disk.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/twin.h"
+#include "node/core/requests/requests.h"
 #include "node/core/roof/roof.h"
 
 void intake_record_put(struct node_core *core, struct records_entry *entry)
@@ -24,8 +31,8 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
     }
     entry->is_unfolded = error == ERR_FULL;
     if (entry->is_unfolded) {
-        core->has_unfolded = true;
-        core->refold_bytes = core->arena.used_bytes - core->arena.used_bytes / CORE_MEMORY_REFOLD;
+        core->memory.has_unfolded = true;
+        core->memory.refold_bytes = core->arena.used_bytes - core->arena.used_bytes / CORE_MEMORY_REFOLD;
     }
     if (error != 0) {
         TRACE(&core->options.trace, "a record of kind %u is not understood: %s", (unsigned)entry->record.kind,
@@ -58,8 +65,8 @@ void intake_record_put(struct node_core *core, struct records_entry *entry)
 /* Those that there was no memory to fold, now that some has become free. */
 void intake_refold(struct node_core *core)
 {
-    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->refold_bucket < RECORDS_BUCKETS; i++) {
-        for (struct records_entry *entry = core->records.buckets[core->refold_bucket], *next; entry != NULL; entry = next) {
+    for (uint32_t i = 0; i < CORE_SWEEP_BUCKETS && core->memory.refold_bucket < RECORDS_BUCKETS; i++) {
+        for (struct records_entry *entry = core->records.buckets[core->memory.refold_bucket], *next; entry != NULL; entry = next) {
             next = entry->next_in_bucket;
             if (!entry->is_unfolded) {
                 continue;
@@ -72,15 +79,15 @@ void intake_refold(struct node_core *core)
                 deletion_stored(core); /* it may have come to the disk meanwhile */
             }
         }
-        core->refold_bucket++;
+        core->memory.refold_bucket++;
     }
 }
 
 void intake_housekeep(struct node_core *core)
 {
-    if (core->has_unfolded && core->refold_bucket == RECORDS_BUCKETS && core->arena.used_bytes <= core->refold_bytes) {
-        core->has_unfolded = false;
-        core->refold_bucket = 0;
+    if (core->memory.has_unfolded && core->memory.refold_bucket == RECORDS_BUCKETS && core->arena.used_bytes <= core->memory.refold_bytes) {
+        core->memory.has_unfolded = false;
+        core->memory.refold_bucket = 0;
     }
 }
 
@@ -96,11 +103,11 @@ static void send_stored(struct node_core *core, node_id to, record_ident ident, 
 
 bool intake_raise_boot(struct node_core *core)
 {
-    if (core->seen_boot < core->options.boot || core->twin.is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
+    if (core->intake->seen_boot < core->options.boot || core->twin->is_yielding || BUG(older_boot_kept, "a node never writes under an older boot than seen")) {
         return false;
     }
     MARK(boot_raised);
-    core->options.boot = ((core->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
+    core->options.boot = ((core->intake->seen_boot >> 32) + 1) << 32 | (random_u64(&core->random) & UINT32_MAX);
     core->seq = 0;
     return true;
 }
@@ -152,8 +159,8 @@ static void refused_by_table(struct node_core *core, const struct record *given,
 {
     core->counters.equivocations += error == ERR_CORRUPT;
     core->counters.full += error == ERR_FULL;
-    core->has_unloaded |= error == ERR_FULL && from_disk;
-    core->lacked_ms = error == ERR_FULL ? core->now_ms : core->lacked_ms;
+    core->memory.has_unloaded |= error == ERR_FULL && from_disk;
+    core->memory.refused_ms = error == ERR_FULL ? core->now_ms : core->memory.refused_ms;
     if (error == ERR_CORRUPT) {
         core_quarantine_equivocated(core, given->writer);
     }
@@ -168,7 +175,7 @@ static void refused_by_table(struct node_core *core, const struct record *given,
 static void store_and_relay(struct node_core *core, struct records_entry *entry, const node_id *stored_to)
 {
     (void)core_persist(core, entry);
-    if (core_members_fans_out(core) && !core->syncing) {
+    if (core_members_fans_out(core) && !core->members->syncing) {
         core_members_relay(core, entry);
     }
     if (stored_to != NULL) {
@@ -187,7 +194,7 @@ static int take(struct node_core *core, const struct record *given, const uint8_
     }
     struct kept_result result;
     keep_result(core, given, &result);
-    const struct core_word word = core_requests_word(core, given);
+    const struct core_register word = core_requests_register(core, given);
     struct records_entry *entry;
     int error = records_put(&core->records, given, envelope, count, true, &entry);
     if (error != 0) {
@@ -196,8 +203,8 @@ static int take(struct node_core *core, const struct record *given, const uint8_
     }
     entry->on_disk = from_disk;
     if (node_id_equal(entry->record.writer, core->options.self)) {
-        core->seen_boot = entry->record.version.boot > core->seen_boot ? entry->record.version.boot : core->seen_boot;
-        core->is_misquoted |= core->started;
+        core->intake->seen_boot = entry->record.version.boot > core->intake->seen_boot ? entry->record.version.boot : core->intake->seen_boot;
+        core->intake->is_misquoted |= core->started;
     }
     if (!from_disk) {
         store_and_relay(core, entry, stored_to);
@@ -210,7 +217,7 @@ static int take(struct node_core *core, const struct record *given, const uint8_
     }
     if (word.kind != 0) {
         (void)intake_raise_boot(core);
-        core_requests_say_again(core, &word);
+        core_requests_restore(core, &word);
     }
     return 0;
 }
@@ -246,7 +253,7 @@ int intake_take_message(struct node_core *core, node_id from, const struct messa
         (void)intake_take(core, message->bytes + offset, (uint32_t)length, false, message->want_stored ? &from : NULL);
         offset += length;
     }
-    core->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->filling_ms;
+    core->members->filling_ms = core->records.count >= had + CORE_SYNC_FILLING_RECORDS ? core->now_ms : core->members->filling_ms;
     core->counters.malformed += error != 0;
     return error;
 }

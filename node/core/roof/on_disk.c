@@ -3,6 +3,14 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/coordinator/elastic.h"
+#include "node/core/coordinator/gangs.h"
+#include "node/core/copies/acks.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/ground/effects.h"
+#include "node/core/owner/slots.h"
+#include "node/core/requests/members.h"
 #include "node/core/roof/roof.h"
 
 void on_disk_run(struct node_core *core, const struct core_pending *pending)
@@ -41,7 +49,7 @@ void on_disk_run(struct node_core *core, const struct core_pending *pending)
         core_coordinator_grouped(core, &pending->attempt, pending->version);
         break;
     case CORE_ACTION_DURABLE:
-        core_replicas_durable(core, &pending->attempt, pending->slot, pending->step);
+        core_checkpoints_durable(core, &pending->attempt, pending->slot, pending->step);
         break;
     }
 }
@@ -50,36 +58,36 @@ void on_disk_run(struct node_core *core, const struct core_pending *pending)
 
 void on_disk_flush(struct node_core *core)
 {
-    if (core->outbox_bytes == 0) {
+    if (core->disk->outbox_bytes == 0) {
         return;
     }
     const uint8_t *bytes = NULL;
-    for (uint32_t i = 0; i < core->peer_count && !core->is_out; i++) {
-        const struct core_peer *peer = core->peers[i];
+    for (uint32_t i = 0; i < core->members->peer_count && !core->is_out; i++) {
+        const struct core_peer *peer = core->members->peers[i];
         if (peer->state != SWIM_ALIVE && peer->state != SWIM_SUSPECT) {
             continue;
         }
-        if (!core_has_room(core, 1, bytes == NULL ? core->outbox_bytes : 0)) {
+        if (!core_has_room(core, 1, bytes == NULL ? core->disk->outbox_bytes : 0)) {
             break; /* the digests will differ, and exchange brings it */
         }
         if (bytes == NULL) {
-            bytes = core_effect_bytes(core, core->outbox, core->outbox_bytes);
+            bytes = core_effect_bytes(core, core->disk->outbox, core->disk->outbox_bytes);
         }
         struct message message = {.kind = MESSAGE_RECORDS};
         message.bytes = bytes;
-        message.byte_count = core->outbox_bytes;
+        message.byte_count = core->disk->outbox_bytes;
         core_send(core, peer->id, &message);
     }
-    core->outbox_bytes = 0;
+    core->disk->outbox_bytes = 0;
 }
 
 static void outbox_add(struct node_core *core, const struct records_entry *entry)
 {
-    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->outbox_bytes) {
+    if (entry->envelope_bytes > CORE_OUTBOX_BYTES - core->disk->outbox_bytes) {
         on_disk_flush(core);
     }
-    memcpy(core->outbox + core->outbox_bytes, entry->envelope, entry->envelope_bytes);
-    core->outbox_bytes += entry->envelope_bytes;
+    memcpy(core->disk->outbox + core->disk->outbox_bytes, entry->envelope, entry->envelope_bytes);
+    core->disk->outbox_bytes += entry->envelope_bytes;
 }
 
 static void record_on_disk(struct node_core *core, const struct core_pending *pending,
@@ -115,11 +123,11 @@ static void record_on_disk(struct node_core *core, const struct core_pending *pe
  * a later write never stands in for an earlier one. */
 static void run_waiting(struct node_core *core)
 {
-    core->waiting_left = core->refused_count == 0;
-    while (core->waiting_left && core_has_room(core, 700, 1u << 20)) {
-        struct core_pending *pending = core_disk_take(core, core->ticket_done, false);
+    core->disk->waiting_left = core->disk->refused_count == 0;
+    while (core->disk->waiting_left && core_has_room(core, 700, 1u << 20)) {
+        struct core_pending *pending = core_disk_take(core, core->disk->ticket_done, false);
         if (pending == NULL) {
-            core->waiting_left = false;
+            core->disk->waiting_left = false;
             break;
         }
         on_disk_run(core, pending);
@@ -130,10 +138,10 @@ static void run_waiting(struct node_core *core)
 void on_disk_persisted(struct node_core *core, const struct node_event *event)
 {
     uint64_t ticket = event->u.persisted.ticket;
-    if (ticket > core->ticket || ticket <= core->ticket_done) {
+    if (ticket > core->disk->ticket || ticket <= core->disk->ticket_done) {
         return;
     }
-    core->ticket_done = ticket;
+    core->disk->ticket_done = ticket;
     struct core_pending *pending = core_disk_take(core, ticket, true);
     if (pending != NULL && !event->u.persisted.ok) {
         core_disk_refuse(core, pending);
@@ -141,7 +149,7 @@ void on_disk_persisted(struct node_core *core, const struct node_event *event)
         if (pending->is_retry) {
             MARK(retried_after_refusal);
         }
-        core->refused_count -= pending->is_retry;
+        core->disk->refused_count -= pending->is_retry;
         if (pending->is_record) {
             record_on_disk(core, pending, event->u.persisted.signature);
         }
@@ -154,19 +162,19 @@ void on_disk_persisted(struct node_core *core, const struct node_event *event)
 
 void on_disk_tick(struct node_core *core)
 {
-    if (core->waiting_left) {
+    if (core->disk->waiting_left) {
         run_waiting(core);
     }
 }
 
 void on_disk_housekeep(struct node_core *core)
 {
-    if (core->has_unawaited && core->unawaited_bucket == RECORDS_BUCKETS) {
-        core->has_unawaited = false;
-        core->unawaited_bucket = 0;
+    if (core->disk->has_unawaited && core->disk->unawaited_bucket == RECORDS_BUCKETS) {
+        core->disk->has_unawaited = false;
+        core->disk->unawaited_bucket = 0;
     }
     core_disk_persist_unawaited(core);
-    if (core->refused != NULL && core->now_ms >= core->retry_ms) {
+    if (core->disk->refused != NULL && core->now_ms >= core->disk->retry_ms) {
         core_disk_retry(core);
         run_waiting(core);
     }

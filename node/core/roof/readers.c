@@ -1,7 +1,13 @@
 /* What core.h promises to readers: the only places where the shell's questions meet the inside of the core. */
 
 #include "base/check.h"
-#include "node/core/ground/state.h"
+#include "node/core/coordinator/placing.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/twin.h"
+#include "node/core/members/versions.h"
+#include "node/core/owner/owner.h"
+#include "node/core/requests/members.h"
 
 const struct view *node_core_view(const struct node_core *core)
 {
@@ -15,7 +21,7 @@ const struct records *node_core_records(const struct node_core *core)
 
 const struct lease *node_core_lease(const struct node_core *core)
 {
-    return &core->lease;
+    return &core->owner->lease;
 }
 
 node_id node_core_self(const struct node_core *core)
@@ -40,7 +46,7 @@ uint64_t node_core_wall_s(const struct node_core *core)
 
 bool node_core_is_syncing(const struct node_core *core)
 {
-    return core->syncing;
+    return core->members->syncing;
 }
 
 bool node_core_is_out(const struct node_core *core)
@@ -55,7 +61,7 @@ bool node_core_is_disk_full(const struct node_core *core)
 
 bool node_core_is_memory_short(const struct node_core *core)
 {
-    return core->memory_is_short;
+    return core->memory.is_short;
 }
 
 void node_core_counters(const struct node_core *core, struct node_counters *out)
@@ -72,7 +78,7 @@ void node_core_counters(const struct node_core *core, struct node_counters *out)
 
 uint32_t node_core_peer_count(const struct node_core *core)
 {
-    return core->peer_count;
+    return core->members->peer_count;
 }
 
 static struct node_peer peer_of(const struct core_peer *peer)
@@ -82,8 +88,8 @@ static struct node_peer peer_of(const struct core_peer *peer)
 
 struct node_peer node_core_peer(const struct node_core *core, uint32_t place)
 {
-    CHECK(place < core->peer_count);
-    return peer_of(core->peers[place]);
+    CHECK(place < core->members->peer_count);
+    return peer_of(core->members->peers[place]);
 }
 
 bool node_core_find_peer(const struct node_core *core, node_id node, struct node_peer *out)
@@ -103,8 +109,8 @@ bool node_core_is_alive(const struct node_core *core, node_id node)
 uint32_t node_core_peers_alive(const struct node_core *core)
 {
     uint32_t alive = 0;
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        alive += core_node_alive(core, core->peers[i]->id);
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        alive += core_node_alive(core, core->members->peers[i]->id);
     }
     return alive;
 }
@@ -126,9 +132,9 @@ bool node_core_speaks(const struct node_core *core, node_id node)
 
 bool node_core_twin(const struct node_core *core, struct node_twin *out)
 {
-    bool is_found = core->twin.life != 0;
+    bool is_found = core->twin->life != 0;
     if (is_found) {
-        *out = (struct node_twin){.address = core->twin.address, .is_yielding = core->twin.is_yielding};
+        *out = (struct node_twin){.address = core->twin->address, .is_yielding = core->twin->is_yielding};
     }
     return is_found;
 }
@@ -155,12 +161,12 @@ bool node_core_invite_is_valid(const struct node_core *core, const uint8_t invit
 const struct view_manifest *node_core_unite_checkpoint(const struct node_core *core, const struct view_manifest *first,
                                                        struct view_manifest *out)
 {
-    return core_replicas_unite(core, first, out);
+    return core_checkpoints_unite(core, first, out);
 }
 
 bool node_core_next_checkpoint(const struct node_core *core, const struct view_manifest **row, struct view_manifest *out)
 {
-    return core_replicas_next(core, row, out);
+    return core_checkpoints_next(core, row, out);
 }
 
 bool node_core_quarantine_reason(const struct node_core *core, const struct view_trial *trial, char *out, size_t size)
@@ -178,14 +184,14 @@ bool node_core_slot_fits(enum config_slot_kind wanted, enum fact_slot_kind kind)
 bool node_core_is_prepared(const struct node_core *core, uint32_t slot, const attempt_id *attempt)
 {
     CHECK(slot < LEASE_SLOTS_MAX);
-    const struct core_worker *worker = &core->workers[slot];
+    const struct core_worker *worker = &core->owner->workers[slot];
     return worker->phase == CORE_WORKER_PREPARED && attempt_id_equal(&worker->attempt, attempt);
 }
 
 struct node_progress node_core_progress(const struct node_core *core, uint32_t slot)
 {
     CHECK(slot < LEASE_SLOTS_MAX);
-    const struct core_worker *worker = &core->workers[slot];
+    const struct core_worker *worker = &core->owner->workers[slot];
     return (struct node_progress){.generation = worker->generation,
                                   .step = worker->step,
                                   .metrics = worker->metrics,
@@ -194,8 +200,8 @@ struct node_progress node_core_progress(const struct node_core *core, uint32_t s
 
 bool node_core_end_is_unwritten(const struct node_core *core, const attempt_id *attempt, uint32_t number)
 {
-    for (uint32_t slot = 0; slot < core->lease.count; slot++) {
-        const struct core_worker *worker = &core->workers[slot];
+    for (uint32_t slot = 0; slot < core->owner->lease.count; slot++) {
+        const struct core_worker *worker = &core->owner->workers[slot];
         if (worker->is_gone && worker->number == number && attempt_id_equal(&worker->attempt, attempt)) {
             return true; /* there was no memory for the record */
         }

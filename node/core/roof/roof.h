@@ -2,7 +2,14 @@
 #define NODE_CORE_ROOF_ROOF_H
 /* The roof: knows every room, is known by none. step.c implements node/core/core.h. */
 
-#include "node/core/ground/state.h"
+#include "node/core/members/members.h"
+
+struct core_intake {
+    uint64_t seen_boot;        /* the newest boot in an own record that was taken in, from the disk or from others */
+    bool is_misquoted;         /* in this step an own record of another boot was taken in, and may not be true any more */
+    bool is_node_unpublished;  /* there was no memory for the own node record */
+    uint32_t sweep_bucket;     /* the next bucket to look through for records of deleted experiments; RECORDS_BUCKETS: done */
+};
 
 /* ---- intake.c: records on their way in ---- */
 

@@ -1,6 +1,11 @@
 /* Whether this node is a member itself: what ends when it is out of the mesh, and begins again when it is back. */
 
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/copies/acks.h"
+#include "node/core/ground/effects.h"
+#include "node/core/members/twin.h"
+#include "node/core/owner/workers.h"
 #include "node/core/roof/roof.h"
 
 static const char *name_or_unknown(const struct view_member *member)
@@ -11,11 +16,11 @@ static const char *name_or_unknown(const struct view_member *member)
 /* Nobody of the mesh is talked to any more. What one step has no room for is left to the next. */
 static void end_links(struct node_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_count && core_has_room(core, 64, 0); i++) {
-        if (core->peers[i]->address[0] != '\0') {
-            core->peers[i]->address[0] = '\0';
+    for (uint32_t i = 0; i < core->members->peer_count && core_has_room(core, 64, 0); i++) {
+        if (core->members->peers[i]->address[0] != '\0') {
+            core->members->peers[i]->address[0] = '\0';
             struct node_effect *effect = core_effect(core, NODE_EFFECT_PEER);
-            effect->u.peer.node = core->peers[i]->id;
+            effect->u.peer.node = core->members->peers[i]->id;
             effect->u.peer.gone = true;
         }
     }
@@ -25,7 +30,7 @@ void standing_update(struct node_core *core)
 {
     const struct view_member *self = view_find_member(&core->view, core->options.self);
     bool is_out = self != NULL && view_member_is_out(self) && !BUG(evicted_goes_on, "who is evicted ends its workers");
-    if (core->twin.is_yielding) {
+    if (core->twin->is_yielding) {
         return;
     }
     if (is_out == core->is_out) {
@@ -35,8 +40,8 @@ void standing_update(struct node_core *core)
         return;
     }
     core->is_out = is_out;
-    core->members_changed = true;
-    core->lease.granting = false; /* the next step looks again */
+    core->members->changed = true;
+    core->owner->lease.granting = false; /* the next step looks again */
     if (!is_out) {
         core->view.roster_changed = true; /* connections are made again */
         TRACE(&core->options.trace, "this node is a member again");

@@ -3,6 +3,19 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/copies/acks.h"
+#include "node/core/copies/checkpoints.h"
+#include "node/core/copies/collection.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/quarantine.h"
+#include "node/core/members/twin.h"
+#include "node/core/members/versions.h"
+#include "node/core/owner/restart.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
+#include "node/core/requests/members.h"
 #include "node/core/roof/roof.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
@@ -10,9 +23,9 @@
 static void look_at_memory(struct node_core *core)
 {
     size_t free_bytes = core->arena.capacity_bytes - core->arena.used_bytes;
-    bool is_short = free_bytes < core->arena.capacity_bytes / (core->memory_is_short ? CORE_MEMORY_ENOUGH : CORE_MEMORY_SHORT);
-    if (is_short != core->memory_is_short) {
-        core->memory_is_short = is_short;
+    bool is_short = free_bytes < core->arena.capacity_bytes / (core->memory.is_short ? CORE_MEMORY_ENOUGH : CORE_MEMORY_SHORT);
+    if (is_short != core->memory.is_short) {
+        core->memory.is_short = is_short;
         TRACE(&core->options.trace, is_short ? "memory is nearly full: nothing new begins until experiments are deleted"
                                              : "memory has room again");
     }
@@ -20,14 +33,44 @@ static void look_at_memory(struct node_core *core)
 
 /* ---- the machine ---------------------------------------------------------------------------------------------------------- */
 
+/* The core and the struct of every room, in one block of the arena. */
+struct house {
+    struct node_core core;
+    struct core_disk disk;
+    struct core_members members;
+    struct core_quarantine quarantine;
+    struct core_twin twin;
+    struct core_copies copies;
+    struct core_owner owner;
+    struct core_coordinator coordinator;
+    struct core_requests requests;
+    struct core_intake intake;
+};
+
+static void furnish(struct house *house)
+{
+    struct node_core *core = &house->core;
+    core->disk = &house->disk;
+    core->members = &house->members;
+    core->quarantine = &house->quarantine;
+    core->twin = &house->twin;
+    core->copies = &house->copies;
+    core->owner = &house->owner;
+    core->coordinator = &house->coordinator;
+    core->requests = &house->requests;
+    core->intake = &house->intake;
+}
+
 struct node_core *node_core_init(const struct node_options *options)
 {
     struct arena arena;
     arena_init(&arena, options->memory, options->memory_bytes);
-    struct node_core *core = arena_take(&arena, sizeof *core);
-    if (core == NULL) {
+    struct house *house = arena_take(&arena, sizeof *house);
+    if (house == NULL) {
         return NULL;
     }
+    furnish(house);
+    struct node_core *core = &house->core;
     core->options = *options;
     core->hooks = (struct core_hooks){.record_put = intake_record_put, .on_disk = on_disk_run};
     core->arena = arena;
@@ -36,24 +79,24 @@ struct node_core *node_core_init(const struct node_options *options)
     core->started_ms = options->now_ms;
     core->wall_s = options->wall_s;
     core->housekeep_ms = options->now_ms;
-    core->sweep_bucket = RECORDS_BUCKETS;
-    core->refold_bucket = RECORDS_BUCKETS;
-    core->unawaited_bucket = RECORDS_BUCKETS;
     random_init(&core->random, options->seed);
-    core->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
-    fanout_init(&core->fanout);
+    core->disk->outbox = arena_take(&core->arena, CORE_OUTBOX_BYTES);
     struct swim_options swim = {
         .self = options->self,
         .seed = random_u64(&core->random),
         .now_ms = options->now_ms,
         .incarnation = (options->boot >> 32) << 16, /* above all of earlier boots, for 65,536 refutations each */
     };
-    if (core->outbox == NULL || records_init(&core->records, &core->arena) != 0 ||
-        swim_init(&core->swim, &swim, &core->arena) != 0) {
+    if (core->disk->outbox == NULL || records_init(&core->records, &core->arena) != 0 ||
+        swim_init(&core->members->swim, &swim, &core->arena) != 0) {
         return NULL;
     }
+    core->intake->sweep_bucket = RECORDS_BUCKETS;
+    core->memory.refold_bucket = RECORDS_BUCKETS;
+    core->disk->unawaited_bucket = RECORDS_BUCKETS;
+    fanout_init(&core->members->fanout);
     view_init(&core->view, &core->arena, &core->records, options->mesh);
-    lease_init(&core->lease, options->node.slot_count);
+    lease_init(&core->owner->lease, options->node.slot_count);
     return core;
 }
 
@@ -63,9 +106,9 @@ static void put_node(struct node_core *core)
     struct pack_writer writer;
     pack_writer_init(&writer, bytes, sizeof bytes);
     fact_node_pack(&writer, &core->options.node);
-    bool is_said;
-    (void)core_try_put(core, FACT_NODE, fact_key_empty(), &writer, &is_said);
-    core->is_node_unsaid = !is_said;
+    bool is_published;
+    (void)core_try_put(core, FACT_NODE, fact_key_empty(), &writer, &is_published);
+    core->intake->is_node_unpublished = !is_published;
 }
 
 static void restate(struct node_core *core)
@@ -83,7 +126,7 @@ static void start(struct node_core *core)
     twin_start(core);
     core->started_ms = core->now_ms;
     core->housekeep_ms = core->now_ms;
-    core->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
+    core->copies->retention_ms = core->now_ms + CORE_RETENTION_MS; /* copies are not read while there is so much else to do */
     core_members_start(core);
     put_node(core);
     core_owner_start(core);
@@ -143,15 +186,15 @@ static void receive(struct node_core *core, node_id from, const struct message *
     case MESSAGE_KINDS:
         break;
     }
-    swim_heard(&core->swim, core->now_ms, from);
+    swim_heard(&core->members->swim, core->now_ms, from);
 }
 
 /* In a mesh of a thousand somebody is suspected or refutes all the time: who may be elected is looked up only while there
  * is something to coordinate. */
 static void refresh_elections(struct node_core *core)
 {
-    if (core->elections_are_stale && core->view.experiment_count > 0) {
-        core->elections_are_stale = false;
+    if (core->members->elections_are_stale && core->view.experiment_count > 0) {
+        core->members->elections_are_stale = false;
         core_members_update_elections(core);
     }
 }
@@ -169,9 +212,9 @@ static void settle(struct node_core *core)
             busy = true;
         }
         standing_update(core);
-        if (core->members_changed) {
-            core->members_changed = false;
-            core->elections_are_stale = true;
+        if (core->members->changed) {
+            core->members->changed = false;
+            core->members->elections_are_stale = true;
             refresh_elections(core);
             for (uint32_t i = 0; i < core->view.experiment_count; i++) {
                 core->view.experiments[i]->changed = true;
@@ -205,7 +248,7 @@ static void tick(struct node_core *core)
     }
     core->housekeep_ms = core->now_ms + CORE_HOUSEKEEP_MS;
     core->rotate++;
-    if (core->is_node_unsaid && core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
+    if (core->intake->is_node_unpublished && core->rotate % (CORE_STATUS_MS / CORE_HOUSEKEEP_MS) == 0) {
         put_node(core);
     }
     if (core_members_catch_up(core)) {
@@ -215,7 +258,7 @@ static void tick(struct node_core *core)
     core_owner_housekeep(core);
     core_quarantine_housekeep(core);
     core_coordinator_housekeep(core);
-    core_replicas_housekeep(core);
+    core_checkpoints_housekeep(core);
     core_collection_housekeep(core);
     core_requests_housekeep(core);
     twin_housekeep(core);
@@ -268,10 +311,10 @@ static void step(struct node_core *core, const struct node_event *event)
         core_owner_worker_event(core, event);
         break;
     case NODE_EVENT_CHECKPOINT:
-        core_replicas_checkpoint(core, event);
+        core_checkpoints_saved(core, event);
         break;
     case NODE_EVENT_PUSHED:
-        core_replicas_pushed(core, event);
+        core_checkpoints_pushed(core, event);
         core_ack_pushed(core, event);
         break;
     case NODE_EVENT_CONFIRMED:
@@ -314,18 +357,18 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
     step(core, event);
     if (core->started) {
         look_at_memory(core);
-        core->lease.granting = !core->leaving && !core->is_out;
-        core->lease.granting &= !core_node_drained(core, core->options.self) || BUG(grants_while_drained, "a drained node gives no slot");
-        core->lease.granting &=
-            !core->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
-        core->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
-        core->lease.granting &= !core->memory_is_short;
+        core->owner->lease.granting = !core->leaving && !core->is_out;
+        core->owner->lease.granting &= !core_node_drained(core, core->options.self) || BUG(grants_while_drained, "a drained node gives no slot");
+        core->owner->lease.granting &=
+            !core->members->syncing || BUG(grants_unsynced, "a node grants nothing before it has pulled from all who live");
+        core->owner->lease.granting &= !core->disk_full || BUG(grants_on_full_disk, "a node whose disk is full grants nothing");
+        core->owner->lease.granting &= !core->memory.is_short;
         refresh_elections(core); /* the first experiment may just have come */
         bool is_raised = intake_raise_boot(core);
-        if (is_raised || (core->is_misquoted && !core->twin.is_yielding)) {
+        if (is_raised || (core->intake->is_misquoted && !core->twin->is_yielding)) {
             restate(core);
         }
-        core->is_misquoted = false;
+        core->intake->is_misquoted = false;
         tick(core);
         settle(core);
         on_disk_flush(core);
@@ -335,10 +378,10 @@ void node_core_step(struct node_core *core, const struct node_event *event, stru
 
 uint64_t node_core_next_ms(const struct node_core *core)
 {
-    bool is_busy = core->waiting_left || core->roster_is_cut_short || core->sweep_bucket < RECORDS_BUCKETS ||
-                   core->refold_bucket < RECORDS_BUCKETS;
+    bool is_busy = core->disk->waiting_left || core->members->roster_is_cut_short || core->intake->sweep_bucket < RECORDS_BUCKETS ||
+                   core->memory.refold_bucket < RECORDS_BUCKETS;
     uint64_t next_ms = is_busy ? core->now_ms : core->housekeep_ms;
-    uint64_t others[] = {swim_next_ms(&core->swim), lease_next_ms(&core->lease), fanout_next_ms(&core->fanout)};
+    uint64_t others[] = {swim_next_ms(&core->members->swim), lease_next_ms(&core->owner->lease), fanout_next_ms(&core->members->fanout)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }
@@ -352,7 +395,7 @@ int node_core_find_token(const struct node_core *core, lease_token token)
     (void)crypto_generichash(hash, sizeof hash, token.bytes, sizeof token.bytes, NULL, 0);
     for (int i = 0; i < LEASE_SLOTS_MAX && BUG(token_after_restart, "a token whose worker was not found after a restart is never valid again");
          i++) {
-        if (memcmp(core->bug_token_hashes[i], hash, sizeof hash) == 0) {
+        if (memcmp(core->owner->bug_token_hashes[i], hash, sizeof hash) == 0) {
             return i;
         }
     }
@@ -369,5 +412,5 @@ int node_core_find_token(const struct node_core *core, lease_token token)
         }
     }
 #endif
-    return lease_find_token(&core->lease, token);
+    return lease_find_token(&core->owner->lease, token);
 }

@@ -26,6 +26,13 @@
 
 #include "base/check.h"
 #include "base/probe.h"
+#include "node/core/coordinator/coordinator.h"
+#include "node/core/copies/acks.h"
+#include "node/core/ground/effects.h"
+#include "node/core/ground/publish.h"
+#include "node/core/members/twin.h"
+#include "node/core/owner/slots.h"
+#include "node/core/owner/workers.h"
 #include "node/core/roof/roof.h"
 
 static const char *own_address(const struct node_core *core)
@@ -37,7 +44,7 @@ static const char *own_address(const struct node_core *core)
 
 void twin_start(struct node_core *core)
 {
-    core->life = core->options.boot;
+    core->first_boot = core->options.boot;
     struct node_effect *effect = core_effect(core, NODE_EFFECT_ADMIT);
     effect->u.peer.node = core->options.self;
     memcpy(effect->u.peer.public_key, core->options.public_key, PUBLIC_KEY_BYTES);
@@ -59,7 +66,7 @@ void twin_overhear(struct node_core *core, struct core_peer *peer, const struct 
 
 static void connect_twin(struct node_core *core, const char *address)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     if (address[0] == '\0' || (twin->has_link && strcmp(twin->address, address) == 0)) {
         return;
     }
@@ -73,17 +80,17 @@ static void connect_twin(struct node_core *core, const char *address)
 
 static void say(struct node_core *core)
 {
-    core->twin.told_ms = core->now_ms;
+    core->twin->told_ms = core->now_ms;
     struct message message = {.kind = MESSAGE_TWIN};
-    message.u.twin.life = core->life;
-    message.u.twin.is_yielding = core->twin.is_yielding;
+    message.u.twin.life = core->first_boot;
+    message.u.twin.is_yielding = core->twin->is_yielding;
     bytes_copy_text(message.u.twin.address, sizeof message.u.twin.address, own_address(core));
     core_send(core, core->options.self, &message);
 }
 
 void twin_told(struct node_core *core, const struct message *message)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     bool is_asking = core->now_ms < twin->ask_until_ms;
     if (strcmp(message->u.twin.address, own_address(core)) == 0 || is_asking || twin->life != 0 || core->leaving ||
         !core_has_room(core, 64, 0)) {
@@ -99,8 +106,8 @@ void twin_told(struct node_core *core, const struct message *message)
 
 static void ask_for_key(struct node_core *core)
 {
-    core->twin.key_ms = core->now_ms;
-    core_effect(core, NODE_EFFECT_NEW_KEY)->u.new_key.afresh = core->twin.is_key_used;
+    core->twin->key_ms = core->now_ms;
+    core_effect(core, NODE_EFFECT_NEW_KEY)->u.new_key.afresh = core->twin->is_key_used;
 }
 
 /* A new key may have lain on the disk for long: this node had yielded, then went on as it was, and the key that it had
@@ -114,21 +121,21 @@ static bool is_used(const struct node_core *core, const uint8_t public_key[PUBLI
 static void take_another_key(struct node_core *core)
 {
     MARK(new_key_was_used);
-    core->twin.has_key = core->twin.is_stored = false;
-    core->twin.is_key_used = true;
+    core->twin->has_key = core->twin->is_stored = false;
+    core->twin->is_key_used = true;
     ask_for_key(core);
 }
 
 static void yield(struct node_core *core)
 {
     MARK(twin_yields);
-    core->twin.is_yielding = true;
+    core->twin->is_yielding = true;
     core->is_out = true;
-    core->members_changed = true;
-    core->lease.granting = false;
+    core->members->changed = true;
+    core->owner->lease.granting = false;
     TRACE(&core->options.trace,
           "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; this one gives way",
-          core->twin.address);
+          core->twin->address);
     TRACE(&core->options.trace,
           "its workers end; then it gets a new key, which the old one vouches for, and goes on as another node");
     core_coordinator_out(core);
@@ -142,24 +149,24 @@ static void stay(struct node_core *core, uint64_t boot)
     TRACE(&core->options.trace,
           "THIS NODE'S KEY IS IN USE TWICE: a daemon on a copy of this data directory runs at %s; that one gives way and "
           "becomes another node",
-          core->twin.address);
-    core->seen_boot = boot > core->seen_boot ? boot : core->seen_boot; /* this one's own is raised above it */
+          core->twin->address);
+    core->intake->seen_boot = boot > core->intake->seen_boot ? boot : core->intake->seen_boot; /* this one's own is raised above it */
 }
 
 static void go_on(struct node_core *core)
 {
-    core->twin.is_yielding = false;
-    core->twin.has_key = false;
+    core->twin->is_yielding = false;
+    core->twin->has_key = false;
     core->is_out = false; /* standing_update looks whether it is for another reason */
-    core->members_changed = true;
+    core->members->changed = true;
     core->view.roster_changed = true;
 }
 
 static void hear_twin(struct node_core *core, const struct message *message)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     uint64_t life = message->u.twin.life;
-    if (life == 0 || life == core->life || core->leaving || (core->is_out && !twin->is_yielding)) {
+    if (life == 0 || life == core->first_boot || core->leaving || (core->is_out && !twin->is_yielding)) {
         return; /* our own word, come back by an address of ours */
     }
     bool is_new = twin->life != life;
@@ -167,11 +174,11 @@ static void hear_twin(struct node_core *core, const struct message *message)
     twin->heard_ms = core->now_ms;
     twin->ask_until_ms = core->now_ms + CORE_TWIN_ASK_MS; /* who yields says so twice a second until it is another node */
     connect_twin(core, message->u.twin.address);
-    bool yields = life < core->life && !message->u.twin.is_yielding;
+    bool yields = life < core->first_boot && !message->u.twin.is_yielding;
     yields &= !BUG(clone_goes_on, "of two daemons with one key the larger yields");
     bool both_yield = BUG(both_yield, "of two daemons with one key one stays");
     yields |= both_yield;
-    if (twin->is_yielding && message->u.twin.is_yielding && life > core->life && !twin->is_stored && !both_yield) {
+    if (twin->is_yielding && message->u.twin.is_yielding && life > core->first_boot && !twin->is_stored && !both_yield) {
         TRACE(&core->options.trace, "the other daemon with this key gives way as well: this one goes on as it was");
         go_on(core);
         stay(core, message->boot);
@@ -187,7 +194,7 @@ static void hear_twin(struct node_core *core, const struct message *message)
 
 void twin_receive(struct node_core *core, const struct message *message)
 {
-    const struct core_twin *twin = &core->twin;
+    const struct core_twin *twin = core->twin;
     if (!core_has_room(core, 128, 0)) {
         return; /* it is said again */
     }
@@ -198,7 +205,7 @@ void twin_receive(struct node_core *core, const struct message *message)
     } else if (message->kind == MESSAGE_STORED && twin->is_yielding && twin->has_key) {
         struct fact_key key = fact_key_node_id(node_id_of_key(twin->public_key));
         record_ident ident = record_ident_of(core->options.self, FACT_MEMBER, key.bytes, key.count);
-        core->twin.is_stored |= record_ident_equal(ident, message->u.stored.ident);
+        core->twin->is_stored |= record_ident_equal(ident, message->u.stored.ident);
     } else {
         core->counters.strangers++;
     }
@@ -214,7 +221,7 @@ static const struct records_entry *own_entry(const struct node_core *core, enum 
 /* The new key in the core's hands: vouched for, unless that was done before a restart. */
 void twin_key(struct node_core *core, const struct node_event *event)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     if (!twin->is_yielding || twin->has_key || !event->u.key.ok) {
         return;
     }
@@ -251,20 +258,20 @@ static void send_record(struct node_core *core, node_id to, const struct records
 /* To every member, or to those only that do not answer. */
 static void tell_peers(struct node_core *core, const struct records_entry *entry, bool absent_only)
 {
-    if (!core_has_room(core, core->peer_count + 64, entry->envelope_bytes)) {
+    if (!core_has_room(core, core->members->peer_count + 64, entry->envelope_bytes)) {
         return;
     }
     const uint8_t *bytes = core_effect_bytes(core, entry->envelope, entry->envelope_bytes);
-    for (uint32_t i = 0; i < core->peer_count; i++) {
-        if (!absent_only || core->peers[i]->state != SWIM_ALIVE) {
-            send_record(core, core->peers[i]->id, entry, bytes, false);
+    for (uint32_t i = 0; i < core->members->peer_count; i++) {
+        if (!absent_only || core->members->peers[i]->state != SWIM_ALIVE) {
+            send_record(core, core->members->peers[i]->id, entry, bytes, false);
         }
     }
 }
 
 static void housekeep_yielding(struct node_core *core)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     if (twin->has_key && !twin->has_become && is_used(core, twin->public_key)) {
         take_another_key(core);
     } else if (!twin->has_key && core->now_ms - twin->key_ms >= CORE_RETRY_MS) {
@@ -278,7 +285,7 @@ static void housekeep_yielding(struct node_core *core)
         send_record(core, core->options.self, voucher, bytes, true);
     }
     bool is_idle = core_owner_idle(core) || BUG(becomes_too_soon, "who becomes another node has ended its workers");
-    if (twin->is_stored && voucher != NULL && voucher->on_disk && is_idle && core->refused_count == 0) {
+    if (twin->is_stored && voucher != NULL && voucher->on_disk && is_idle && core->disk->refused_count == 0) {
         if (!twin->has_become) {
             TRACE(&core->options.trace, "the other daemon has stored this one's voucher: becomes another node");
         }
@@ -291,7 +298,7 @@ static void housekeep_yielding(struct node_core *core)
 
 void twin_housekeep(struct node_core *core)
 {
-    struct core_twin *twin = &core->twin;
+    struct core_twin *twin = core->twin;
     if (!twin->has_link || !core_has_room(core, 256, 0)) {
         return;
     }

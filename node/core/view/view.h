@@ -284,6 +284,9 @@ struct view_experiment *view_find_experiment(const struct view *view, experiment
 /* Not NULL: the experiment is deleted. */
 const struct view_tombstone *view_find_tombstone(const struct view *view, experiment_id id);
 
+/* This node was suspended for gap_ms, until now. */
+void view_shift(struct view *view, uint64_t gap_ms);
+
 /* True once a tombstone of the experiment is known: nothing of it begins any more. */
 bool view_is_deleted(const struct view *view, experiment_id id);
 struct view_trial *view_find_trial(const struct view_experiment *experiment, uint32_t index);

@@ -1,0 +1,118 @@
+#ifndef NODE_CORE_COORDINATOR_COORDINATION_H
+#define NODE_CORE_COORDINATOR_COORDINATION_H
+/* What a coordinator holds of its experiments beyond their records. All of it is volatile: a successor notices it again. */
+
+#include "gossip/election.h"
+#include "node/core/ground/state.h"
+
+/* A trial on its way to an attempt: slots are reserved in order, all of one node at once; then the attempt's record goes to the
+ * disk; then the reservations are confirmed. */
+enum core_gang_state { CORE_GANG_RESERVING, CORE_GANG_RECORDING, CORE_GANG_CONFIRMING };
+
+struct core_gang {
+    struct core_gang *next;
+    attempt_id attempt;
+    enum core_gang_state state;
+    uint32_t member_count;
+    uint32_t reserved_count; /* RESERVING: so many slots are reserved for it */
+    bool reserved[FACT_MEMBERS_MAX], confirmed[FACT_MEMBERS_MAX];
+    struct fact_assignment members[FACT_MEMBERS_MAX];
+    struct record_version recorded; /* RECORDING: the version that is to come to the disk; an older one may be on its way, too */
+    struct election_claim claim; /* under which its coordinator asks */
+    uint16_t asking;       /* RESERVING: tells answers to this gang from those to an earlier gang of the same attempt */
+    uint64_t asked_ms;     /* when the owner that has not answered was first asked */
+    bool is_joining;       /* its members join an attempt that lives, with numbers from first_number on */
+    uint32_t first_number;
+    uint8_t group_key[MESSAGE_KEY_BYTES];
+    uint64_t resend_ms;
+    uint64_t until_ms;
+};
+
+/* How long a trial has waited for a place, or for a better one. */
+struct core_waiting {
+    uint64_t since_ms; /* 0: it does not wait */
+    uint64_t least_ms; /* since when as many slots have been free as it needs at least; 0: fewer are */
+};
+
+/* What the coordinator has noticed about a living attempt. Times say since when; 0: not so. */
+struct core_watch {
+    attempt_id attempt;
+    uint64_t since_ms;   /* when the watch began */
+    uint64_t failed_ms;  /* a rank has failed */
+    uint64_t stopped_ms; /* a rank was asked to stop */
+    uint64_t idle_ms;    /* a slot of the attempt is not leased to it */
+    uint64_t ended_ms;   /* it has ended; 0 also before anybody has looked */
+    struct core_waiting waiting; /* ended, or given up for lost: its trial waits for a place */
+    uint64_t wants_ms;    /* its group wants one more member, and none has come into it */
+    uint64_t joined_ms;   /* a joiner is on the way to its group */
+    uint64_t join_ms;     /* no joiner is asked before this time, */
+    uint32_t join_losses; /* because so many joiners in a row did not come so far as to wait for their group */
+    uint64_t broken_ms;   /* a member of its group is lost, or has left it */
+    uint64_t unsure_ms;   /* broken: of some member it is not known whether it lives */
+    uint64_t gathered_ms; /* broken: all members that are here have left the group */
+    uint64_t stopping_ms; /* broken: all members that are here are asked to stop */
+    uint64_t behind_ms;   /* broken: members that are heard name a later group than the records */
+    uint64_t step;        /* as reported */
+    uint64_t stepped_ms;  /* when `step` was reported; 0: not in this generation */
+    uint64_t step_ms_max; /* the longest time between two steps */
+    uint32_t step_generation;
+    uint64_t seen_pass; /* the housekeeping that saw the attempt last: watches of ended attempts are dropped */
+};
+
+/* The key of a generation that this coordinator has made, until all its members have come into the group. */
+struct core_regroup {
+    struct core_regroup *next;
+    attempt_id attempt;
+    uint32_t generation;
+    struct record_version recorded; /* the version that is to come to the disk; an older one may be on its way, too */
+    bool on_disk; /* the record */
+    uint64_t resend_ms;
+    uint8_t key[MESSAGE_KEY_BYTES];
+};
+
+/* One experiment. Rows exist on nodes that do not coordinate it, too: they follow its election. */
+struct core_coordination {
+    struct core_coordination *next; /* by experiment id */
+    experiment_id experiment;
+    struct election election;
+    bool claiming; /* a claim is on its way to the disk; if election.claiming alone, there was no memory for it */
+    bool settled;  /* nothing is left to coordinate until its records change */
+    struct core_gang *gangs;
+    uint16_t askings; /* gangs that it has asked for, modulo 65536 */
+    struct core_watch **watches; /* by trial, then attempt */
+    uint32_t watch_count, watch_slots;
+    struct core_regroup *regroups;
+    uint64_t claim_ms; /* a claim for which there was no memory is not tried again before this time */
+    uint64_t renew_ms;
+    uint32_t renew_from;       /* the trial with which the renewals go on that did not fit into the last step */
+    uint32_t unstarted_losses; /* attempts in a row, of any trial, that were lost because a node could not start them */
+    uint32_t waiting_trial;      /* the trial without any attempt that was last considered, */
+    struct core_waiting waiting; /* and how long trials without any attempt have waited for a place for it */
+    uint64_t unconfirmed_ms; /* since when no record confirms the highest claim; 0: one does, or its node does not live */
+    struct election_claim unconfirmed; /* that claim */
+    uint64_t led_ms;       /* when it last looked at what to do */
+    uint64_t hand_over_ms; /* drained: it hands over at this time at the earliest, so that nodes do not play catch */
+    uint64_t pass;
+    int32_t *ranks;      /* of its trials in the order of claims, as far as placing.c has asked; rank_slots of them, or NULL */
+    uint32_t rank_slots;
+    uint64_t ranks_of;   /* a digest of what the ranks follow from */
+};
+
+/* A slot that was refused lately: it is not asked for again until then. */
+struct core_backoff {
+    node_id node;
+    uint32_t slot;
+    uint64_t until_ms;
+};
+#define CORE_BACKOFFS_MAX 128
+
+struct core_coordinator {
+    struct core_coordination *coordinations; /* by experiment id */
+    struct core_backoff backoffs[CORE_BACKOFFS_MAX];
+};
+
+/* The row of an experiment, or NULL: this node has not looked after it yet. */
+struct core_coordination *core_find_coordination(const struct node_core *core, experiment_id experiment);
+void core_coordinator_shift(struct node_core *core, uint64_t gap_ms); /* stall.c */
+
+#endif

@@ -1,0 +1,70 @@
+/* What a suspend of this node does to the times of this room (roof/stall.c). */
+
+#include "base/shift.h"
+#include "node/core/coordinator/coordination.h"
+
+/* struct core_regroup stays: resend_ms, due again. */
+
+/* Stays: resend_ms, due again. */
+static void shift_gang(struct core_gang *gang, uint64_t gap_ms)
+{
+    time_shift(&gang->until_ms, gap_ms);
+    time_shift(&gang->asked_ms, gap_ms);
+}
+
+static void shift_waiting(struct core_waiting *choosy, uint64_t gap_ms)
+{
+    time_shift(&choosy->since_ms, gap_ms);
+    time_shift(&choosy->least_ms, gap_ms);
+}
+
+/* step_ms_max is a span. since_ms, too: who led through a gap was alone with its own workers, and they were suspended with it. */
+static void shift_watch(struct core_watch *watch, uint64_t gap_ms)
+{
+    time_shift(&watch->since_ms, gap_ms);
+    time_shift(&watch->failed_ms, gap_ms);
+    time_shift(&watch->stopped_ms, gap_ms);
+    time_shift(&watch->idle_ms, gap_ms);
+    time_shift(&watch->ended_ms, gap_ms);
+    shift_waiting(&watch->waiting, gap_ms);
+    time_shift(&watch->wants_ms, gap_ms);
+    time_shift(&watch->joined_ms, gap_ms);
+    time_shift(&watch->join_ms, gap_ms);
+    time_shift(&watch->broken_ms, gap_ms);
+    time_shift(&watch->unsure_ms, gap_ms);
+    time_shift(&watch->gathered_ms, gap_ms);
+    time_shift(&watch->behind_ms, gap_ms);
+    time_shift(&watch->stopping_ms, gap_ms);
+    time_shift(&watch->stepped_ms, gap_ms);
+}
+
+/* Stay: claim_ms and renew_ms, due again. */
+static void shift_coordination(struct core_coordination *coordination, uint64_t gap_ms)
+{
+    election_shift(&coordination->election, gap_ms);
+    for (struct core_gang *gang = coordination->gangs; gang != NULL; gang = gang->next) {
+        shift_gang(gang, gap_ms);
+    }
+    for (uint32_t i = 0; i < coordination->watch_count; i++) {
+        shift_watch(coordination->watches[i], gap_ms);
+    }
+    shift_waiting(&coordination->waiting, gap_ms);
+    time_shift(&coordination->unconfirmed_ms, gap_ms);
+    time_shift(&coordination->led_ms, gap_ms);
+    time_shift(&coordination->hand_over_ms, gap_ms);
+}
+
+static void shift_backoff(struct core_backoff *backoff, uint64_t gap_ms)
+{
+    time_shift(&backoff->until_ms, gap_ms);
+}
+
+void core_coordinator_shift(struct node_core *core, uint64_t gap_ms)
+{
+    for (struct core_coordination *c = core->coordinator->coordinations; c != NULL; c = c->next) {
+        shift_coordination(c, gap_ms);
+    }
+    for (uint32_t i = 0; i < CORE_BACKOFFS_MAX; i++) {
+        shift_backoff(&core->coordinator->backoffs[i], gap_ms);
+    }
+}
