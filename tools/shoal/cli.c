@@ -193,7 +193,7 @@ static void help_command(FILE *out, const struct command *command)
     write_options(out, options_common);
 }
 
-/* `group`: only the commands that begin with this word. */
+/* `group`: only the commands whose first word is `group`; NULL: all commands. */
 static void help_all(FILE *out, const char *group)
 {
     (void)fprintf(out, "Usage: shoal %s... [OPTION]...\n\n", group == NULL ? "COMMAND " : "checkpoint COMMAND ");
@@ -217,7 +217,7 @@ static void help_all(FILE *out, const char *group)
                 out);
 }
 
-/* Home directories are often shared between machines: the default has the machine in its name. As in node/daemon/main.c. */
+/* Home directories are often shared between machines, so the default path holds the machine's id. As in node/daemon/main.c. */
 static int default_dir(struct cli *cli, char out[PATH_MAX])
 {
     char machine[64] = "";

@@ -1,6 +1,6 @@
 #ifndef TOOLS_SHOAL_CLI_H
 #define TOOLS_SHOAL_CLI_H
-/* What every command of `shoal` gets: where to write, what the terminal can do, which data directory. */
+/* The surroundings of every command of `shoal`: streams, terminal, data directory. */
 
 #include <limits.h>
 #include <stdbool.h>
@@ -10,39 +10,42 @@
 
 enum cli_exit {
     CLI_DONE = 0,
-    CLI_REFUSED = 1, /* or failed */
-    CLI_USAGE = 2,
+    CLI_REFUSED = 1, /* refused by the daemon, or failed here */
+    CLI_USAGE = 2,   /* the command line is wrong */
     CLI_NO_DAEMON = 3,
-    CLI_NO_SUCH_THING = 4,
+    CLI_NO_SUCH_THING = 4, /* no such experiment, trial, checkpoint, node, slot or invite */
     CLI_TIMED_OUT = 5
 };
 
 struct cli {
     FILE *out, *err;
-    FILE *in; /* answers to questions, which are asked on `err` and only if this is a terminal */
+    FILE *in; /* the user's answers; commands ask, on `err`, only if `in` is a terminal */
     bool in_is_terminal, out_is_terminal, err_is_terminal;
-    bool colours;          /* on `out` */
+    bool colours;          /* may be written to `out` */
     const char *shoal_dir; /* $SHOAL_DIR, or NULL */
     const char *home;      /* $HOME, or NULL */
     bool json;             /* --json */
     char dir[PATH_MAX];    /* the data directory */
 };
 
-extern const struct command cli_commands[];
+extern const struct command cli_commands[]; /* ends with a row whose name is NULL */
 
-/* The whole program: parses, runs, returns the exit code. Fills `json` and `dir`; the rest is set before. */
+/* The whole program: parses argv, runs the command, returns an exit code (enum cli_exit). Fills `json` and `dir`; the caller has
+ * set all other fields. A failed write to `out` makes CLI_DONE a CLI_REFUSED. */
 int cli_run(struct cli *cli, int argc, char *const *argv);
 
-/* Writes "shoal: " and one sentence to standard error; returns `code`. */
+/* Writes "shoal: ", one sentence and a newline to `err`; returns `code`. */
 int cli_fail(struct cli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same without an end: the program goes on. */
+/* Writes the same kind of line as a warning: the command goes on. */
 void cli_warn(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* After a question on standard error: reads one line; true if it says yes. */
+/* Reads one line from `in`, after the caller has written a question to `err`; true for "y" and "yes" in any case. */
 bool cli_hears_yes(struct cli *cli);
 
-/* The commands, by file. */
+/* One function for each row of cli_commands, grouped by file. Each reads operands and options from `arguments` (options.h),
+ * connects to the daemon except in `init` and `join`, prints to `out`, and returns an exit code; on failure its sentence is
+ * written. */
 int command_init(struct cli *cli, const struct arguments *arguments); /* command_mesh.c */
 int command_join(struct cli *cli, const struct arguments *arguments);
 int command_invite(struct cli *cli, const struct arguments *arguments);

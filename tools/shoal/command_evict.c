@@ -16,7 +16,7 @@ struct found {
     char id[NODE_TEXT_BYTES], name[128];
 };
 
-/* The node that the user means, and `reply` the list that it is in. */
+/* Finds the node that the user means; `reply` is then the daemon's list of nodes. */
 static int find_node(struct client *client, const char *text, struct reply *reply, struct found *out)
 {
     int code = client_find_node(client, text, out->id);
@@ -61,7 +61,7 @@ static void write_names(FILE *out, struct pack_reader list)
     }
 }
 
-/* Asks on a terminal. */
+/* Asks on the terminal; true if the user agrees. */
 static bool is_confirmed(struct cli *cli, const struct pack_reader *document, const struct found *node, bool with_vouched)
 {
     (void)fprintf(cli->err, "%s (%s) goes, and its key can never come back; what runs there is run again elsewhere.\n",

@@ -9,7 +9,7 @@
 #include "tools/shoal/render.h"
 
 #define WAIT_S_MAX (366ull * 86400)
-#define WAIT_GRACE_MS 5000 /* the daemon keeps the time; this is for one that hangs */
+#define WAIT_GRACE_MS 5000 /* the daemon keeps the time; the grace is for a daemon that hangs */
 
 static void render_list(struct cli *cli, const struct pack_reader *document)
 {
@@ -50,7 +50,7 @@ int command_ls(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "ls", render_list);
 }
 
-/* Connects, finds the experiment of the first operand, and begins a request about it. */
+/* Connects, finds the experiment of the first operand, and begins request `op` with the experiment's id. */
 static int begin_about(struct cli *cli, const struct arguments *arguments, const char *op, struct client *client)
 {
     char id[CLIENT_EXPERIMENT_TEXT_BYTES];
@@ -104,7 +104,7 @@ static uint64_t clock_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* One request until the experiment is over: `until_ms` 0 is for ever. `state` is the last one heard. */
+/* One request until the experiment is over; `until_ms` on the clock of clock_ms, 0: for ever. `state`: the last state heard. */
 static int wait_once(struct client *client, const char *id, uint64_t until_ms, char state[32])
 {
     struct cli *cli = client->cli;
@@ -202,7 +202,7 @@ int command_resume(struct cli *cli, const struct arguments *arguments)
     return control(cli, arguments, "resume", "resumed");
 }
 
-/* True if the answer, one line, says yes. */
+/* True if the user answers yes. */
 static bool confirm(struct cli *cli, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
 {
     (void)fflush(cli->out);
@@ -233,7 +233,8 @@ static int delete_one(struct client *client, const char *id)
     return code;
 }
 
-/* Which of them are in the list. The others were deleted before, or never were: only the daemon can tell. */
+/* Marks the ids that are in the daemon's list. An id outside the list was deleted before, or never existed: only the daemon
+ * can tell. */
 static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t id_count, bool *listed)
 {
     struct reply reply;
@@ -254,8 +255,8 @@ static int look_up(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TE
     return CLI_DONE;
 }
 
-/* All are found before the first is deleted: those that are in no list come first, and if there is no such experiment that
- * ends it. Later one that is refused does not keep the others. */
+/* Ids outside the daemon's list go first, so that an unknown id ends the command before anything is deleted. After that a
+ * refusal of one id does not keep the rest from being deleted. */
 static int delete_all(struct client *client, const char (*ids)[CLIENT_EXPERIMENT_TEXT_BYTES], size_t count)
 {
     bool listed[OPERANDS_MAX] = {false};

@@ -1,5 +1,5 @@
-/* init, join, invite, leave: how a node comes into a mesh and goes. init and join need no daemon: they prepare the data
- * directory that the daemon then starts from (docs/wire.md). */
+/* init, join, invite, leave: how a node enters and leaves a mesh. init and join need no daemon: both prepare the data
+ * directory from which the daemon then starts (docs/wire.md). */
 
 #include <errno.h>
 #include <sodium.h>
@@ -34,7 +34,7 @@
 _Static_assert(BATCH_MAX > MESSAGE_BYTES_MAX / (RECORD_HEAD_BYTES + 2 + RECORD_SIGNATURE_BYTES) + 4,
                "all records of an answer fit");
 
-/* A data directory that this process holds. */
+/* A data directory, locked by this process. */
 struct house {
     int lock_fd;
     struct state *state;
@@ -69,7 +69,7 @@ static void house_close(struct house *house)
     }
 }
 
-/* A key from an earlier try that did not come to an end is used again: a member may have vouched for it already. */
+/* A key left by an earlier, interrupted try is used again: a member may have vouched for that key already. */
 static int house_keys(struct cli *cli, struct house *house)
 {
     char error[256];
@@ -81,7 +81,7 @@ static int house_keys(struct cli *cli, struct house *house)
     return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
 }
 
-/* Opens a directory that belongs to no mesh yet, and makes its key. On failure nothing stays open. */
+/* Opens a directory that belongs to no mesh yet, and makes a key there. On failure nothing stays open. */
 static int house_open(struct cli *cli, struct house *house)
 {
     char error[512];
@@ -137,7 +137,7 @@ static int house_write(struct cli *cli, struct house *house, const struct state_
                        : cli_fail(cli, CLI_REFUSED, "writing to %s/state failed: %s", cli->dir, err_text(result));
 }
 
-/* What comes next, with --dir if it was given. */
+/* Prints the next command to type, with --dir if the user gave it. */
 static void say_next(struct cli *cli, const struct arguments *arguments, bool founder)
 {
     bool given = options_value(arguments, "dir") != NULL;
@@ -170,7 +170,7 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
         pack_text(&writer, i == 0 ? mesh_hex : node_hex);
         pack_text(&writer, "name");
         if (i == 0 && *mesh_name == '\0') {
-            pack_nil(&writer); /* as `status` says it: who joins is told no name */
+            pack_nil(&writer); /* as in `status`: a node that joined is not told the mesh's name */
         } else {
             pack_text(&writer, i == 0 ? mesh_name : name);
         }
@@ -181,7 +181,7 @@ static void say_ids(struct cli *cli, const char *mesh_name, mesh_id mesh, const 
 
 /* ---- init -------------------------------------------------------------------------------------------------------- */
 
-/* The founder's own record: it vouches for itself, and the mesh is named after it. */
+/* The founder's own record: the founder vouches for itself, and the mesh id follows from the founder's key. */
 static size_t found(const struct keys *keys, const char *name, mesh_id *mesh, record_ident *ident,
                     uint8_t envelope[RECORD_ENVELOPE_BYTES_MAX])
 {
@@ -457,7 +457,7 @@ static void render_revoked(struct cli *cli, const struct pack_reader *document)
     (void)fprintf(cli->out, "%s revoked, stored on %llu node%s\n", id, stored_on, stored_on == 1 ? "" : "s");
 }
 
-/* An id as given, or of a token, which may have expired. */
+/* The invite's id: `text` itself, or the id inside a token, expired or not. */
 static int revoke_invite(struct cli *cli, const char *text)
 {
     char id[17], error[256];
@@ -528,7 +528,7 @@ int command_leave(struct cli *cli, const struct arguments *arguments)
     client_begin(&client, "leave", 0);
     code = client_send(&client, -1);
     while (code == CLI_DONE && !reply.end) {
-        code = client_next(&client, -1, false, &reply); /* workers save first: that may take preemption_timeout */
+        code = client_next(&client, -1, false, &reply); /* workers save first, for up to preemption_timeout */
     }
     if (code == CLI_DONE && cli->json) {
         (void)document_write_reply_json(cli->out, &reply.document);

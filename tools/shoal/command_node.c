@@ -1,4 +1,4 @@
-/* status, nodes, slots, events: what this node knows of the mesh. */
+/* status, nodes, slots, events: the mesh as this node knows it. */
 
 #include <string.h>
 
@@ -102,7 +102,7 @@ int command_status(struct cli *cli, const struct arguments *arguments)
     return print_simple(cli, "status", render_status);
 }
 
-/* ", speaks protocol 2 to 3": of a node that the one here shares no version with; else empty. */
+/* ", speaks protocol 2 to 3" for a node that has no protocol version in common with this node; else empty. */
 static void format_foreign(const struct pack_reader *node, char *out, size_t size)
 {
     struct pack_reader protocol = pack_find(node, "protocol");
@@ -188,7 +188,7 @@ static void render_slots(struct cli *cli, const struct pack_reader *document)
         char node_state[32];
         document_text(&item, "state", text, sizeof text);
         document_text(&item, "node_state", node_state, sizeof node_state);
-        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* what an older daemon does not say is so */
+        bool is_there = node_state[0] == '\0' || strcmp(node_state, "alive") == 0; /* an older daemon sends no node_state: alive */
         table_cell(&table, render_state_colour(is_there ? text : node_state), "%s%s%s", text, is_there ? "" : ", node ",
                    is_there ? "" : node_state);
         print_cell_text(&table, &item, "experiment");

@@ -1,4 +1,4 @@
-/* withhold, drain, undrain: where work may go. */
+/* withhold, drain, undrain: which slots and nodes get work. */
 
 #include <string.h>
 #include <time.h>
@@ -87,7 +87,7 @@ static uint64_t clock_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* The node's row in `nodes`; its state and name are left empty if there is none. */
+/* The node's row in `nodes`; name and state stay empty if there is no such row. */
 struct drain_sight {
     char name[128], state[32];
     bool drained, emptied;
@@ -117,7 +117,7 @@ static int look(struct client *client, const char *id, struct drain_sight *out)
     return CLI_DONE;
 }
 
-/* Until the node itself has said that it is empty. `until_ms` 0: for ever. */
+/* Returns once the drained node has published that no worker runs there. `until_ms` on the clock of clock_ms, 0: for ever. */
 static int wait_until_empty(struct client *client, const char *id, uint64_t until_ms)
 {
     struct cli *cli = client->cli;
@@ -141,7 +141,7 @@ static int wait_until_empty(struct client *client, const char *id, uint64_t unti
     return code;
 }
 
-/* Sends the request about the operand's node, or this one; `id` is what the daemon says that it was. */
+/* Sends `op` for the operand's node, or for this node without an operand; `id` becomes the node's id from the reply. */
 static int begin(struct client *client, const struct arguments *arguments, const char *op, struct reply *reply,
                  char id[CLIENT_NODE_TEXT_BYTES])
 {

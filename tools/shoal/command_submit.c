@@ -1,4 +1,4 @@
-/* submit: the configuration file and the packed code directory go to the daemon, which keeps them and spreads them. */
+/* submit: hands the configuration file and the packed code directory to the daemon, for storing and copying. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static int help_config(struct cli *cli)
     return CLI_DONE;
 }
 
-/* ---- what is submitted ------------------------------------------------------------------------------------------- */
+/* ---- the submission ---------------------------------------------------------------------------------------------- */
 
 static int read_file(struct cli *cli, struct submission *submission)
 {
@@ -83,7 +83,7 @@ static int read_file(struct cli *cli, struct submission *submission)
     return CLI_DONE;
 }
 
-/* The daemon checks again; here a mistake is told before gigabytes are packed. */
+/* The daemon checks again; a mistake found here is reported before gigabytes are packed. */
 static int check_config(struct cli *cli, struct submission *submission)
 {
     uint8_t *scratch = malloc(CONFIG_SCRATCH_BYTES);
@@ -102,7 +102,7 @@ static int check_config(struct cli *cli, struct submission *submission)
     return result == 0 ? CLI_DONE : cli_fail(cli, CLI_REFUSED, "%s", error);
 }
 
-/* The directory of `file`: what is before the last '/', or the current one. */
+/* The code directory: --context, else the part of `file` before the last '/', else the current directory. */
 static int context_of(struct cli *cli, const struct arguments *arguments, const char *file, char out[PATH_MAX])
 {
     const char *given = options_value(arguments, "context");
@@ -148,7 +148,7 @@ static int pack_context(struct cli *cli, const char *dir, struct submission *sub
     return CLI_DONE;
 }
 
-/* ---- sending it -------------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static void show_progress(struct cli *cli, const struct pack_reader *document)
 {
@@ -238,7 +238,7 @@ static int deliver(struct cli *cli, const struct submission *submission, bool fo
         return code;
     }
     code = send_submission(&client, submission, &reply);
-    /* The daemon ended under us (an upgrade, perhaps): the same id again is answered as the first. */
+    /* The daemon ended meanwhile (an upgrade, perhaps): a repeated submit with the same id gets the first one's answer. */
     for (unsigned i = 1; i < TRIES && code == CLI_NO_DAEMON; i++) {
         client_close(&client);
         cli_warn(cli, "trying again in %u s", i);

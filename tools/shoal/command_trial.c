@@ -1,4 +1,4 @@
-/* metrics, logs, checkpoint ls|get|verify: what trials leave behind. */
+/* metrics, logs, checkpoint ls|get|verify: the results of trials. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +42,9 @@ static int read_target(struct cli *cli, const char *text, bool needs_trial, bool
         }
         out->has_trial = options_number(tail, TRIAL_MAX, &out->trial) == 0;
     }
-    size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names of older experiments may have a '/' in them */
+    size_t bytes = out->has_trial ? (size_t)(slash - text) : strlen(text); /* names of older experiments may hold a '/' */
     if (needs_trial && !out->has_trial) {
-        int named = (int)strcspn(text, "/@"); /* what of it may be the experiment */
+        int named = (int)strcspn(text, "/@"); /* the part that may be the experiment's name */
         return cli_fail(cli, CLI_USAGE, "'%.80s' does not say which trial; write EXP/TRIAL%s, for example %.*s/0%s", text,
                         allows_step ? " or EXP/TRIAL@STEP" : "", named == 0 ? 3 : named < 40 ? named : 40,
                         named == 0 ? "EXP" : text, allows_step && strchr(text, '@') != NULL ? "@100" : "");
@@ -79,7 +79,7 @@ static int begin(struct cli *cli, const char *op, const struct target *target, u
     return CLI_DONE;
 }
 
-/* What the end of a stream says of those whose part is not in it. */
+/* Warns of the nodes that could not be reached and may hold more of the stream; `document` is the stream's last reply. */
 static void warn_unreachable(struct cli *cli, const struct pack_reader *document)
 {
     char names[512] = "", name[128];
@@ -146,7 +146,7 @@ int command_metrics(struct cli *cli, const struct arguments *arguments)
 
 /* ---- logs -------------------------------------------------------------------------------------------------------- */
 
-/* What has come of a line of one rank; lines of several ranks must not mix. */
+/* The unfinished line of one rank, kept until the line's end arrives, so that lines of several ranks do not mix. */
 struct log_line {
     size_t used;
     char bytes[LOG_LINE_BYTES];
@@ -191,7 +191,7 @@ static void take_log_bytes(struct cli *cli, uint64_t attempt, uint64_t rank, str
     }
 }
 
-/* Of one rank the bytes are written as they are; of several, or as JSON, by lines. */
+/* `raw` (one rank): writes the bytes unchanged; else whole lines, each with the rank or as JSON. */
 static int write_logs(struct client *client, bool raw, bool follow)
 {
     struct cli *cli = client->cli;
@@ -280,7 +280,7 @@ static void holders_text(const struct pack_reader *item, char *out, size_t size)
     }
 }
 
-/* Whether every holder that says a state says "ok". */
+/* True unless a holder has a state other than "ok"; a holder without a state is fine. */
 static bool copies_are_ok(const struct pack_reader *checkpoint)
 {
     struct pack_reader list = pack_find(checkpoint, "holders"), holder;
@@ -350,7 +350,7 @@ int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments
     }
     code = client_send(&client, -1);
     if (code == CLI_DONE) {
-        code = client_next(&client, -1, false, &reply); /* reading gigabytes takes its time */
+        code = client_next(&client, -1, false, &reply); /* without a time limit: the holders read gigabytes */
     }
     if (code == CLI_DONE) {
         if (cli->json) {
@@ -373,8 +373,8 @@ int command_checkpoint_verify(struct cli *cli, const struct arguments *arguments
     return code;
 }
 
-/* Copies `bytes` from offset 0 of `from` to DIR/checkpoint, by a draft, so that a broken copy is never taken for one.
- */
+/* Copies `bytes` from offset 0 of `from` to DIR/checkpoint. Writes a draft first, so that an interrupted copy is never taken
+ * for a checkpoint. */
 static int copy_checkpoint(struct cli *cli, int from, uint64_t bytes, const char *dir)
 {
     char path[PATH_MAX], draft[PATH_MAX];

@@ -1,5 +1,5 @@
-/* watch: an experiment as it goes. On a terminal a screen is redrawn in place; elsewhere only what changed is written,
- * so that a log of it can be read. */
+/* watch: follows an experiment. On a terminal a screen is redrawn in place; elsewhere each change is one line, which makes a
+ * readable log. */
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define TRIALS_MAX 100000
 #define SCREEN_LINES_AROUND 5 /* the two head lines, the table's head, "... and N more", the cursor; two more if slots lack */
 
-/* What the last line about a trial said. */
+/* The values in the last line about a trial. */
 struct trial_memory {
     char state[16];
     uint64_t attempt, checkpoint_step;
@@ -143,7 +143,7 @@ static void trial_changes(struct watching *watching, const struct pack_reader *t
     memory->metric = value;
 }
 
-/* What ended comes last: the trials, then the experiment. */
+/* The experiment's end comes after the lines of the trials. */
 static void write_lines(struct watching *watching, const struct pack_reader *document, bool end)
 {
     struct pack_reader experiment = pack_find(document, "experiment");
@@ -166,7 +166,7 @@ static void write_lines(struct watching *watching, const struct pack_reader *doc
 
 static const char cursor_hide[] = "\033[?25l", cursor_show[] = "\033[?25h";
 
-/* The terminal gets its cursor back, then the signal does what it does to everybody. */
+/* Shows the terminal's cursor again, then takes the signal's default action. */
 static void end_by_signal(int number)
 {
     if (write(STDOUT_FILENO, cursor_show, sizeof cursor_show - 1) < 0) {
@@ -241,7 +241,7 @@ int watch_experiment(struct client *client, const char *id, char *state)
         screen_begin(cli);
     }
     while ((code == CLI_DONE || client->lost) && !reply.end) {
-        if (client->lost) { /* what was said already is remembered: only what is new will be said */
+        if (client->lost) { /* `watching` remembers what was written, so only news follows */
             code = client_return(client);
             code = code == CLI_DONE ? watch_begin(client, id) : code;
             continue;

@@ -1,4 +1,4 @@
-/* shoal: the command line. Reads the environment; everything else is in cli.c and the files of the commands. */
+/* shoal: the command line. Reads the environment; the rest is in cli.c and the files of the commands. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 int main(int argc, char **argv)
 {
     if (descriptors_fill_standard() != 0) {
-        return CLI_REFUSED; /* without a word: a place to write it to is what is missing */
+        return CLI_REFUSED; /* silently: there is no descriptor to write a sentence to */
     }
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
     struct cli cli = {

@@ -22,7 +22,7 @@ struct nearest {
     size_t distance;
 };
 
-/* Near: a third of the letters may be wrong, and what was typed may be a beginning. */
+/* Offers `name` as a suggestion: up to a third of the letters may be wrong, and the typed word may be a beginning. */
 static void nearest_offer(struct nearest *nearest, const char *name)
 {
     size_t length = strlen(nearest->word), distance = edit_distance(nearest->word, name);
@@ -88,14 +88,13 @@ static int take_option(const struct command *command, int argc, char *const *arg
     return 0;
 }
 
-/* Whether `argv[at]` is an option with its value in the next argument, so that the search for the command can pass over
- * it. */
+/* How many words of argv an option before the command takes: 2 if the value is the next word. */
 static int words_of_option(const char *text)
 {
     return strcmp(text, "--dir") == 0 ? 2 : 1;
 }
 
-/* The positions in argv of the first and the second word that is no option; 0 where there is none. */
+/* The positions in argv of the first and the second word that is no option; 0: no such word. */
 static void find_words(int argc, char *const *argv, int words[2])
 {
     words[0] = words[1] = 0;

@@ -1,6 +1,6 @@
 #ifndef TOOLS_SHOAL_OPTIONS_H
 #define TOOLS_SHOAL_OPTIONS_H
-/* The command line as data: which commands there are, what each takes, and what was given. */
+/* The command line as data: the table of commands with their options, and the arguments that a user gave. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 struct option_rule {
     const char *name;  /* without "--"; NULL ends a list */
-    const char *value; /* what its value is called, NULL: it takes none */
+    const char *value; /* the value's name in help texts; NULL: the option takes no value */
     const char *help;
 };
 
@@ -29,11 +29,11 @@ struct command {
     int (*run)(struct cli *cli, const struct arguments *arguments); /* returns an exit code */
 };
 
-/* --dir, --json, --help, --version: every command has them. */
+/* --dir, --json, --help, --version: options of every command. */
 extern const struct option_rule options_common[];
 
 struct arguments {
-    const struct command *command; /* NULL: none was named */
+    const struct command *command; /* NULL: the user named no command */
     const char *operands[OPERANDS_MAX];
     size_t operand_count;
     struct {
@@ -41,25 +41,27 @@ struct arguments {
         const char *value;
     } given[OPTIONS_GIVEN_MAX];
     size_t given_count;
-    const char *group; /* the first word of a two-word command whose second is missing, or NULL */
+    const char *group; /* the first word of a two-word command without the second word, or NULL */
 };
 
-/* Reads argv[1...]; options may stand anywhere, "--name value" or "--name=value", "--" ends them, "-h" is --help.
- * Everything points into `argv` and `commands`. ERR_USAGE: `error` is one sentence with the nearest known word; `out`
- * then has what was understood before. With --help operands are not counted. */
+/* Reads argv[1...]: options may stand anywhere, as "--name value" or "--name=value"; "--" ends the options; "-h" is --help.
+ * The fields of `out` point into `argv` and `commands`. ERR_USAGE: `error` is one sentence, with the nearest known word, and
+ * `out` holds the arguments before the wrong one. With --help the number of operands is not checked. */
 int options_parse(const struct command *commands, int argc, char *const *argv, struct arguments *out,
                   char error[OPTIONS_ERROR_BYTES]);
 
-/* The last value given, or NULL. */
+/* The last value given for the option `name`, or NULL. */
 const char *options_value(const struct arguments *arguments, const char *name);
+/* True if the option `name` was given. */
 bool options_has(const struct arguments *arguments, const char *name);
 
-/* Every value of an option that may be repeated; returns the count, at most `max`. */
+/* All values of a repeatable option, in order, borrowed from argv; returns their number, at most `max`. */
 size_t options_values(const struct arguments *arguments, const char *name, const char **out, size_t max);
 
-/* A whole number up to `max`, digits only. A duration in seconds: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED.
- */
+/* Reads a whole number of digits only, 0 to `max`. 0 or ERR_MALFORMED. */
 int options_number(const char *text, uint64_t max, uint64_t *out);
+
+/* Reads a duration as seconds, 0 to `max_s`: "90", "90s", "15m", "24h", "7d". 0 or ERR_MALFORMED. */
 int options_duration(const char *text, uint64_t max_s, uint64_t *out);
 
 #endif

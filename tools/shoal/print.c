@@ -137,7 +137,7 @@ bool print_metric(const struct pack_reader *trial, const char *group, const char
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-/* The columns of metrics: the searcher's first, then in the order in which trials name them. */
+/* The columns of metrics: the searcher's metric first, then the rest in the order of the trials. */
 struct metric_columns {
     size_t count;
     struct {
@@ -250,7 +250,7 @@ static void trial_row(struct table *table, const struct metric_columns *columns,
     table_cell(table, RENDER_DIM, "%s", text);
 }
 
-/* When not all rows fit: those that run, then those that failed, then the others, in the order of their numbers. */
+/* The order in which trials get rows where not all fit: running, failed, completed, the rest; by number within each. */
 static int rank_of(const struct pack_reader *trial)
 {
     char state[32];

@@ -41,7 +41,7 @@ void render_text(FILE *out, bool colours, enum render_colour colour, const char 
     }
 }
 
-/* The bytes of what stands at `text`: an escape sequence (0 columns) or one character. */
+/* The bytes of the escape sequence (0 columns) or the character (1 column) at `text`. */
 static size_t next_piece(const char *text, size_t *columns)
 {
     *columns = 1;
@@ -240,7 +240,7 @@ void render_screen(FILE *out, const char *text, size_t columns, size_t lines, si
         written++;
         text += length + (text[length] == '\n');
     }
-    (void)fputs("\033[J", out); /* what the screen before had below */
+    (void)fputs("\033[J", out); /* clears the rest of the screen before */
     (void)fflush(out);
     *lines_before = written;
 }

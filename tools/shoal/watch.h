@@ -4,9 +4,9 @@
 
 #include "tools/shoal/client.h"
 
-/* Watches over an open client: a screen on a terminal, else a line per change, with --json a document per line. A
- * daemon that is restarted meanwhile is waited for (CLIENT_RETURN_MS). Returns
- * CLI_DONE when the experiment is over, whatever its end; `state` (32 bytes) is its last state. */
+/* Follows experiment `id` (a whole id) through an open client: a screen on a terminal, else a line for each change, with --json
+ * a document a line. Waits for a daemon that is restarted meanwhile (CLIENT_RETURN_MS). Returns CLI_DONE when the experiment
+ * is over, completed or not, else another exit code; `state` (32 bytes) is the last state seen. */
 int watch_experiment(struct client *client, const char *id, char *state);
 
 #endif

@@ -22,7 +22,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* How many calls fill a block, when one takes so long. */
+/* The number of calls that fill a block when one call takes so many seconds. */
 static uint32_t calls_of(double seconds_of_one)
 {
     double calls = BENCH_BLOCK_S / seconds_of_one;
@@ -64,7 +64,7 @@ void bench_measure(const struct bench *bench, float *in, float *out, size_t coun
     if (!sum_holds(out, count, bench->size)) {
         bench_die("the sum is wrong");
     }
-    memset(in, 0, count * sizeof *in); /* so that sums in place do not grow from call to call */
+    memset(in, 0, count * sizeof *in); /* keeps sums in place from growing with each call */
     uint32_t calls = calls_of(block(bench, in, out, count, 2));
     for (int b = 0; b < blocks; b++) {
         double worst = block(bench, in, out, count, calls);

@@ -3,8 +3,8 @@
 /* What the drivers of tools/bench/allreduce and allreduce_net have in common. For C and C++.
  *
  * A driver times an all-reduce of float32 sums on all ranks of a group, for each size in turn: a block is some calls back to
- * back, its time that of the slowest rank divided by the calls. The first block warms up, says how many calls fill
- * BENCH_BLOCK_S, and is checked. Rank 0 prints "BYTES MICROSECONDS" for each block that counts. */
+ * back; the block's time is the slowest rank's, divided by the calls. The first block warms up, gives the number of calls that
+ * fill BENCH_BLOCK_S, and is checked. Rank 0 prints "BYTES MICROSECONDS" for each later block. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,32 +21,36 @@ extern "C" {
 struct bench {
     uint32_t rank, size;
     void *context;
-    /* Sums `in` of all ranks into `out`, which may be the same. */
+    /* Sums `in` of all ranks into `out`; both may be the same array. */
     void (*all_reduce)(void *context, float *in, float *out, size_t count);
-    /* The largest of all ranks' numbers; no rank has it before all have called. */
+    /* Returns the largest of all ranks' numbers, once all ranks have called. */
     double (*worst)(void *context, double own);
 };
 
-/* One size: `count` floats, shown as `bytes`. */
+/* Measures and prints one size: `blocks` blocks of all-reduces of `count` floats, printed as `bytes`. */
 void bench_measure(const struct bench *bench, float *in, float *out, size_t count, size_t bytes, int blocks);
 
-/* "4K,64K,1M" to bytes; returns how many. Ends the process when the text is something else. */
+/* Reads "4K,64K,1M" as bytes; returns the number of sizes. Ends the process at any other text. */
 size_t bench_sizes(const char *text, size_t sizes[BENCH_SIZES_MAX]);
 
-/* Aligned to cache lines, for free(). */
+/* Allocates an array aligned to cache lines; the caller frees it with free(). Ends the process if memory is short. */
 float *bench_floats(size_t count);
 
 /* Binds this process to processor rank % processors: two spinning ranks on one processor, while another is idle, would
  * cost each other a scheduler's tick. */
 void bench_pin(uint32_t rank);
 
-/* The same, where each of so many ranks can have a processor of its own; else nothing, and false. */
+/* Binds the rank as bench_pin does if there is a processor for each of `ranks_here` ranks; else does nothing, and returns
+ * false. */
 bool bench_pin_apart(uint32_t rank, uint32_t ranks_here);
 
-/* Where ranks that are started each for itself find each other: files in a common directory. find waits for the rank. */
+/* Publishes the rank's address as a file in a directory that separately started ranks share. */
 void bench_publish(const char *directory, uint32_t rank, const char *host, uint16_t port);
+
+/* Waits until `rank` has published its address in `directory`, and reads it. */
 void bench_find(const char *directory, uint32_t rank, char host[64], uint16_t *port);
 
+/* Writes `what` as a line to standard error and ends the process with status 1. */
 #ifdef __cplusplus
 [[noreturn]]
 #else

@@ -1,7 +1,7 @@
-/* A floor under all-reduce within one host: what is left when there is nothing but the memory. Every rank's input and
- * output lie in memory that all share from the start; barrier, each rank sums its slice of all inputs and stores it to
- * all outputs, barrier. No group, no errors, no waiting but a spin (or sched_yield, with more ranks than processors).
- * Outputs lie apart from the inputs, as most interfaces have it, or in their place, which moves half as much memory.
+/* A floor under all-reduce within one host: the work of the memory alone. The inputs and outputs of all ranks lie in shared
+ * memory from the start. Barrier; each rank sums one slice of all inputs and stores the sums to all outputs; barrier. No
+ * group, no errors, no waiting but a spin (or sched_yield, with more ranks than processors). Outputs lie apart from the
+ * inputs, as in most interfaces, or replace the inputs, which moves half as much memory.
  *
  * usage: bench_floor_shm RANKS SIZES BLOCKS apart|place (tools/bench/allreduce runs it) */
 

@@ -1,7 +1,7 @@
 /* A reachable floor for an all-reduce of float32 over TCP: a ring in one thread, in which each rank is a filter of a byte
- * stream. What it has received and added it may send at once, at any grain, straight from the array; there are no headers and
- * no checks, and the only other memory is a landing area that stays in the cache. It spins where every rank has a core of
- * its own, else it polls.
+ * stream. Bytes that were received and added can be sent at once, at any grain, straight from the array; there are no headers
+ * and no checks, and the only extra memory is a landing area that stays in the cache. A rank spins if every rank has a core
+ * to itself, else it polls.
  *
  * usage: bench_floor_tcp RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE (tools/bench/allreduce_net runs it) */
 
@@ -31,21 +31,21 @@ static void add(float *restrict to, const float *restrict from, size_t count)
     }
 }
 
-/* Slice `back` before the own one, round the ring. */
+/* The slice `back` places before the rank's own slice, round the ring. */
 static uint8_t *slice_at(uint8_t *array, size_t slice_bytes, size_t back)
 {
     size_t n = ranks;
     return array + (own + 2 * n - back) % n * slice_bytes;
 }
 
-/* The stream to the next rank is slices own, own - 1, ... for 2 (n - 1) slices; the one from the previous rank begins with
- * own - 1. The first half of it is added, the second replaces. count is a multiple of the number of ranks. */
+/* The stream to the next rank is slices own, own - 1, ... for 2 (n - 1) slices; the stream from the previous rank begins with
+ * own - 1. The first half is added, the second half replaces. `count` is a multiple of the number of ranks. */
 static void all_reduce(void *context, float *in, float *out, size_t count)
 {
     (void)context, (void)out;
     uint8_t *array = (uint8_t *)in;
     size_t slice = count * sizeof(float) / (size_t)ranks, total = 2 * (size_t)(ranks - 1) * slice;
-    size_t sent = 0, received = 0, torn = 0; /* torn: bytes of an element that is not all there */
+    size_t sent = 0, received = 0, torn = 0; /* torn: bytes of an incomplete element */
     while (sent < total || received < total) {
         bool moved = false;
         if (received < total) {

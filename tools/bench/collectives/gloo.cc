@@ -65,6 +65,6 @@ int main(int count, char **words)
         free(in);
         free(out);
     }
-    (void)worst_of(nullptr, 0); // nobody leaves while others still measure
+    (void)worst_of(nullptr, 0); // no rank leaves while another still measures
     return 0;
 }

@@ -1,4 +1,4 @@
-/* All-reduce of MPI; over what is mpirun's business.
+/* All-reduce of MPI; mpirun chooses the transport.
  *
  * usage: mpirun -n RANKS ... bench_mpi SIZES BLOCKS pinned|free (tools/bench/allreduce and allreduce_net run it) */
 

@@ -1,8 +1,8 @@
 /* All-reduce of train/group/tcp/group.h.
  *
  * usage: bench_tcp RANK RANKS DIRECTORY ADDRESS SIZES BLOCKS RANKS_HERE [ALGORITHM] (tools/bench/allreduce_net runs it)
- * ADDRESS is this rank's own, numeric; RANKS_HERE how many ranks share its processors. Built twice: bench_tcp as libshoal is,
- * encrypted, and bench_tcp_plain without, which is for measuring only. */
+ * ADDRESS is this rank's address, numeric; RANKS_HERE the number of ranks that share the processors. Built twice: bench_tcp
+ * encrypted, as libshoal is, and bench_tcp_plain unencrypted, for measuring only. */
 
 #include <stdlib.h>
 
