@@ -72,7 +72,7 @@ static void lists_come_as_tables_or_json(void **state)
                          "alpha     1  cpu   Xeon   1.0 GiB  free             -               -        -\n");
     assert_int_equal(RUN("status"), CLI_DONE);
     assert_has(out_text, "2 of 3 alive");
-    assert_has(out_text, "slots        5 of 6 free, those of living nodes\n");
+    assert_has(out_text, "slots        5 of 6 free on living nodes\n");
     assert_has(out_text, "3 handshakes\n");
     assert_has(out_text, "up for 1 min 1 s, 1.0 MiB");
     assert_has(out_text, "FULL");

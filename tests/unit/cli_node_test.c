@@ -106,7 +106,7 @@ static void drain_waits_for_the_nodes_own_word(void **state)
     fake_stop();
     fake_start(undrained);
     assert_int_equal(RUN("drain", "--wait"), CLI_REFUSED);
-    assert_sentence("somebody has undrained alpha meanwhile");
+    assert_sentence("alpha has been undrained meanwhile");
     fake_stop();
 }
 
@@ -145,7 +145,7 @@ static void a_leave_that_nobody_heard_says_so(void **state)
     fake_start(answers);
     assert_int_equal(RUN("leave"), CLI_DONE);
     assert_string_equal(out_text, "this node has left the mesh, stored on 1 node\n"
-                                  "no other node could store that in time: they may take this one for dead\n");
+                                  "no other node could store this in time: the other nodes may take this one for dead\n");
     assert_int_equal(RUN("leave", "--json"), CLI_DONE);
     assert_string_equal(out_text, "{\"stored_on\": 1, \"nodes_alive\": 2}\n");
     fake_stop();
@@ -262,7 +262,7 @@ static void an_eviction_is_confirmed_on_a_terminal(void **state)
     fake_start(answers);
     typed = "no\n";
     assert_int_equal(RUN("evict", "beta"), CLI_REFUSED);
-    assert_has(err_text_written, "beta (" BETA ") goes, and its key can never come back");
+    assert_has(err_text_written, "beta (" BETA ") is shut out, and its key can never come back");
     assert_has(err_text_written, "Evict it for ever? [y/N] ");
     assert_has(err_text_written, "It vouched for: gamma. They stay.\n");
     typed = "";

@@ -34,15 +34,15 @@ static void usage_errors_name_the_nearest_word(void **state)
     assert_int_equal(RUN("show"), CLI_USAGE);
     assert_sentence("shoal show EXP");
     assert_int_equal(RUN("show", "a", "b"), CLI_USAGE);
-    assert_sentence("'b' is too much: shoal show EXP\n");
+    assert_sentence("'b' is one argument too many; usage: shoal show EXP\n");
     assert_int_equal(RUN("init", "b"), CLI_USAGE);
-    assert_sentence("'b' is too much: shoal init\n");
+    assert_sentence("'b' is one argument too many; usage: shoal init\n");
     char *many[OPERANDS_MAX + 4] = {"shoal", "delete"};
     for (size_t i = 2; i < OPERANDS_MAX + 3; i++) {
         many[i] = "x";
     }
     assert_int_equal(run_words(many), CLI_USAGE);
-    assert_sentence("'x' is too much: at most 64 can be given at a time");
+    assert_sentence("'x' is one argument too many; at most 64 can be given");
     assert_int_equal(RUN("wait", "x", "--timeout"), CLI_USAGE);
     assert_sentence("--timeout TIME");
     assert_int_equal(RUN("ls", "--json=1"), CLI_USAGE);

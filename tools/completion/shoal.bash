@@ -1,7 +1,7 @@
 # bash completion for shoal: commands, options, experiments.
 
 _shoal_experiments() {
-    # Ids, and names without blanks, from the daemon; nothing when there is none.
+    # Ids, and names without blanks, from the daemon; nothing without a daemon.
     timeout 1 shoal "${dir[@]}" ls 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u
 }
 

@@ -19,58 +19,62 @@ static const struct option_rule join_options[] = {
 static const struct option_rule invite_options[] = {
     {"expires", "TIME", "how long the token is good: 90s, 15m, 24h (default), 7d"},
     {"list", NULL, "show all invites and whether they are good, instead of a new one"},
-    {"revoke", "ID", "let nobody join with this one any more: its id, the beginning of it, or the token"},
+    {"revoke", "ID", "make an invite useless: its id, the beginning of the id, or the token"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule evict_options[] = {
-    {"with-vouched", NULL, "those whom only this node vouched for go, too"},
+    {"with-vouched", NULL, "nodes that only this node vouched for go, too"},
     {"yes", NULL, "do not ask, even on a terminal"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule events_options[] = {
     {"follow", NULL, "go on as events happen"},
-    {"from", "N", "begin with the event of this number"},
+    {"from", "N", "begin with event number N"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule submit_options[] = {
-    {"context", "DIR", "the code directory; default: the one that FILE is in"},
+    {"context", "DIR", "the code directory; default: the directory of FILE"},
     {"set", "KEY=VALUE", "overrides a value of the file, e.g. searcher.max_trials=4; may be repeated"},
-    {"follow", NULL, "then watch it until it is over"},
+    {"follow", NULL, "then watch the experiment until it is over"},
     {"help-config", NULL, "list every key of the configuration file"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule wait_options[] = {
-    {"timeout", "TIME", "give up after this (exit code 5): 90, 90s, 15m, 24h"},
+    {"timeout", "TIME", "give up after this time (exit code 5): 90, 90s, 15m, 24h"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule logs_options[] = {
     {"follow", NULL, "go on as the trial writes"},
-    {"rank", "N", "of this worker only; default: of all"},
+    {"rank", "N", "only the worker of this rank; default: all workers"},
     {NULL, NULL, NULL},
 };
 
 static const struct option_rule withhold_options[] = {
-    {"for", "TIME", "for so long: 90s, 15m, 2h, 7d; default: until they are returned"},
-    {"return", NULL, "give them back to the mesh"},
+    {"for", "TIME", "for this time: 90s, 15m, 2h, 7d; default: until --return"},
+    {"return", NULL, "give the slots back to the mesh"},
     {NULL, NULL, NULL},
 };
 static const struct option_rule drain_options[] = {
-    {"now", NULL, "its workers save a checkpoint and move; default: they finish there"},
+    {"now", NULL, "the node's workers save a checkpoint and move; default: they finish there"},
     {"wait", NULL, "return when no worker runs there any more"},
-    {"timeout", "TIME", "with --wait: give up after this (exit code 5): 90, 90s, 15m, 24h"},
+    {"timeout", "TIME", "with --wait: give up after this time (exit code 5): 90, 90s, 15m, 24h"},
     {NULL, NULL, NULL},
 };
 
 static const char node_details[] =
-    "NODE is an id, the beginning of one (at least 4 digits) or a name, if only one fits; default: this node.\n";
+    "NODE is a node's id, the beginning of an id (at least 4 digits), or a name that only one node has; default: this\n"
+    "node.\n";
 
 static const struct option_rule delete_options[] = {
-    {"yes", NULL, "do not ask"},
+    {"yes", NULL, "do not ask, even on a terminal"},
     {NULL, NULL, NULL},
 };
 
-static const char experiment_details[] =
-    "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n";
+#define EXPERIMENT_DETAILS                                                                                             \
+    "EXP is an experiment's id, the beginning of an id (at least 4 digits), or a name that only one experiment has.\n"
+
+static const char experiment_details[] = EXPERIMENT_DETAILS;
+static const char trial_details[] = EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n";
 
 const struct command cli_commands[] = {
     {"init", "", "make a mesh and this node's key",
@@ -92,40 +96,42 @@ const struct command cli_commands[] = {
      submit_options, 0, 1, command_submit},
     {"ls", "", "the experiments", NULL, no_options, 0, 0, command_ls},
     {"show", "EXP", "one experiment and its trials", experiment_details, no_options, 1, 1, command_show},
-    {"wait", "EXP", "return when it is over: 0 completed, 1 cancelled or failed", experiment_details, wait_options, 1,
-     1, command_wait},
-    {"watch", "EXP", "follow it: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1,
+    {"wait", "EXP", "return when an experiment is over: 0 completed, 1 cancelled or failed", experiment_details,
+     wait_options, 1, 1, command_wait},
+    {"watch", "EXP", "follow an experiment: a screen on a terminal, lines in a pipe", experiment_details, no_options, 1, 1,
      command_watch},
-    {"cancel", "EXP", "end it for good", experiment_details, no_options, 1, 1, command_cancel},
-    {"pause", "EXP", "let its trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
-    {"resume", "EXP", "let a paused one go on", experiment_details, no_options, 1, 1, command_resume},
-    {"delete", "EXP [EXP...]", "end it, and forget everything about it",
-     "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. Asks first on a terminal.\n"
-     "EXP is an id, the beginning of one (at least 4 digits) or a name, if only one fits.\n",
+    {"cancel", "EXP", "end an experiment for good", experiment_details, no_options, 1, 1, command_cancel},
+    {"pause", "EXP", "let the trials save a checkpoint and stop", experiment_details, no_options, 1, 1, command_pause},
+    {"resume", "EXP", "let a paused experiment go on", experiment_details, no_options, 1, 1, command_resume},
+    {"delete", "EXP [EXP...]", "end an experiment, and forget everything about it",
+     "Its trials, results, metrics and checkpoints are gone, on all nodes and for ever. On a terminal you are asked\n"
+     "first.\n" EXPERIMENT_DETAILS,
      delete_options, 1, OPERANDS_MAX, command_delete},
-    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", experiment_details, no_options, 1, 1,
+    {"metrics", "EXP[/TRIAL]", "the metric points, one per line", trial_details, no_options, 1, 1,
      command_metrics},
-    {"logs", "EXP/TRIAL", "what a trial's workers wrote", experiment_details, logs_options, 1, 1, command_logs},
-    {"checkpoint ls", "EXP", "its checkpoints and who holds them", experiment_details, no_options, 1, 1,
+    {"logs", "EXP/TRIAL", "what a trial's workers wrote", trial_details, logs_options, 1, 1, command_logs},
+    {"checkpoint ls", "EXP", "the checkpoints, and the nodes that hold them", experiment_details, no_options, 1, 1,
      command_checkpoint_ls},
     {"checkpoint get", "EXP/TRIAL[@STEP] DIR", "write a checkpoint, the newest or that of STEP, into DIR",
-     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n", no_options, 2, 2,
+     "Writes DIR/checkpoint and DIR/metadata.json; DIR is made if it is not there.\n" EXPERIMENT_DETAILS
+     "TRIAL is a number, as shoal show lists it; STEP one from shoal checkpoint ls.\n", no_options, 2, 2,
      command_checkpoint_get},
-    {"checkpoint verify", "EXP/TRIAL", "let every holder read its copies and check their hashes", experiment_details,
+    {"checkpoint verify", "EXP/TRIAL", "let every node that holds a copy read it and check its hash", trial_details,
      no_options, 1, 1, command_checkpoint_verify},
-    {"events", "", "what happened here", NULL, events_options, 0, 0, command_events},
+    {"events", "", "what happened on this node", NULL, events_options, 0, 0, command_events},
     {"withhold", "[SLOT]...", "take slots of this node back from the mesh; default: all",
      "SLOT is a slot's index in shoal slots. A worker there is asked to save a checkpoint and leave, and killed after\n"
-     "its experiment's preemption_timeout; its trial goes on elsewhere. A daemon that is restarted withholds on;\n"
+     "its experiment's preemption_timeout; its trial goes on elsewhere. Slots stay withheld when the daemon is restarted;\n"
      "the time of --for then begins anew.\n",
      withhold_options, 0, OPERANDS_MAX, command_withhold},
     {"drain", "[NODE]", "give a node no new work; its data stays available", node_details, drain_options, 0, 1,
      command_drain},
     {"undrain", "[NODE]", "let a drained node have work again", node_details, no_options, 0, 1, command_undrain},
-    {"leave", "", "leave the mesh; returns when nothing runs here any more and another node knows", NULL, no_options, 0, 0, command_leave},
-    {"evict", "NODE", "shut a node out for ever; what ran there is run elsewhere",
-     "NODE is a name, if only one fits, or the beginning of an id (at least 4 digits). Its key never returns. Nodes\n"
-     "that it vouched for stay unless --with-vouched is given. On a terminal you are asked first.\n",
+    {"leave", "", "leave the mesh; returns when no worker runs here any more and another node knows", NULL, no_options,
+     0, 0, command_leave},
+    {"evict", "NODE", "shut a node out for ever; its trials run again elsewhere",
+     "NODE is a name that only one node has, or the beginning of an id (at least 4 digits). The node's key never returns.\n"
+     "Nodes that it vouched for stay unless --with-vouched is given. On a terminal you are asked first.\n",
      evict_options, 1, 1, command_evict},
     {NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
 };
@@ -211,7 +217,13 @@ static void help_all(FILE *out, const char *group)
     }
     (void)fputs("\nOptions of all commands:\n", out);
     write_options(out, options_common);
-    (void)fputs("\nThe data directory is --dir, else $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>.\n"
+    if (group == NULL) {
+        (void)fputs("\nFirst steps: shoal init and shoald; then shoal invite, and on each other machine shoal join TOKEN and\n"
+                    "shoald. After that shoal submit FILE works on any of them.\n",
+                    out);
+    }
+    (void)fputs("\n" EXPERIMENT_DETAILS "TRIAL is a number, as shoal show lists it.\n", out);
+    (void)fputs("The data directory is --dir, else $SHOAL_DIR, else ~/.local/state/shoal/<machine-id>.\n"
                 "Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no daemon, 4 no such thing, 5 timed out.\n"
                 "shoal COMMAND --help explains a command.\n",
                 out);

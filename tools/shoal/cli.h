@@ -30,8 +30,8 @@ struct cli {
 
 extern const struct command cli_commands[]; /* ends with a row whose name is NULL */
 
-/* The whole program: parses argv, runs the command, returns an exit code (enum cli_exit). Fills `json` and `dir`; the caller has
- * set all other fields. A failed write to `out` makes CLI_DONE a CLI_REFUSED. */
+/* The whole program: parses argv, runs the command, returns an exit code (enum cli_exit). Fills `json` and `dir`; the caller
+ * has set all other fields. A failed write to `out` makes CLI_DONE a CLI_REFUSED. */
 int cli_run(struct cli *cli, int argc, char *const *argv);
 
 /* Writes "shoal: ", one sentence and a newline to `err`; returns `code`. */

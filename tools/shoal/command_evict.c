@@ -64,7 +64,7 @@ static void write_names(FILE *out, struct pack_reader list)
 /* Asks on the terminal; true if the user agrees. */
 static bool is_confirmed(struct cli *cli, const struct pack_reader *document, const struct found *node, bool with_vouched)
 {
-    (void)fprintf(cli->err, "%s (%s) goes, and its key can never come back; what runs there is run again elsewhere.\n",
+    (void)fprintf(cli->err, "%s (%s) is shut out, and its key can never come back; its trials run again elsewhere.\n",
                   node->name, node->id);
     struct pack_reader list = pack_find(document, "nodes"), item;
     uint32_t count = pack_read_array(&list), shown = 0;
@@ -101,7 +101,7 @@ static void render_evicted(struct cli *cli, const struct pack_reader *document)
         (void)fputc('\n', cli->out);
     }
     if (pack_read_array(&counted_out) > 0) {
-        (void)fputs("out because nobody's word for them stands any more: ", cli->out);
+        (void)fputs("out too, because no member vouches for them any more: ", cli->out);
         write_names(cli->out, out);
         (void)fputc('\n', cli->out);
     }

@@ -457,7 +457,7 @@ static void render_revoked(struct cli *cli, const struct pack_reader *document)
     (void)fprintf(cli->out, "%s revoked, stored on %llu node%s\n", id, stored_on, stored_on == 1 ? "" : "s");
 }
 
-/* The invite's id: `text` itself, or the id inside a token, expired or not. */
+/* Revokes the invite `text`: an id, or a token, expired or not. */
 static int revoke_invite(struct cli *cli, const char *text)
 {
     char id[17], error[256];
@@ -536,7 +536,7 @@ int command_leave(struct cli *cli, const struct arguments *arguments)
         unsigned long long stored_on = document_number(&reply.document, "stored_on");
         (void)fprintf(cli->out, "this node has left the mesh, stored on %llu node%s\n", stored_on, stored_on == 1 ? "" : "s");
         if (stored_on < 2 && document_number(&reply.document, "nodes_alive") > 1) {
-            (void)fputs("no other node could store that in time: they may take this one for dead\n", cli->out);
+            (void)fputs("no other node could store this in time: the other nodes may take this one for dead\n", cli->out);
         }
     }
     client_close(&client);

@@ -53,7 +53,7 @@ static void render_status(struct cli *cli, const struct pack_reader *document)
     (void)fprintf(out, "nodes        %s\n", nodes);
     bool all_live = document_number(document, "nodes_alive") >= document_number(document, "nodes");
     (void)fprintf(out, "slots        %llu of %llu free%s\n", (unsigned long long)document_number(document, "slots_free"),
-                  (unsigned long long)document_number(document, "slots"), all_live ? "" : ", those of living nodes");
+                  (unsigned long long)document_number(document, "slots"), all_live ? "" : " on living nodes");
     (void)fprintf(out, "experiments  %llu live of %llu\n",
                   (unsigned long long)document_number(document, "experiments_live"),
                   (unsigned long long)document_number(document, "experiments"));

@@ -128,7 +128,7 @@ static int wait_until_empty(struct client *client, const char *id, uint64_t unti
             return CLI_DONE;
         }
         if (!sight.drained) {
-            return cli_fail(cli, CLI_REFUSED, "somebody has undrained %.80s meanwhile", sight.name);
+            return cli_fail(cli, CLI_REFUSED, "%.80s has been undrained meanwhile", sight.name);
         }
         if (until_ms != 0 && clock_ms() >= until_ms) {
             return cli_fail(cli, CLI_TIMED_OUT,

@@ -160,12 +160,12 @@ static int check_count(const struct command *command, const struct arguments *ou
         return 0;
     }
     if (out->operand_count < command->operand_min) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "something is missing: shoal %s %s", command->name,
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "an argument is missing; usage: shoal %s %s", command->name,
                        command->operands);
         return ERR_USAGE;
     }
     if (out->operand_count > command->operand_max) {
-        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: shoal %s%s%s",
+        (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is one argument too many; usage: shoal %s%s%s",
                        out->operands[command->operand_max], command->name, *command->operands != '\0' ? " " : "",
                        command->operands);
         return ERR_USAGE;
@@ -196,7 +196,7 @@ int options_parse(const struct command *commands, int argc, char *const *argv, s
                 return result;
             }
         } else if (out->operand_count == OPERANDS_MAX) {
-            (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is too much: at most %d can be given at a time", argv[i],
+            (void)snprintf(error, OPTIONS_ERROR_BYTES, "'%.80s' is one argument too many; at most %d can be given", argv[i],
                            OPERANDS_MAX);
             return ERR_USAGE;
         } else {
