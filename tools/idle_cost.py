@@ -1,4 +1,4 @@
-"""What nodes cost while nothing is to be done: for tools/bench/idle and the end-to-end test of the same."""
+"""The cost of idle nodes: for tools/bench/idle and the end-to-end test of the same limits."""
 
 import json
 import re

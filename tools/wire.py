@@ -1,5 +1,5 @@
 """Nodes in network namespaces on one bridge, which stands in a namespace of its own: the machine's own network is left
-alone. Needs root. What a node sends can be counted and captured there as on real cables, and cables can be pulled, be lossy
+alone. Needs root. A node's packets can be counted and captured there as on real cables, and cables can be pulled, be lossy
 (nftables), slow (a token bucket) or long (a relay in user space, since many kernels are built without netem)."""
 
 import itertools
@@ -25,7 +25,7 @@ def _run(*arguments, text=None):
 
 class Wire:
     """Places the nodes of a mesh that has not started yet: node i has the address 10.77.42.(i + 1). `relay`: the program that
-    delays frames, chaos_relay; only who calls `delay` needs it."""
+    delays frames, chaos_relay; only callers of `delay` need it."""
 
     def __init__(self, nodes, relay=None):
         if os.geteuid() != 0:

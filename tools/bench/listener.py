@@ -1,4 +1,4 @@
-"""What daemons say, as it happens."""
+"""The events of daemons, as they happen."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ def clock_offset():
 
 
 class Listener:
-    """The events of one node: when it said what, by its own clock, which is that of this machine, time.time(). The stream itself
+    """The events of one node with their times, by the machine's clock, time.time(). The stream itself
     comes in rounds of half a second."""
 
     def __init__(self, node):

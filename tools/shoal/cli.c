@@ -81,7 +81,7 @@ const struct command cli_commands[] = {
      "Makes the data directory, the key and the mesh's first member record. Then start shoald.\n", init_options, 0, 0,
      command_init},
     {"invite", "", "print a token with which others can join",
-     "Whoever has the token can join until it expires. Give it over a channel that you trust.\n", invite_options, 0, 0,
+     "Anybody with the token can join until it expires. Send it over a channel that you trust.\n", invite_options, 0, 0,
      command_invite},
     {"join", "TOKEN", "make this node's key and join a mesh",
      "A member that the token names vouches for this node's key. Then start shoald. '-' reads the token\n"
