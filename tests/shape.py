@@ -1,5 +1,8 @@
-"""The shape of the house: includes between folders go one way, cores want nothing from the system but memory, strings and
-arithmetic, and no time of the node core is forgotten when the node was suspended. usage: shape.py BUILD_DIRECTORY"""
+"""The shape of the house. Includes between folders go one way. In a house with rooms (node/core, node/daemon, train) includes and
+calls go down only. Cores want nothing from the system but memory, strings and arithmetic; the node core has no function pointers
+but its two hooks, and no time of it is forgotten when the node was suspended.
+
+usage: shape.py BUILD_DIRECTORY"""
 
 import re
 import subprocess
@@ -14,50 +17,145 @@ MAY_INCLUDE = {
     "gossip": {"base"},
     "store": {"base"},
     "train": {"base"},
-    "node/core": {"base", "gossip", "train"},
+    "node/core": {"base", "gossip", "train/search"},
     "node/config": {"base", "node/core"},
     "node/keep": {"base"},
     "node/slots": {"base", "node/core"},
     "node/bulk": {"base", "gossip", "store"},
-    "node": {"base", "gossip", "store", "train"},
+    "node": {"base", "gossip", "store", "train/search"},
     "tools": {"base", "gossip", "store", "train", "node"},
 }
+
+# house -> its rooms, from the top down: a file includes and calls what is in its own room or in a room further down. Files that
+# lie in the house itself are its door: every room may include a header there; what such a header declares is the roof's, and is
+# called from outside.
+ROOMS = {
+    "node/core": ["roof", "requests", "coordinator", "owner", "copies", "members", "ground", "view", "facts"],
+    "train": ["trainer", "shoal", "group", "plan", "search"],
+}
+
+# What a program that does not look inside of a house may include of it.
+INSIDE = {"node/core": ("ground", "members", "copies", "owner", "coordinator", "requests", "roof")}
 
 CORES = ["gossip_core", "store_core", "train_core", "node_core", "node_keep_core"]
 OWN = ["base", *CORES]
 ALLOWED = re.compile(r"^(mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rchr|str)|crypto_generichash\w*|"
                      r"(__)?stack_chk_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__mem\w+_chk|explicit_bzero)$")
 
+HOOKS = {"record_put", "on_disk"}  # the calls from the ground of node/core up to its roof
+STALL_ROOMS = ["members", "copies", "owner", "coordinator", "view"]
 
-def room(path):
+
+def sources(root, folder):
+    return sorted(path for path in (root / folder).rglob("*.[ch]"))
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if match:
+            yield number, match.group(1)
+
+
+def folder_of(name):
     """The folder that the rules know this file by."""
-    return next(folder for folder in MAY_INCLUDE if path.startswith(folder + "/"))
+    return next(folder for folder in MAY_INCLUDE if name.startswith(folder + "/"))
 
 
-def bad_includes():
+def room_of(house, name):
+    """The room that a file of the house is in, or None: it lies at the door."""
+    rest = name[len(house) + 1:].split("/")
+    return rest[0] if len(rest) > 1 else None
+
+
+def bad_includes(root):
     found = []
-    for path in sorted(path for folder in MAY_INCLUDE for path in (ROOT / folder).rglob("*.[ch]")):
-        name = str(path.relative_to(ROOT))
-        here = room(name)
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-            if match and not any(match.group(1).startswith(folder + "/") for folder in MAY_INCLUDE[here] | {here}):
-                found.append(f"{name}:{number}: {here}/ must not include {match.group(1)}")
+    for path in sorted(path for folder in MAY_INCLUDE for path in sources(root, folder)):
+        name = str(path.relative_to(root))
+        here = folder_of(name)
+        for number, included in includes(path):
+            if not any(included.startswith(folder + "/") for folder in MAY_INCLUDE[here] | {here}):
+                found.append(f"{name}:{number}: {here}/ must not include {included}")
+            for house, rooms in INSIDE.items():
+                is_inside = included.startswith(house + "/") and room_of(house, included) in rooms
+                if is_inside and not name.startswith(house + "/"):
+                    found.append(f"{name}:{number}: {included} is the inside of {house}/")
     return sorted(set(found))
 
 
-def symbols(archive, option):
-    out = subprocess.run(["nm", option, "--format=posix", str(archive)], capture_output=True, text=True, check=True).stdout
+def includes_that_point_up(root):
+    found, seen = [], 0
+    for house, rooms in ROOMS.items():
+        for path in sources(root, house):
+            name = str(path.relative_to(root))
+            here = room_of(house, name)
+            for number, included in includes(path):
+                there = room_of(house, included) if included.startswith(house + "/") else None
+                if there is None or here is None:
+                    continue
+                seen += 1
+                if there not in rooms or here not in rooms:
+                    found.append(f"{name}:{number}: {house}/{there if there not in rooms else here} is no room that shape.py knows")
+                elif rooms.index(there) < rooms.index(here):
+                    found.append(f"{name}:{number}: the include of {included} points up, from {here}/ to {there}/")
+    if seen == 0:
+        found.append("no includes between rooms were read: this test looks at nothing")
+    return found
+
+
+def nm(path, option):
+    out = subprocess.run(["nm", option, "--format=posix", str(path)], capture_output=True, text=True, check=True).stdout
     return [line.split()[0] for line in out.splitlines() if line and not line.endswith(":")]
+
+
+def objects(build, house):
+    """One object of each source of the house that is there: {name of the source: path of the object}."""
+    found = {}
+    for path in sorted(build.rglob("*.c.o")):
+        match = re.search(rf"\.dir/({house}/.+\.c)\.o$", str(path))
+        if match and (ROOT / match.group(1)).exists():
+            found.setdefault(match.group(1), path)
+    return found
+
+
+def calls_that_point_up(build):
+    found, seen = [], 0
+    for house, rooms in ROOMS.items():
+        files = objects(build, house)
+        owner = {symbol: name for name, path in files.items() for symbol in nm(path, "--defined-only")}
+        for name, path in files.items():
+            here = room_of(house, name)
+            for symbol in nm(path, "--undefined-only"):
+                there = room_of(house, owner[symbol]) if symbol in owner else None
+                if there is None or here is None:
+                    continue
+                seen += 1
+                if rooms.index(there) < rooms.index(here):
+                    found.append(f"{name}: the call of {symbol} ({owner[symbol]}) points up, from {here}/ to {there}/")
+    if seen == 0:
+        found.append("no calls between rooms were read: this test looks at nothing")
+    return found
+
+
+def function_pointers(root):
+    """What lets a lower room of node/core call a higher one unseen."""
+    found = []
+    for path in sources(root, "node/core"):
+        text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment.group().count("\n"), path.read_text(), flags=re.DOTALL)
+        for match in re.finditer(r"\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[\w*\]\s*)?\)\s*\(", text):
+            if match.group(1) not in HOOKS or path.name != "state.h":
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{path.relative_to(root)}:{line}: {match.group(1)} is a function pointer, and no hook")
+    return found
 
 
 def bad_symbols(build):
     defined = set()
     for library in OWN:
-        defined.update(symbols(build / f"lib{library}.a", "--defined-only"))
+        defined.update(nm(build / f"lib{library}.a", "--defined-only"))
     found, seen = [], 0
     for core in CORES:
-        for name in symbols(build / f"lib{core}.a", "--undefined-only"):
+        for name in nm(build / f"lib{core}.a", "--undefined-only"):
             seen += 1
             if name not in defined and not ALLOWED.match(name):
                 found.append(f"{core}: wants {name}, which is not memory, string or arithmetic")
@@ -66,19 +164,23 @@ def bad_symbols(build):
     return found
 
 
-def forgotten_times():
-    """What a stall does to an absolute time of the node core is decided in stall.c, beside the name of its struct."""
-    core = ROOT / "node" / "core"
-    decided = (core / "roof" / "stall.c").read_text().split("\n\n")
+def forgotten_times(root):
+    """What a stall does to an absolute time of a room is decided in the room's stall.c, beside the name of its struct; of the
+    ground and the roof in the roof's."""
+    core = root / "node" / "core"
     found, seen = [], 0
-    for header, structs in (("ground/state.h", r"(\w+)"), ("view/view.h", r"(view_worker)")):
-        text = re.sub(r"/\*.*?\*/", "", (core / header).read_text(), flags=re.DOTALL)
-        for struct, body in re.findall(r"^struct " + structs + r" \{\n(.*?)^\};", text, re.DOTALL | re.MULTILINE):
-            near = " ".join(part for part in decided if re.search(rf"struct {struct}\b", part))
-            for name in re.findall(r"\b\w+_ms\b", body):
-                seen += 1
-                if not re.search(rf"\b{name}\b", near):
-                    found.append(f"node/core/{header}: stall.c does not say what becomes of {name} of struct {struct}")
+    for room in [*STALL_ROOMS, "ground", "roof"]:
+        stall = core / (room if room in STALL_ROOMS else "roof") / "stall.c"
+        decided = stall.read_text().split("\n\n")
+        for header in sorted((core / room).glob("*.h")):
+            text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+            for struct, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", text, re.DOTALL | re.MULTILINE):
+                near = " ".join(part for part in decided if re.search(rf"struct {struct}\b", part))
+                for name in re.findall(r"\b\w+_ms\b", re.sub(r"\([^()]*\);", ";", body)):
+                    seen += 1
+                    if not re.search(rf"\b{name}\b", near):
+                        found.append(f"{header.relative_to(root)}: {stall.relative_to(root)} does not say what becomes of {name} of "
+                                     f"struct {struct}")
     if seen == 0:
         found.append("no times were found: this test looks at nothing")
     return found
@@ -89,13 +191,14 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     build = Path(sys.argv[1])
-    problems = bad_includes() + forgotten_times()
+    problems = bad_includes(ROOT) + includes_that_point_up(ROOT) + function_pointers(ROOT) + forgotten_times(ROOT)
     sanitized = "-fsanitize" in (build / "CMakeCache.txt").read_text()
     if not sanitized:
-        problems += bad_symbols(build)
+        problems += bad_symbols(build) + calls_that_point_up(build)
     for problem in problems:
         print(problem)
     return 1 if problems else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

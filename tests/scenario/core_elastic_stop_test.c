@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/core/ground/limits.h"
+#include "node/core/limits.h"
 #include "tests/scenario/core_elastic.h"
 
 /* A trial of three ranks on as many nodes. */

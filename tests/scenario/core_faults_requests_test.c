@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/core/ground/limits.h"
+#include "node/core/limits.h"
 #include "tests/scenario/core_story.h"
 
 /* The second of two nodes is silent and suspect when the first is asked for an experiment. */

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "node/core/facts/config.h"
-#include "node/core/ground/limits.h"
+#include "node/core/limits.h"
 #include "tests/sim/world.h"
 
 /* From version 7 on, of 100 seeds. */

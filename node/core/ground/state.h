@@ -16,7 +16,7 @@
 
 #include "base/random.h"
 #include "node/core/core.h"
-#include "node/core/ground/limits.h"
+#include "node/core/limits.h"
 #include "node/core/view/view.h"
 
 struct core_disk;

@@ -32,7 +32,7 @@
 #include "gossip/keys.h"
 #include "node/bulk/bulk.h"
 #include "node/core/core.h"
-#include "node/core/ground/limits.h"
+#include "node/core/limits.h"
 #include "node/core/view/view.h"
 #include "node/daemon/disk/repair_queue.h"
 #include "node/daemon/ground/jobs.h"

@@ -1,5 +1,5 @@
-#ifndef NODE_CORE_GROUND_LIMITS_H
-#define NODE_CORE_GROUND_LIMITS_H
+#ifndef NODE_CORE_LIMITS_H
+#define NODE_CORE_LIMITS_H
 /* How long the node core waits, and how much of each thing it holds: all in one place. Membership has its own times
  * (gossip/swim.h), from the same probe interval. */
 
