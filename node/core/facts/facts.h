@@ -11,24 +11,31 @@
 #include "base/pack.h"
 #include "gossip/record.h"
 
+/* One row for each kind: name, number on the wire, the word in fact_WORD_read and in traces, whether the record goes with its
+ * experiment when that is deleted, and how the fold takes it in (node/core/view/fold.h). A new kind begins here. */
+#define FACT_KINDS(ROW) \
+    ROW(MEMBER, 1, member, false, fold_member) /* a voucher admits a key to the roster */ \
+    ROW(NODE, 2, node, false, fold_node) /* a node about itself */ \
+    ROW(INVITE, 3, invite, false, fold_nothing) /* the public half of an invite token */ \
+    ROW(SLOT, 4, slot, false, fold_slot) /* an owner about one of its slots: its lease */ \
+    ROW(EXPERIMENT, 5, experiment, true, fold_experiment) /* what was submitted */ \
+    ROW(CONTROL, 6, control, true, fold_control) /* cancel, pause and resume */ \
+    ROW(CLAIM, 7, claim, true, fold_claim) /* which node coordinates */ \
+    ROW(ATTEMPT, 8, attempt, true, fold_attempt) /* a coordinator assigns a trial to slots */ \
+    ROW(WORKER, 9, worker, true, fold_worker) /* an owner about one worker of an attempt */ \
+    ROW(VERDICT, 10, verdict, true, fold_verdict) /* a coordinator ends an attempt */ \
+    ROW(MANIFEST, 11, manifest, true, fold_manifest) /* a checkpoint and its holders */ \
+    ROW(TOMBSTONE, 12, tombstone, false, fold_tombstone) /* an experiment is deleted: kept for ever, in place of all its other records */ \
+    ROW(EVICTION, 13, eviction, false, fold_eviction) /* a member shuts another member's key out for ever */ \
+    ROW(DRAIN, 14, drain, false, fold_drain) /* whether a node gets new work */ \
+    ROW(DEATH, 15, death, true, fold_death) /* a coordinator: the host of an attempt died soon after its start */ \
+    ROW(QUARANTINE, 16, quarantine, false, fold_quarantine) /* a node about itself: trials fail here that run well elsewhere */ \
+    ROW(GENERATION, 17, generation, true, fold_generation) /* a coordinator changes the group of an attempt */
+
 enum fact_kind {
-    FACT_MEMBER = 1,     /* a voucher admits a key to the roster */
-    FACT_NODE = 2,       /* a node about itself */
-    FACT_INVITE = 3,     /* the public half of an invite token */
-    FACT_SLOT = 4,       /* an owner about one of its slots: its lease */
-    FACT_EXPERIMENT = 5, /* what was submitted */
-    FACT_CONTROL = 6,    /* cancel, pause and resume */
-    FACT_CLAIM = 7,      /* who coordinates */
-    FACT_ATTEMPT = 8,    /* a coordinator assigns a trial to slots */
-    FACT_WORKER = 9,     /* an owner about one worker of an attempt */
-    FACT_VERDICT = 10,   /* a coordinator ends an attempt */
-    FACT_MANIFEST = 11,  /* a checkpoint and who holds it */
-    FACT_TOMBSTONE = 12, /* an experiment is deleted: kept for ever, in place of all of the above that it had */
-    FACT_EVICTION = 13,  /* a member shuts another's key out for ever */
-    FACT_DRAIN = 14,     /* whether a node shall get new work */
-    FACT_DEATH = 15,     /* a coordinator: the host of an attempt died soon after its start */
-    FACT_QUARANTINE = 16, /* a node about itself: trials fail here that run well elsewhere */
-    FACT_GENERATION = 17  /* a coordinator changes the group of an attempt */
+#define KIND(name, number, word, of_experiment, folds) FACT_##name = (number),
+    FACT_KINDS(KIND)
+#undef KIND
 };
 
 #define FACT_NAME_BYTES 64
@@ -260,8 +267,10 @@ struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
 
-/* True for what goes with its experiment when that is deleted: EXPERIMENT ... MANIFEST, DEATH and GENERATION with a key that
- * names one. */
+/* The word of FACT_KINDS, or "unknown". */
+const char *fact_kind_name(uint16_t kind);
+
+/* True for a record that goes with its experiment when that is deleted, by FACT_KINDS, and whose key names one. */
 bool fact_is_of_experiment(const struct record *record, experiment_id *out);
 int fact_key_read_attempt(const struct record *record, attempt_id *out); /* ATTEMPT ... MANIFEST, DEATH, GENERATION */
 int fact_key_read_number(const struct record *record, uint32_t *out);    /* WORKER */

@@ -100,11 +100,35 @@ int fact_key_read_experiment(const struct record *record, experiment_id *out)
     return experiment_id_is_none(*out) ? ERR_MALFORMED : 0;
 }
 
+const char *fact_kind_name(uint16_t kind)
+{
+    switch (kind) {
+#define NAME(name, number, word, of_experiment, folds) \
+    case number:                                       \
+        return #word;
+        FACT_KINDS(NAME)
+#undef NAME
+    default:
+        return "unknown";
+    }
+}
+
+static bool kind_is_of_experiment(uint16_t kind)
+{
+    switch (kind) {
+#define OF(name, number, word, of_experiment, folds) \
+    case number:                                     \
+        return of_experiment;
+        FACT_KINDS(OF)
+#undef OF
+    default:
+        return false;
+    }
+}
+
 bool fact_is_of_experiment(const struct record *record, experiment_id *out)
 {
-    bool is_of_one = (record->kind >= FACT_EXPERIMENT && record->kind <= FACT_MANIFEST) || record->kind == FACT_DEATH ||
-                     record->kind == FACT_GENERATION;
-    return is_of_one && fact_key_read_experiment(record, out) == 0;
+    return kind_is_of_experiment(record->kind) && fact_key_read_experiment(record, out) == 0;
 }
 
 int fact_key_read_attempt(const struct record *record, attempt_id *out)

@@ -18,7 +18,7 @@
  * members, not its results; machines whose owners are at odds need two meshes. */
 
 #include "base/err.h"
-#include "node/core/view/view.h"
+#include "node/core/view/fold.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------------ */
 
@@ -189,7 +189,7 @@ static void fold(struct view *view)
     view->roster_changed = true;
 }
 
-int roster_apply_voucher(struct view *view, const struct records_entry *entry)
+int fold_member(struct view *view, const struct records_entry *entry)
 {
     struct fact_member fact;
     node_id about;
@@ -220,7 +220,7 @@ int roster_apply_voucher(struct view *view, const struct records_entry *entry)
     return good ? 0 : ERR_MALFORMED;
 }
 
-int roster_apply_eviction(struct view *view, const struct records_entry *entry)
+int fold_eviction(struct view *view, const struct records_entry *entry)
 {
     struct fact_eviction fact;
     node_id about, writer = entry->record.writer;

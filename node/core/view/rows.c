@@ -2,6 +2,24 @@
 
 #include "base/probe.h"
 
+void *view_row(struct view *view, void *list, const void *wanted, size_t bytes, int order(const void *row, const void *wanted))
+{
+    void *link = list, *row;
+    for (memcpy(&row, link, sizeof row); row != NULL && order(row, wanted) < 0; memcpy(&row, link, sizeof row)) {
+        link = row;
+    }
+    if (row != NULL && order(row, wanted) == 0) {
+        return row;
+    }
+    void *made = arena_take(view->arena, bytes);
+    if (made != NULL) {
+        memcpy(made, wanted, bytes);
+        memcpy(made, &row, sizeof row);
+        memcpy(link, &made, sizeof made);
+    }
+    return made;
+}
+
 /* Makes room for one more pointer in a sorted array that doubles. */
 static bool room_for_one(struct arena *arena, void **array, uint32_t count, uint32_t *slots)
 {

@@ -5,6 +5,11 @@
 
 #include "node/core/view/view.h"
 
+/* The row of a list that compares equal to `wanted`, or a copy of `wanted` in its place, or NULL when the arena is full. `list` is
+ * the address of the list's first pointer; every row begins with a pointer to the next; `bytes` is the size of a row. `order` is
+ * below, at or above 0 as the row stands before, at or behind the place of `wanted`. */
+void *view_row(struct view *view, void *list, const void *wanted, size_t bytes, int order(const void *row, const void *wanted));
+
 struct view_experiment *view_experiment_row(struct view *view, experiment_id id);
 
 /* Trials of which the configuration speaks have a table, the first VIEW_TRIALS_FEW in any case. Of others there are only those

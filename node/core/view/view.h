@@ -381,10 +381,6 @@ uint32_t view_attempt_metrics(const struct view *view, const struct view_experim
 bool view_experiment_best(const struct view *view, const struct view_experiment *experiment, uint32_t *trial,
                           double *value);
 
-/* node/core/view/roster.c, for view_apply: a FACT_MEMBER or FACT_EVICTION. As view_apply. */
-int roster_apply_voucher(struct view *view, const struct records_entry *entry);
-int roster_apply_eviction(struct view *view, const struct records_entry *entry);
-
 /* The row of a node, made if it is missing; NULL when memory is full. */
 struct view_member *view_member_row(struct view *view, node_id id);
 

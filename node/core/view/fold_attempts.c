@@ -1,0 +1,303 @@
+/* The fold of what records say about attempts, their groups and checkpoints. */
+
+#include "node/core/view/fold.h"
+
+#include "base/err.h"
+#include "base/probe.h"
+
+/* The rows that an attempt's record, worker, verdict or manifest belongs to, made where missing. */
+static int rows_of(struct view *view, const struct record *record, attempt_id *id, struct view_experiment **experiment,
+                   struct view_trial **trial, struct view_attempt **attempt)
+{
+    if (fact_key_read_attempt(record, id) != 0) {
+        return ERR_MALFORMED;
+    }
+    *experiment = view_experiment_row(view, id->experiment);
+    *trial = *experiment != NULL ? view_trial_row(view, *experiment, id->trial) : NULL;
+    *attempt = *trial != NULL ? view_attempt_row(view, *trial, id) : NULL;
+    return *attempt != NULL ? 0 : ERR_FULL;
+}
+
+static void choose_group(struct view_attempt *attempt)
+{
+    const struct view_group *last = attempt->groups;
+    while (last != NULL && last->next != NULL &&
+           !BUG(oldest_group_counts, "of all words on a group that of the highest (generation, term, writer) counts")) {
+        last = last->next;
+    }
+    attempt->generation = last != NULL ? last->generation : 1;
+    attempt->group_claim = last != NULL ? (struct election_claim){last->term, last->writer}
+                                        : (struct election_claim){attempt->id.term, attempt->id.coordinator};
+    attempt->is_leaving = last != NULL && last->is_leaving;
+    attempt->group_step = last != NULL && last->generation > 1 ? last->start_step : attempt->start_step;
+    attempt->member_count = last != NULL ? last->member_count : attempt->first_count;
+    attempt->joiner_count = last != NULL ? last->joiner_count : 0;
+    attempt->members = last != NULL ? last->places : attempt->first;
+}
+
+int fold_attempt(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_attempt fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_attempt_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    struct fact_place *first = arena_take(view->arena, fact.member_count * sizeof *first);
+    if (first == NULL) {
+        return ERR_FULL;
+    }
+    for (uint32_t rank = 0; rank < fact.member_count; rank++) {
+        first[rank] = (struct fact_place){fact.members[rank].node, fact.members[rank].slot, rank, false};
+    }
+    arena_give(view->arena, attempt->first, attempt->first_count * sizeof *first);
+    attempt->assigned = true;
+    attempt->first_count = fact.member_count;
+    attempt->first = first;
+    attempt->start_step = fact.start_step;
+    attempt->checkpoint = fact.checkpoint;
+    choose_group(attempt);
+    experiment->changed = true;
+    return 0;
+}
+
+static int group_compare(const struct view_group *a, const struct view_group *b)
+{
+    if (a->generation != b->generation) {
+        return a->generation < b->generation ? -1 : 1;
+    }
+    return election_claim_compare((struct election_claim){a->term, a->writer}, (struct election_claim){b->term, b->writer});
+}
+
+int fold_generation(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_generation fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_generation_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t count = fact.member_count + fact.joiner_count;
+    struct view_group *group = arena_take(view->arena, sizeof *group);
+    struct fact_place *places = arena_take(view->arena, count * sizeof *places);
+    if (group == NULL || places == NULL) {
+        arena_give(view->arena, group, sizeof *group);
+        arena_give(view->arena, places, count * sizeof *places);
+        return ERR_FULL;
+    }
+    memcpy(places, fact.members, fact.member_count * sizeof *places);
+    memcpy(places + fact.member_count, fact.joiners, fact.joiner_count * sizeof *places);
+    *group = (struct view_group){.writer = record->writer,
+                                 .generation = fact.generation,
+                                 .term = fact.term,
+                                 .start_step = fact.start_step,
+                                 .is_leaving = fact.is_leaving,
+                                 .member_count = fact.member_count,
+                                 .joiner_count = fact.joiner_count,
+                                 .places = places};
+    struct view_group **link = &attempt->groups;
+    while (*link != NULL && !node_id_equal((*link)->writer, record->writer)) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        struct view_group *before = *link;
+        *link = before->next;
+        view_group_free(view->arena, before);
+    }
+    link = &attempt->groups;
+    while (*link != NULL && group_compare(*link, group) < 0) {
+        link = &(*link)->next;
+    }
+    group->next = *link;
+    *link = group;
+    choose_group(attempt);
+    experiment->changed = true;
+    return 0;
+}
+
+static int worker_order(const void *row, const void *wanted)
+{
+    const struct view_worker *a = row, *b = wanted;
+    if (a->number != b->number) {
+        return a->number < b->number ? -1 : 1;
+    }
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_worker(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_worker fact;
+    uint32_t number;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_worker_read(record, &fact) != 0 || fact_key_read_number(record, &number) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    const struct view_worker wanted = {.writer = record->writer, .number = number};
+    struct view_worker *worker = view_row(view, &attempt->workers, &wanted, sizeof wanted, worker_order);
+    if (worker == NULL) {
+        return ERR_FULL;
+    }
+    worker->ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
+    worker->boot = record->version.boot;
+    worker->state = fact.state;
+    worker->reason = fact.reason;
+    worker->exit_code = fact.exit_code;
+    worker->generation = fact.generation;
+    worker->master_port = fact.master_port;
+    worker->data_port = fact.data_port;
+    worker->step = fact.step;
+    worker->has_started = fact.started_s != 0;
+    worker->is_elastic = fact.is_elastic;
+    worker->waits = fact.waits;
+    worker->has_state = fact.has_state;
+    worker->applied_step = fact.applied_step;
+    experiment->changed = true;
+    return 0;
+}
+
+/* What cannot be read has taken the place of what this writer said before, and so nothing is left of that. */
+static void take_verdict_back(struct view *view, const struct record *record)
+{
+    attempt_id id;
+    struct view_attempt *attempt = fact_key_read_attempt(record, &id) == 0 ? view_find_attempt(view, &id) : NULL;
+    struct view_verdict **link = attempt != NULL ? &attempt->verdicts : NULL;
+    while (link != NULL && *link != NULL && !node_id_equal((*link)->writer, record->writer)) {
+        link = &(*link)->next;
+    }
+    if (link != NULL && *link != NULL) {
+        struct view_verdict *verdict = *link;
+        *link = verdict->next;
+        arena_give(view->arena, verdict, sizeof *verdict);
+        view_find_experiment(view, id.experiment)->changed = true;
+    }
+}
+
+static int verdict_order(const void *row, const void *wanted)
+{
+    const struct view_verdict *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_verdict(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_verdict fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_verdict_read(record, &fact) != 0) {
+        take_verdict_back(view, record);
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    const struct view_verdict wanted = {.writer = record->writer};
+    struct view_verdict *verdict = view_row(view, &attempt->verdicts, &wanted, sizeof wanted, verdict_order);
+    if (verdict == NULL) {
+        return ERR_FULL;
+    }
+    verdict->ident = record_ident_of(record->writer, record->kind, record->key, record->key_bytes);
+    verdict->reason = fact.reason;
+    verdict->step = fact.step;
+    experiment->changed = true;
+    return 0;
+}
+
+static int death_order(const void *row, const void *wanted)
+{
+    const struct view_death *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_death(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_death fact;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_death_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    const struct view_death wanted = {.writer = record->writer};
+    struct view_death *death = view_row(view, &attempt->deaths, &wanted, sizeof wanted, death_order);
+    if (death == NULL) {
+        return ERR_FULL;
+    }
+    death->fact = fact;
+    experiment->changed = true;
+    return 0;
+}
+
+static int manifest_order(const void *row, const void *wanted)
+{
+    const struct view_manifest *a = row, *b = wanted;
+    if (a->step != b->step) {
+        return a->step > b->step ? -1 : 1; /* the newest first */
+    }
+    int order = attempt_id_compare_order(&b->attempt, &a->attempt);
+    return order != 0 ? order : node_id_compare(a->writer, b->writer);
+}
+
+int fold_manifest(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_manifest fact;
+    uint64_t step;
+    attempt_id id;
+    struct view_experiment *experiment;
+    struct view_trial *trial;
+    struct view_attempt *attempt;
+    if (fact_manifest_read(record, &fact) != 0 || fact_key_read_step(record, &step) != 0) {
+        return ERR_MALFORMED;
+    }
+    int error = rows_of(view, record, &id, &experiment, &trial, &attempt);
+    if (error != 0) {
+        return error;
+    }
+    const struct view_manifest wanted = {.writer = record->writer, .attempt = id, .step = step};
+    struct view_manifest *manifest = view_row(view, &trial->manifests, &wanted, sizeof wanted, manifest_order);
+    if (manifest == NULL) {
+        return ERR_FULL;
+    }
+    manifest->blob = fact.blob;
+    manifest->bytes = fact.bytes;
+    manifest->holder_count = fact.holder_count;
+    memcpy(manifest->holders, fact.holders, sizeof manifest->holders);
+    manifest->durable = fact.durable;
+    manifest->has_metric = fact.has_metric;
+    manifest->metric = fact.metric;
+    manifest->is_passed_over = false;
+    experiment->changed = true;
+    return 0;
+}

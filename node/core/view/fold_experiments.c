@@ -1,0 +1,152 @@
+/* The fold of what records say about experiments. */
+
+#include "node/core/view/fold.h"
+
+#include "base/err.h"
+#include "train/search/search.h"
+
+int fold_experiment(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_experiment fact;
+    experiment_id id;
+    struct config config;
+    if (fact_experiment_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    if (experiment->known && node_id_compare(experiment->submitter, record->writer) < 0) {
+        return 0; /* of two writers of one id the smaller counts */
+    }
+    uint8_t *bytes = arena_take(view->arena, fact.config_bytes);
+    struct config *kept = experiment->config != NULL ? experiment->config : arena_take(view->arena, sizeof *kept);
+    if (bytes == NULL || kept == NULL) {
+        arena_give(view->arena, bytes, fact.config_bytes);
+        arena_give(view->arena, kept != experiment->config ? kept : NULL, sizeof *kept);
+        return ERR_FULL;
+    }
+    experiment->config = kept; /* the row's from now on, whatever becomes of these bytes; looked at only if known */
+    memcpy(bytes, fact.config, fact.config_bytes);
+    struct pack_reader reader;
+    pack_reader_init(&reader, bytes, fact.config_bytes);
+    uint32_t trial_count = 0;
+    struct search_space space;
+    if (config_unpack(&reader, &config) != 0 || (space = config_search_space(&config), false) ||
+        search_trial_count(&space, &trial_count) != 0) {
+        arena_give(view->arena, bytes, fact.config_bytes);
+        return ERR_MALFORMED;
+    }
+    if (!view_strays_settle(view, experiment, trial_count)) {
+        arena_give(view->arena, bytes, fact.config_bytes);
+        return ERR_FULL;
+    }
+    arena_give(view->arena, experiment->config_bytes, experiment->config_byte_count);
+    *kept = config;
+    experiment->config = kept;
+    experiment->config_bytes = bytes;
+    experiment->config_byte_count = fact.config_bytes;
+    experiment->trial_count = trial_count;
+    experiment->known = true;
+    experiment->submitter = record->writer;
+    experiment->submitted_s = fact.submitted_s;
+    experiment->code = fact.code;
+    experiment->code_bytes = fact.code_bytes;
+    experiment->config_text = fact.config_text;
+    experiment->changed = true;
+    return 0;
+}
+
+static int control_order(const void *row, const void *wanted)
+{
+    const struct view_control *a = row, *b = wanted;
+    int order = node_id_compare(a->writer, b->writer);
+    return order != 0 ? order : (int)a->is_cancel - (int)b->is_cancel;
+}
+
+int fold_control(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_control fact;
+    experiment_id id;
+    if (fact_control_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    struct lamport_top before = view_control_top(experiment, NULL);
+    const struct view_control wanted = {.writer = record->writer, .is_cancel = record->key_bytes > sizeof id.bytes};
+    struct view_control *control = view_row(view, &experiment->controls, &wanted, sizeof wanted, control_order);
+    if (control == NULL) {
+        return ERR_FULL;
+    }
+    control->fact = fact;
+    view_count_jumps(view, before, view_control_top(experiment, NULL));
+    experiment->changed = true;
+    return 0;
+}
+
+static int claim_order(const void *row, const void *wanted)
+{
+    const struct view_claim *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_claim(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_claim fact;
+    experiment_id id;
+    if (fact_claim_read(record, &fact) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_experiment *experiment = view_experiment_row(view, id);
+    if (experiment == NULL) {
+        return ERR_FULL;
+    }
+    struct lamport_top before = view_claim_top(experiment, NULL);
+    const struct view_claim wanted = {.writer = record->writer};
+    struct view_claim *claim = view_row(view, &experiment->claims, &wanted, sizeof wanted, claim_order);
+    if (claim == NULL) {
+        return ERR_FULL;
+    }
+    claim->fact = fact;
+    claim->boot = record->version.boot;
+    view_count_jumps(view, before, view_claim_top(experiment, NULL));
+    experiment->changed = true;
+    return 0;
+}
+
+int fold_tombstone(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    experiment_id id;
+    if (fact_tombstone_read(record) != 0 || fact_key_read_experiment(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    uint32_t at = view_tombstone_position(view, id);
+    if (view_find_tombstone(view, id) != NULL) {
+        struct view_tombstone *known = &view->tombstones[at];
+        known->writer = node_id_compare(record->writer, known->writer) < 0 ? record->writer : known->writer;
+        return 0;
+    }
+    if (view->tombstone_count == view->tombstone_slots) {
+        uint32_t wanted = view->tombstone_slots == 0 ? 8 : view->tombstone_slots * 2;
+        void *bigger = arena_grow(view->arena, view->tombstones, view->tombstone_slots * sizeof *view->tombstones,
+                                  wanted * sizeof *view->tombstones);
+        if (bigger == NULL) {
+            return ERR_FULL;
+        }
+        view->tombstones = bigger;
+        view->tombstone_slots = wanted;
+    }
+    view_experiment_drop(view, id);
+    memmove(view->tombstones + at + 1, view->tombstones + at, (view->tombstone_count - at) * sizeof *view->tombstones);
+    view->tombstones[at] = (struct view_tombstone){id, record->writer};
+    view->tombstone_count++;
+    return 0;
+}

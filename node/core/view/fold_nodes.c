@@ -1,0 +1,120 @@
+/* The fold of what records say about nodes and their slots. */
+
+#include "node/core/view/fold.h"
+
+#include "base/err.h"
+
+static int drain_order(const void *row, const void *wanted)
+{
+    const struct view_drain *a = row, *b = wanted;
+    return node_id_compare(a->writer, b->writer);
+}
+
+int fold_drain(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_drain fact;
+    node_id id;
+    if (fact_drain_read(record, &fact) != 0 || fact_key_read_node(record, &id) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, id);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    struct lamport_top before = view_drain_top(member, NULL);
+    const struct view_drain wanted = {.writer = record->writer};
+    struct view_drain *drain = view_row(view, &member->drains, &wanted, sizeof wanted, drain_order);
+    if (drain == NULL) {
+        return ERR_FULL;
+    }
+    drain->fact = fact;
+    view_count_jumps(view, before, view_drain_top(member, NULL));
+    view->nodes_changed = true;
+    return 0;
+}
+
+/* Room for at least `wanted` slots; false if memory is full. */
+static bool member_slots(struct view *view, struct view_member *member, uint32_t wanted)
+{
+    uint32_t room = member->slot_room == 0 ? 1 : member->slot_room;
+    while (room < wanted) {
+        room *= 2;
+    }
+    if (room == member->slot_room) {
+        return true;
+    }
+    void *bigger = arena_grow(view->arena, member->slots, member->slot_room * sizeof *member->slots,
+                              room * sizeof *member->slots);
+    if (bigger != NULL) {
+        member->slots = bigger;
+        member->slot_room = room;
+    }
+    return bigger != NULL;
+}
+
+const struct view_slot *view_member_slot(const struct view_member *member, uint32_t slot)
+{
+    return slot < member->slot_room ? &member->slots[slot] : NULL;
+}
+
+int fold_node(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_node fact;
+    if (fact_node_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, record->writer);
+    if (member == NULL || !member_slots(view, member, fact.slot_count)) {
+        return ERR_FULL;
+    }
+    member->has_node = true;
+    member->node_boot = record->version.boot;
+    member->left = fact.left;
+    member->protocol = (struct version_range){fact.protocol_min, fact.protocol_max};
+    bytes_copy_text(member->name, sizeof member->name, fact.name);
+    member->address_count = fact.address_count;
+    memcpy(member->addresses, fact.addresses, sizeof member->addresses);
+    member->bulk_port = fact.bulk_port;
+    member->slot_count = fact.slot_count;
+    for (uint32_t i = 0; i < fact.slot_count; i++) {
+        member->slot_kinds[i] = fact.slots[i].kind;
+    }
+    view->nodes_changed = true;
+    view->slots_changed = true;
+    return 0;
+}
+
+int fold_slot(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_slot fact;
+    uint32_t index;
+    if (fact_slot_read(record, &fact) != 0 || fact_key_read_slot(record, &index) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, record->writer);
+    if (member == NULL || !member_slots(view, member, index + 1)) {
+        return ERR_FULL;
+    }
+    member->slots[index] = (struct view_slot){fact.state, fact.attempt, fact.rank, fact.withheld, fact.withheld_s};
+    view->slots_changed = true;
+    return 0;
+}
+
+int fold_quarantine(struct view *view, const struct records_entry *entry)
+{
+    const struct record *record = &entry->record;
+    struct fact_quarantine fact;
+    if (fact_quarantine_read(record, &fact) != 0) {
+        return ERR_MALFORMED;
+    }
+    struct view_member *member = view_member_row(view, record->writer);
+    if (member == NULL) {
+        return ERR_FULL;
+    }
+    member->quarantine = fact;
+    view->slots_changed = true;
+    return 0;
+}
