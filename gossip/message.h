@@ -56,7 +56,8 @@ struct message {
         struct {
             attempt_id attempt; /* its term and coordinator are the claim that the coordinator acts under */
             uint32_t slot;
-            uint32_t rank;      /* RESERVE: which asking of its coordinator it belongs to, and so of the answer */
+            uint32_t rank;      /* but of RESERVE and RESERVE_ANSWER, which have in its place on the wire: */
+            uint16_t asking;    /* which gang of its coordinator the reservation is for; the answer repeats it */
             uint32_t priority;
             uint64_t age;        /* but of GROUP: */
             uint32_t generation; /* GROUP */

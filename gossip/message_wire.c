@@ -18,6 +18,11 @@ static bool kind_has_lease(enum message_kind kind)
     return (kind >= MESSAGE_RESERVE && kind <= MESSAGE_STALE) || kind == MESSAGE_GROUP;
 }
 
+static bool kind_has_asking(enum message_kind kind)
+{
+    return kind == MESSAGE_RESERVE || kind == MESSAGE_RESERVE_ANSWER;
+}
+
 static bool kind_has_bytes(enum message_kind kind)
 {
     return kind >= MESSAGE_BUCKETS && kind <= MESSAGE_RECORDS;
@@ -128,7 +133,7 @@ static void put_lease(struct pack_writer *writer, const struct message *message)
     pack_u64(writer, attempt->term);
     put_node(writer, attempt->coordinator);
     pack_u64(writer, message->u.lease.slot);
-    pack_u64(writer, message->u.lease.rank);
+    pack_u64(writer, kind_has_asking(message->kind) ? message->u.lease.asking : message->u.lease.rank);
     pack_u64(writer, message->u.lease.priority);
     pack_u64(writer, message->kind == MESSAGE_GROUP ? message->u.lease.generation : message->u.lease.age);
     pack_i64(writer, message->u.lease.code);
@@ -150,7 +155,9 @@ static void get_lease(struct pack_reader *reader, struct message *message)
     attempt->term = pack_read_u64(reader);
     attempt->coordinator = get_node(reader);
     message->u.lease.slot = (uint32_t)pack_read_u64_max(reader, LEASE_SLOTS_MAX - 1);
-    message->u.lease.rank = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
+    uint32_t rank = (uint32_t)pack_read_u64_max(reader, UINT16_MAX);
+    message->u.lease.rank = kind_has_asking(message->kind) ? 0 : rank;
+    message->u.lease.asking = kind_has_asking(message->kind) ? (uint16_t)rank : 0;
     message->u.lease.priority = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);
     if (message->kind == MESSAGE_GROUP) {
         message->u.lease.generation = (uint32_t)pack_read_u64_max(reader, UINT32_MAX);

@@ -58,13 +58,16 @@ static void random_swim(struct random *random, struct message *message)
 
 static void random_lease(struct random *random, struct message *message)
 {
+    bool has_asking = message->kind == MESSAGE_RESERVE || message->kind == MESSAGE_RESERVE_ANSWER;
     fill(random, message->u.lease.attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
     message->u.lease.attempt.trial = (uint32_t)random_number(random);
     message->u.lease.attempt.number = (uint32_t)random_number(random);
     message->u.lease.attempt.term = random_number(random);
     message->u.lease.attempt.coordinator = random_node(random);
     message->u.lease.slot = (uint32_t)random_below(random, LEASE_SLOTS_MAX);
-    message->u.lease.rank = (uint32_t)random_below(random, 65536);
+    uint16_t number = (uint16_t)random_below(random, 65536);
+    message->u.lease.rank = has_asking ? 0 : number;
+    message->u.lease.asking = has_asking ? number : 0;
     message->u.lease.priority = (uint32_t)random_number(random);
     message->u.lease.age = random_number(random);
     message->u.lease.code = -(int32_t)random_below(random, 17);

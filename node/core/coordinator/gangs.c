@@ -129,7 +129,8 @@ void gangs_reserve_next(struct node_core *core, const struct view_experiment *ex
     for (uint32_t rank = 0; rank < asked.member_count && find_gang(coordination, &asked.attempt) != NULL; rank++) {
         if (is_asked_for(&asked, rank)) {
             lease_message(&asked, rank, MESSAGE_RESERVE, &message);
-            message.u.lease.rank = asked.asking;
+            message.u.lease.rank = 0;
+            message.u.lease.asking = asked.asking;
             message.u.lease.priority = experiment->config->priority;
             message.u.lease.age = age_of(experiment);
             coordinator_ask_owner(core, asked.members[rank].node, &message);
@@ -275,7 +276,7 @@ static void on_reserve_answer(struct node_core *core, struct core_coordination *
         rank++;
     }
     if (gang->state != CORE_GANG_RESERVING || rank == gang->member_count || !is_asked_for(gang, rank) ||
-        message->u.lease.rank != gang->asking) {
+        message->u.lease.asking != gang->asking) {
         return;
     }
     if (message->u.lease.code != 0) {

@@ -298,13 +298,11 @@ static struct sides sides_of(const struct node_core *core)
 
 static int32_t rank_of(const struct node_core *core, const struct sides *sides, experiment_id experiment, uint32_t trial)
 {
-    uint8_t key[EXPERIMENT_ID_BYTES + 4];
-    memcpy(key, experiment.bytes, EXPERIMENT_ID_BYTES);
-    bytes_put_u32(key + EXPERIMENT_ID_BYTES, trial);
+    struct fact_key key = fact_key_trial(experiment, trial);
     uint64_t weights[NODE_MEMBERS_MAX];
     uint64_t best[2] = {0, 0}; /* of those away, of ours */
     for (uint32_t i = 0; i < sides->count; i++) {
-        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->members->election_members[i].node, key, sizeof key);
+        weights[i] = sides->has_left[i] ? 0 : rendezvous_weight(core->members->election_members[i].node, key.bytes, key.count);
         bool is_ours = sides->is_ours[i];
         best[is_ours] = weights[i] > best[is_ours] ? weights[i] : best[is_ours];
     }

@@ -216,10 +216,8 @@ static bool advance(struct node_core *core, struct core_push *push)
             candidates[count++] = core->members->peers[i]->id;
         }
     }
-    uint8_t key[EXPERIMENT_ID_BYTES + 4];
-    memcpy(key, push->attempt.experiment.bytes, EXPERIMENT_ID_BYTES);
-    bytes_put_u32(key + EXPERIMENT_ID_BYTES, push->attempt.trial);
-    rendezvous_sort(candidates, count, key, sizeof key);
+    struct fact_key key = fact_key_trial(push->attempt.experiment, push->attempt.trial);
+    rendezvous_sort(candidates, count, key.bytes, key.count);
     for (uint32_t i = 0; i < count && push->holder_count + push->waiting_count < push->wanted; i++) {
         bool asked = false;
         for (uint32_t j = 0; j < push->asked_count; j++) {

@@ -264,6 +264,9 @@ struct fact_key fact_key_worker(const attempt_id *attempt, uint32_t number);
 struct fact_key fact_key_verdict(const attempt_id *attempt); /* VERDICT, DEATH, GENERATION */
 struct fact_key fact_key_manifest(const attempt_id *attempt, uint64_t step);
 
+/* No record's key: what rendezvous hashing ranks nodes by for a trial, for its claims, checkpoints and series. */
+struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial);
+
 int fact_key_read_node(const struct record *record, node_id *out); /* MEMBER, EVICTION, DRAIN: whom it is about */
 int fact_key_read_experiment(const struct record *record, experiment_id *out);
 

@@ -43,6 +43,14 @@ struct fact_key fact_key_cancel(experiment_id experiment)
     return key;
 }
 
+struct fact_key fact_key_trial(experiment_id experiment, uint32_t trial)
+{
+    struct fact_key key = fact_key_experiment(experiment);
+    bytes_put_u32(key.bytes + key.count, trial);
+    key.count += 4;
+    return key;
+}
+
 struct fact_key fact_key_attempt(const attempt_id *attempt)
 {
     struct fact_key key = fact_key_experiment(attempt->experiment);

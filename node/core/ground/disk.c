@@ -55,7 +55,8 @@ static bool says_the_same(const struct message *a, const struct message *b)
                record_version_compare(a->u.stored.version, b->u.stored.version) == 0;
     }
     return attempt_id_equal(&a->u.lease.attempt, &b->u.lease.attempt) && a->u.lease.slot == b->u.lease.slot &&
-           (a->u.lease.rank == b->u.lease.rank || a->kind == MESSAGE_RESERVE_ANSWER) && a->u.lease.code == b->u.lease.code &&
+           a->u.lease.rank == b->u.lease.rank &&
+           (a->u.lease.asking == b->u.lease.asking || a->kind == MESSAGE_RESERVE_ANSWER) && a->u.lease.code == b->u.lease.code &&
            election_claim_compare(a->u.lease.claim, b->u.lease.claim) == 0;
 }
 

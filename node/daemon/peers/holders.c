@@ -25,10 +25,8 @@ static uint32_t ranked(const struct daemon *daemon, const void *key, size_t key_
 
 static uint32_t ranked_of_trial(const struct daemon *daemon, const attempt_id *attempt, node_id out[NODE_MEMBERS_MAX + 1])
 {
-    uint8_t key[EXPERIMENT_ID_BYTES + 4];
-    memcpy(key, attempt->experiment.bytes, EXPERIMENT_ID_BYTES);
-    bytes_put_u32(key + EXPERIMENT_ID_BYTES, attempt->trial);
-    return ranked(daemon, key, sizeof key, out);
+    struct fact_key key = fact_key_trial(attempt->experiment, attempt->trial);
+    return ranked(daemon, key.bytes, key.count, out);
 }
 
 uint32_t daemon_holders_series(const struct daemon *daemon, const attempt_id *attempt, node_id *out, uint32_t capacity)
