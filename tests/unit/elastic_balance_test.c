@@ -23,13 +23,13 @@
 static uint64_t clock_ns; /* of this process */
 static uint32_t cost[FAKE_RANKS_MAX]; /* of a sample, in 10 ms, by worker; set before workers are forked */
 
-uint64_t __wrap_shoal_link_now_ns(void);
+uint64_t __wrap_client_link_now_ns(void);
 int __real_group_barrier(struct group *group);
 int __wrap_group_barrier(struct group *group);
 int __real_group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count);
 int __wrap_group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count);
 
-uint64_t __wrap_shoal_link_now_ns(void)
+uint64_t __wrap_client_link_now_ns(void)
 {
     return clock_ns;
 }

@@ -2,9 +2,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-uint64_t __wrap_shoal_link_now_ns(void);
+uint64_t __wrap_client_link_now_ns(void);
 
-uint64_t __wrap_shoal_link_now_ns(void)
+uint64_t __wrap_client_link_now_ns(void)
 {
     static uint64_t now_ns;
     const char *pace = getenv("PACE");

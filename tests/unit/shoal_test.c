@@ -393,12 +393,12 @@ static void leave_once_there_is_a_group(const struct fake_daemon *daemon)
     }
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
-    shoal_link_begin(&writer, bytes, ++s->last_id, "worker_group", 2);
+    client_link_begin(&writer, bytes, ++s->last_id, "worker_group", 2);
     pack_text(&writer, "port");
     pack_u64(&writer, port);
     pack_text(&writer, "elastic");
     pack_bool(&writer, true);
-    _exit(shoal_link_call(s, &writer, s->last_id, 60000) == 0 ? 0 : 1);
+    _exit(client_link_call(s, &writer, s->last_id, 60000) == 0 ? 0 : 1);
 }
 
 static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(void **state)
@@ -414,13 +414,13 @@ static void test_a_worker_that_is_lost_while_the_group_forms_is_not_waited_for(v
     }
     struct shoal *shoal;
     char error[SHOAL_ERROR_BYTES];
-    uint64_t step, began_ms = shoal_link_now_ms();
+    uint64_t step, began_ms = client_link_now_ms();
     fake_daemon_environment(&daemon, 0);
     assert_int_equal(shoal_open_elastic(&shoal, error), 0);
     assert_int_equal(shoal_step_begin(shoal, &step), 0);
     assert_int_equal(shoal_size(shoal), 1);
     assert_int_equal(shoal_generation(shoal), 2);
-    assert_true(shoal_link_now_ms() - began_ms < 15000); /* a group has 20 s to form */
+    assert_true(client_link_now_ms() - began_ms < 15000); /* a group has 20 s to form */
     int status;
     assert_int_equal(waitpid(lost, &status, 0), lost);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -138,7 +138,7 @@ static void wait_for_thread(struct shoal *s)
     (void)poll(fds, 2, SHOAL_RETRY_MS);
     eventfd_t ignored;
     (void)eventfd_read(b->done_fd, &ignored);
-    (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
     (void)pthread_mutex_lock(&b->mutex);
     b->is_awaited = false;
 }

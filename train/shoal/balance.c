@@ -59,7 +59,7 @@ bool shoal_balance_pause(struct shoal *s)
     bool was_working = b->is_working;
     if (was_working) {
         shoal_gpu_settle(s);
-        b->ns += shoal_link_now_ns() - b->since_ns;
+        b->ns += client_link_now_ns() - b->since_ns;
         b->is_working = false;
     }
     return was_working;
@@ -69,7 +69,7 @@ void shoal_balance_resume(struct shoal *s, bool was_working)
 {
     if (was_working) {
         s->balance.is_working = true;
-        s->balance.since_ns = shoal_link_now_ns();
+        s->balance.since_ns = client_link_now_ns();
     }
 }
 

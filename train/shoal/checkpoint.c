@@ -58,7 +58,7 @@ static int replace_waiting_save(struct shoal *s)
     int newer = s->saves[1].request_id > s->saves[0].request_id;
     for (size_t i = 0; i < s->queue_count; i++) {
         if (s->queue[i]->id == s->saves[newer].request_id) {
-            shoal_link_remove(s, i);
+            client_link_remove(s, i);
             break;
         }
     }
@@ -68,9 +68,9 @@ static int replace_waiting_save(struct shoal *s)
 
 static int choose_save(struct shoal *s, int *out)
 {
-    uint64_t until_ms = shoal_link_now_ms() + SHOAL_ANSWER_MS;
+    uint64_t until_ms = client_link_now_ms() + SHOAL_ANSWER_MS;
     for (;;) {
-        int error = shoal_link_pump(s);
+        int error = client_link_pump(s);
         if (error != 0) {
             return error;
         }
@@ -84,11 +84,11 @@ static int choose_save(struct shoal *s, int *out)
             *out = replace_waiting_save(s);
             return 0;
         }
-        if (shoal_link_now_ms() >= until_ms) {
+        if (client_link_now_ms() >= until_ms) {
             return shoal_fail(s, ERR_TIMEOUT, "the daemon still reads the last two checkpoints after %d s",
                               SHOAL_ANSWER_MS / 1000);
         }
-        shoal_link_wait(s, until_ms);
+        client_link_wait(s, until_ms);
     }
 }
 
@@ -140,17 +140,17 @@ int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    shoal_link_begin(&writer, bytes, id, "worker_save", 2);
+    client_link_begin(&writer, bytes, id, "worker_save", 2);
     pack_text(&writer, "step");
     pack_u64(&writer, step);
     pack_text(&writer, "bytes");
     pack_u64(&writer, save->count);
-    int error = shoal_link_push(s, &writer, id, save->fd, SHOAL_QUEUE_SLOTS - 1);
+    int error = client_link_push(s, &writer, id, save->fd, SHOAL_QUEUE_SLOTS - 1);
     if (error != 0) {
         return error;
     }
     save->request_id = id;
-    return shoal_link_pump(s);
+    return client_link_pump(s);
 }
 
 int shoal_checkpoint_save(struct shoal *s, uint64_t step, const void *bytes, size_t count)
@@ -197,8 +197,8 @@ int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t
     uint8_t request[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    shoal_link_begin(&writer, request, id, "worker_load", 0);
-    int error = shoal_link_call(s, &writer, id, SHOAL_ANSWER_MS);
+    client_link_begin(&writer, request, id, "worker_load", 0);
+    int error = client_link_call(s, &writer, id, SHOAL_ANSWER_MS);
     if (error == 0) {
         struct pack_reader reply;
         pack_reader_init(&reply, s->answer, s->answer_bytes);
@@ -206,8 +206,8 @@ int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t
         bool is_there = pack_read_bool(&found), failed = found.failed;
         uint64_t of_step = 0, length = 0;
         if (is_there) {
-            of_step = shoal_link_find_u64(&reply, "step", UINT64_MAX, &failed);
-            length = shoal_link_find_u64(&reply, "bytes", SIZE_MAX / 2, &failed);
+            of_step = client_link_find_u64(&reply, "step", UINT64_MAX, &failed);
+            length = client_link_find_u64(&reply, "bytes", SIZE_MAX / 2, &failed);
         }
         if (failed) {
             error = shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_load does not follow the protocol");
@@ -221,6 +221,6 @@ int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t
             *step = of_step;
         }
     }
-    shoal_link_drop_answer(s);
+    client_link_drop_answer(s);
     return error;
 }

@@ -64,7 +64,7 @@ void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 static void heed(void *context)
 {
     struct shoal *s = context;
-    (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
     s->revoke.heed_fd = s->fd;
 }
 
@@ -99,7 +99,7 @@ static int request_group(struct shoal *s, uint64_t id)
 {
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
-    shoal_link_begin(&writer, bytes, id, "worker_group", 5);
+    client_link_begin(&writer, bytes, id, "worker_group", 5);
     pack_text(&writer, "port");
     pack_u64(&writer, s->elastic.port);
     pack_text(&writer, "elastic");
@@ -110,7 +110,7 @@ static int request_group(struct shoal *s, uint64_t id)
     pack_bool(&writer, s->elastic.has_state);
     pack_text(&writer, "step");
     pack_u64(&writer, s->elastic.applied);
-    return shoal_link_begin_call(s, &writer, id);
+    return client_link_begin_call(s, &writer, id);
 }
 
 /* For as long as it takes: the coordinator knows when there are enough. */
@@ -119,18 +119,18 @@ static int wait_for_group(struct shoal *s)
     uint64_t id = ++s->last_id;
     int error = request_group(s, id);
     while (error == 0 && s->answer == NULL) {
-        error = shoal_link_pump_call(s);
+        error = client_link_pump_call(s);
         if (error == 0 && s->stop && s->answer == NULL) {
             error = SHOAL_STOP;
         }
         if (error == 0 && s->answer == NULL) {
-            shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
+            client_link_wait(s, client_link_now_ms() + SHOAL_RETRY_MS);
         }
     }
     if (error == SHOAL_STOP) {
-        shoal_link_withdraw(s, id);
+        client_link_withdraw(s, id);
     }
-    return shoal_link_end_call(s, error);
+    return client_link_end_call(s, error);
 }
 
 /* What the one who hands the state on says first. */
@@ -247,7 +247,7 @@ static int come_in(struct shoal *s)
     if (error == 0) {
         error = shoal_read_group(s, &options, members, has_state, &step);
     }
-    shoal_link_drop_answer(s);
+    client_link_drop_answer(s);
     int listen_fd = error == 0 ? fcntl(e->listen_fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (error == 0 && (listen_fd < 0 || revoke_open(&s->revoke) != 0)) {
         error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
@@ -368,7 +368,7 @@ int shoal_step_commit(struct shoal *s)
     e->applied++;
     e->broken_count = 0;
     if (s->state != SHOAL_ALONE) {
-        (void)shoal_link_pump(s);
+        (void)client_link_pump(s);
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
     (void)shoal_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);

@@ -38,7 +38,7 @@ static int look_for_end(void *context, uint32_t *gone)
     (void)gone;
     struct pollfd daemon = {.fd = s->fd, .events = POLLIN};
     if (poll(&daemon, 1, 0) > 0) {
-        (void)shoal_link_pump(s); /* that the daemon is gone for good is said by the next call */
+        (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
     }
     return revoke_said(&s->revoke) || shoal_background_has_failed(s) ? ERR_CLOSED : 0;
 }

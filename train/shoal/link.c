@@ -1,6 +1,6 @@
 /* The daemon's half of libshoal: a queue of requests in the order of the program's calls. Reports and saves carry an id and stay
  * in the queue until they are answered; when the connection breaks, whatever is left is sent again after worker_open. The
- * daemon may so see a report twice (the answer was lost); it is the same point of the same series. shoal_link_pump moves what can
+ * daemon may so see a report twice (the answer was lost); it is the same point of the same series. client_link_pump moves what can
  * be moved without waiting; the calls of the program drive it. */
 
 #include "train/shoal/link.h"
@@ -24,14 +24,14 @@
 #define AWAY_MS 60000    /* without a daemon for so long: it is lost */
 #define REFUSED_MS 10000 /* a daemon just back may not know its workers yet */
 
-uint64_t shoal_link_now_ms(void)
+uint64_t client_link_now_ms(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-uint64_t shoal_link_now_ns(void)
+uint64_t client_link_now_ns(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -49,7 +49,7 @@ int shoal_fail(struct shoal *s, int error, const char *format, ...)
 
 /* ---- requests ---- */
 
-void shoal_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                       uint32_t arguments)
 {
     pack_writer_init(writer, bytes, SHOAL_REQUEST_BYTES_MAX);
@@ -78,7 +78,7 @@ static int request_new(struct shoal_request **out, const struct pack_writer *wri
     return 0;
 }
 
-void shoal_link_remove(struct shoal *s, size_t index)
+void client_link_remove(struct shoal *s, size_t index)
 {
     free(s->queue[index]);
     s->queue_count--;
@@ -88,18 +88,18 @@ void shoal_link_remove(struct shoal *s, size_t index)
     }
 }
 
-void shoal_link_withdraw(struct shoal *s, uint64_t id)
+void client_link_withdraw(struct shoal *s, uint64_t id)
 {
     size_t i = 0;
     while (i < s->queue_count && s->queue[i]->id != id) {
         i++;
     }
     if (i < s->queue_count && (i < s->sent_count || s->queue[i]->sent == 0)) {
-        shoal_link_remove(s, i);
+        client_link_remove(s, i);
     }
 }
 
-int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
+int client_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
 {
     if (s->queue_count >= limit) {
         return shoal_fail(s, ERR_FULL, "%zu requests wait for the daemon already", s->queue_count);
@@ -124,7 +124,7 @@ static void disconnect(struct shoal *s, uint64_t retry_ms)
     frame_reader_init(&s->reader, s->reader.buffer, s->reader.capacity_bytes);
     free(s->opening);
     s->opening = NULL;
-    uint64_t now_ms = shoal_link_now_ms();
+    uint64_t now_ms = client_link_now_ms();
     if (s->state == SHOAL_OPEN) {
         s->away_since_ms = now_ms;
     }
@@ -133,7 +133,7 @@ static void disconnect(struct shoal *s, uint64_t retry_ms)
     for (size_t i = s->queue_count; i-- > 0;) {
         s->queue[i]->sent = 0;
         if (s->queue[i]->id == 0) {
-            shoal_link_remove(s, i);
+            client_link_remove(s, i);
         }
     }
     s->sent_count = 0;
@@ -151,7 +151,7 @@ static void connect_daemon(struct shoal *s)
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    shoal_link_begin(&writer, bytes, id, "worker_open", 2);
+    client_link_begin(&writer, bytes, id, "worker_open", 2);
     pack_text(&writer, "token");
     pack_text(&writer, s->token);
     pack_text(&writer, "pid");
@@ -161,7 +161,7 @@ static void connect_daemon(struct shoal *s)
         return;
     }
     s->state = SHOAL_OPENING;
-    s->open_until_ms = shoal_link_now_ms() + OPEN_REPLY_MS;
+    s->open_until_ms = client_link_now_ms() + OPEN_REPLY_MS;
 }
 
 /* 1 all sent, 0 the socket is full, ERR_CLOSED. */
@@ -183,7 +183,7 @@ static int send_waiting(struct shoal *s)
             return sent;
         }
         if (request->id == 0) {
-            shoal_link_remove(s, s->sent_count);
+            client_link_remove(s, s->sent_count);
         } else {
             s->sent_count++;
         }
@@ -209,7 +209,7 @@ static bool reply_is_ok(const struct pack_reader *reply)
     return pack_read_bool(&ok) && !ok.failed;
 }
 
-uint64_t shoal_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed)
+uint64_t client_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed)
 {
     struct pack_reader value = pack_find(map, key);
     uint64_t number = pack_read_u64_max(&value, max);
@@ -224,13 +224,13 @@ static int read_identity(struct shoal *s, const struct pack_reader *reply)
     struct pack_reader experiment = pack_find(reply, "experiment"), host = pack_find(reply, "host");
     pack_read_text_copy(&experiment, s->experiment, sizeof s->experiment);
     pack_read_text_copy(&host, s->host, sizeof s->host);
-    s->trial = (uint32_t)shoal_link_find_u64(reply, "trial", UINT32_MAX, &failed);
-    s->attempt = (uint32_t)shoal_link_find_u64(reply, "attempt", UINT32_MAX, &failed);
-    s->generation = shoal_link_find_u64(reply, "generation", UINT64_MAX, &failed);
-    s->size = (uint32_t)shoal_link_find_u64(reply, "size", PLAN_RANKS_MAX, &failed);
-    s->rank = (uint32_t)shoal_link_find_u64(reply, "rank", PLAN_RANKS_MAX - 1, &failed);
-    s->seed = shoal_link_find_u64(reply, "seed", UINT64_MAX, &failed);
-    s->start_step = shoal_link_find_u64(reply, "step", UINT64_MAX, &failed);
+    s->trial = (uint32_t)client_link_find_u64(reply, "trial", UINT32_MAX, &failed);
+    s->attempt = (uint32_t)client_link_find_u64(reply, "attempt", UINT32_MAX, &failed);
+    s->generation = client_link_find_u64(reply, "generation", UINT64_MAX, &failed);
+    s->size = (uint32_t)client_link_find_u64(reply, "size", PLAN_RANKS_MAX, &failed);
+    s->rank = (uint32_t)client_link_find_u64(reply, "rank", PLAN_RANKS_MAX - 1, &failed);
+    s->seed = client_link_find_u64(reply, "seed", UINT64_MAX, &failed);
+    s->start_step = client_link_find_u64(reply, "step", UINT64_MAX, &failed);
     struct pack_reader map = pack_find(reply, "hyperparameters"), balance = pack_find(reply, "balance");
     s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* daemons before it say nothing */
     if (failed || experiment.failed || host.failed || map.failed || pack_peek(&map) != PACK_MAP || s->size < 1 ||
@@ -259,7 +259,7 @@ static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
     if (!ok) {
         copy_reply_error(s, reply);
     }
-    bool final = !s->was_open || shoal_link_now_ms() - s->away_since_ms >= REFUSED_MS;
+    bool final = !s->was_open || client_link_now_ms() - s->away_since_ms >= REFUSED_MS;
     disconnect(s, SHOAL_RETRY_MS);
     if (final) {
         s->state = SHOAL_REFUSED;
@@ -312,7 +312,7 @@ static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *r
             copy_reply_error(s, reply);
             s->refused = ERR_REFUSED;
         }
-        shoal_link_remove(s, i);
+        client_link_remove(s, i);
         return;
     }
 }
@@ -328,7 +328,7 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
         s->stop = true;
     } else if (pack_text_is(text, bytes, "regroup")) {
         bool failed = false;
-        uint64_t generation = shoal_link_find_u64(frame, "generation", UINT64_MAX, &failed);
+        uint64_t generation = client_link_find_u64(frame, "generation", UINT64_MAX, &failed);
         struct pack_reader at_once = pack_find(frame, "at_once");
         bool is_at_once = pack_read_bool(&at_once);
         if (!failed && !at_once.failed) {
@@ -336,7 +336,7 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
         }
     } else if (pack_text_is(text, bytes, "durable")) {
         bool failed = false;
-        uint64_t step = shoal_link_find_u64(frame, "step", UINT64_MAX, &failed);
+        uint64_t step = client_link_find_u64(frame, "step", UINT64_MAX, &failed);
         if (!failed && step > s->durable_step) {
             s->durable_step = step;
         }
@@ -379,17 +379,17 @@ static void take_frames(struct shoal *s)
     }
 }
 
-int shoal_link_pump(struct shoal *s)
+int client_link_pump(struct shoal *s)
 {
     if (s->state == SHOAL_AWAY) {
-        uint64_t now_ms = shoal_link_now_ms();
+        uint64_t now_ms = client_link_now_ms();
         if (now_ms - s->away_since_ms >= AWAY_MS) {
             s->state = SHOAL_LOST;
         } else if (now_ms >= s->next_try_ms) {
             connect_daemon(s);
         }
     }
-    if (s->state == SHOAL_OPENING && shoal_link_now_ms() >= s->open_until_ms) {
+    if (s->state == SHOAL_OPENING && client_link_now_ms() >= s->open_until_ms) {
         disconnect(s, SHOAL_RETRY_MS);
     }
     if (s->fd >= 0 && send_waiting(s) < 0) {
@@ -406,9 +406,9 @@ int shoal_link_pump(struct shoal *s)
     return s->state == SHOAL_REFUSED ? ERR_REFUSED : 0;
 }
 
-void shoal_link_wait(struct shoal *s, uint64_t until_ms)
+void client_link_wait(struct shoal *s, uint64_t until_ms)
 {
-    uint64_t now_ms = shoal_link_now_ms();
+    uint64_t now_ms = client_link_now_ms();
     uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
     if (wait_ms > SHOAL_RETRY_MS) {
         wait_ms = SHOAL_RETRY_MS;
@@ -419,7 +419,7 @@ void shoal_link_wait(struct shoal *s, uint64_t until_ms)
     (void)poll(&item, 1, (int)wait_ms);
 }
 
-void shoal_link_drop_answer(struct shoal *s)
+void client_link_drop_answer(struct shoal *s)
 {
     free(s->answer);
     s->answer = NULL;
@@ -429,27 +429,27 @@ void shoal_link_drop_answer(struct shoal *s)
     }
 }
 
-int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id)
+int client_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id)
 {
-    shoal_link_drop_answer(s);
+    client_link_drop_answer(s);
     s->answer_lost = false;
-    int error = shoal_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
+    int error = client_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
     if (error == 0) {
         s->queue[s->queue_count - 1]->wanted = true;
     }
     return error;
 }
 
-int shoal_link_pump_call(struct shoal *s)
+int client_link_pump_call(struct shoal *s)
 {
-    int error = shoal_link_pump(s);
+    int error = client_link_pump(s);
     if (error != 0 || !s->answer_lost) {
         return error;
     }
     return shoal_fail(s, ERR_MEMORY, "no memory or no descriptor is left for the daemon's answer");
 }
 
-int shoal_link_end_call(struct shoal *s, int error)
+int client_link_end_call(struct shoal *s, int error)
 {
     for (size_t i = 0; i < s->queue_count && error != 0; i++) {
         s->queue[i]->wanted = false; /* the answer, if it comes, is nobody's */
@@ -466,25 +466,25 @@ int shoal_link_end_call(struct shoal *s, int error)
     return 0;
 }
 
-int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms)
+int client_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms)
 {
-    int error = shoal_link_begin_call(s, writer, id);
-    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
+    int error = client_link_begin_call(s, writer, id);
+    uint64_t until_ms = client_link_now_ms() + (uint64_t)timeout_ms;
     while (error == 0) {
-        error = shoal_link_pump_call(s);
+        error = client_link_pump_call(s);
         if (s->answer != NULL) {
             error = 0;
             break;
         }
-        if (error == 0 && shoal_link_now_ms() >= until_ms) {
+        if (error == 0 && client_link_now_ms() >= until_ms) {
             error = shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
         }
         if (error == 0) {
-            shoal_link_wait(s, until_ms);
+            client_link_wait(s, until_ms);
         }
     }
     if (s->answer_lost) {
-        shoal_link_withdraw(s, id); /* else it comes again, as long as there is no room for it */
+        client_link_withdraw(s, id); /* else it comes again, as long as there is no room for it */
     }
-    return shoal_link_end_call(s, error);
+    return client_link_end_call(s, error);
 }

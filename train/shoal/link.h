@@ -182,8 +182,8 @@ struct shoal {
     char error[SHOAL_ERROR_BYTES];
 };
 
-uint64_t shoal_link_now_ms(void);
-uint64_t shoal_link_now_ns(void);
+uint64_t client_link_now_ms(void);
+uint64_t client_link_now_ns(void);
 
 /* ---- train/shoal/elastic.c ---- */
 
@@ -292,37 +292,37 @@ int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port);
 int shoal_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Starts {"v", "id", "op", ...}: `arguments` more pairs follow. */
-void shoal_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                       uint32_t arguments);
 
 /* Queues a request; `fd` (-1: none) rides along and stays the caller's, open until it is answered. ERR_FULL if `limit` requests
  * wait already, ERR_USAGE (too large), ERR_MEMORY. */
-int shoal_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit);
+int client_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit);
 
 /* Takes the request at `index` out of the queue: it is not sent again. */
-void shoal_link_remove(struct shoal *s, size_t index);
+void client_link_remove(struct shoal *s, size_t index);
 
 /* The same of a request whose answer carries no descriptor and is wanted no more, unless it has left in part. */
-void shoal_link_withdraw(struct shoal *s, uint64_t id);
+void client_link_withdraw(struct shoal *s, uint64_t id);
 
 /* A number of an answer; sets `*failed` if it is missing or larger than `max`. */
-uint64_t shoal_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed);
+uint64_t client_link_find_u64(const struct pack_reader *map, const char *key, uint64_t max, bool *failed);
 
 /* Moves what can be moved without waiting. 0, or ERR_CLOSED / ERR_REFUSED when the daemon is lost for good. */
-int shoal_link_pump(struct shoal *s);
+int client_link_pump(struct shoal *s);
 
-/* Waits until shoal_link_pump may have something to do, at most until `until_ms`. */
-void shoal_link_wait(struct shoal *s, uint64_t until_ms);
+/* Waits until client_link_pump may have something to do, at most until `until_ms`. */
+void client_link_wait(struct shoal *s, uint64_t until_ms);
 
 /* Sends a request and waits for its answer, across restarts of the daemon. On success s->answer holds it, until
- * shoal_link_drop_answer. ERR_TIMEOUT, and as shoal_link_push, shoal_link_pump and the daemon say. */
-int shoal_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
-void shoal_link_drop_answer(struct shoal *s);
+ * client_link_drop_answer. ERR_TIMEOUT, and as client_link_push, client_link_pump and the daemon say. */
+int client_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t id, int timeout_ms);
+void client_link_drop_answer(struct shoal *s);
 
 /* Its parts: the request is queued, s->answer set by a later pump (ERR_MEMORY: it has come, and there was no room for it); end
  * with how the wait ended (0: answered). */
-int shoal_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
-int shoal_link_pump_call(struct shoal *s);
-int shoal_link_end_call(struct shoal *s, int error);
+int client_link_begin_call(struct shoal *s, const struct pack_writer *writer, uint64_t id);
+int client_link_pump_call(struct shoal *s);
+int client_link_end_call(struct shoal *s, int error);
 
 #endif

@@ -53,10 +53,10 @@ int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_me
     struct pack_reader reply;
     pack_reader_init(&reply, s->answer, s->answer_bytes);
     bool failed = false;
-    uint64_t generation = shoal_link_find_u64(&reply, "generation", UINT64_MAX, &failed);
-    uint32_t size = (uint32_t)shoal_link_find_u64(&reply, "size", PLAN_RANKS_MAX, &failed);
-    uint32_t rank = (uint32_t)shoal_link_find_u64(&reply, "rank", PLAN_RANKS_MAX - 1, &failed);
-    *step = shoal_link_find_u64(&reply, "step", UINT64_MAX, &failed);
+    uint64_t generation = client_link_find_u64(&reply, "generation", UINT64_MAX, &failed);
+    uint32_t size = (uint32_t)client_link_find_u64(&reply, "size", PLAN_RANKS_MAX, &failed);
+    uint32_t rank = (uint32_t)client_link_find_u64(&reply, "rank", PLAN_RANKS_MAX - 1, &failed);
+    *step = client_link_find_u64(&reply, "step", UINT64_MAX, &failed);
     struct pack_reader key = pack_find(&reply, "key"), list = pack_find(&reply, "members");
     pack_read_bin_exact(&key, options->key, sizeof options->key);
     failed = failed || size == 0 || rank >= size || pack_read_array(&list) != size;
@@ -94,10 +94,10 @@ static int form_group(struct shoal *s)
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id, step;
-    shoal_link_begin(&writer, bytes, id, "worker_group", 1);
+    client_link_begin(&writer, bytes, id, "worker_group", 1);
     pack_text(&writer, "port");
     pack_u64(&writer, port);
-    error = shoal_link_call(s, &writer, id, GROUP_MS);
+    error = client_link_call(s, &writer, id, GROUP_MS);
     char group[128];
     (void)snprintf(group, sizeof group, "%s/%u/%u", s->experiment, s->trial, s->attempt);
     struct tcp_member members[PLAN_RANKS_MAX];
@@ -113,7 +113,7 @@ static int form_group(struct shoal *s)
     if (error == 0) {
         error = shoal_read_group(s, &options, members, has_state, &step);
     }
-    shoal_link_drop_answer(s);
+    client_link_drop_answer(s);
     if (error == 0 && revoke_open(&s->revoke) != 0) {
         error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
     }
@@ -144,14 +144,14 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
     }
     frame_reader_init(&s->reader, buffer, FRAME_BYTES_MAX + 4);
     s->state = SHOAL_AWAY;
-    s->away_since_ms = shoal_link_now_ms();
+    s->away_since_ms = client_link_now_ms();
     while (s->state != SHOAL_OPEN) {
-        int error = shoal_link_pump(s);
+        int error = client_link_pump(s);
         if (error != 0) {
             return error;
         }
         if (s->state != SHOAL_OPEN) {
-            shoal_link_wait(s, shoal_link_now_ms() + SHOAL_RETRY_MS);
+            client_link_wait(s, client_link_now_ms() + SHOAL_RETRY_MS);
         }
     }
     return s->elastic.is_on ? 0 : form_group(s);
@@ -166,7 +166,7 @@ static void destroy(struct shoal *s)
         shoal_free(s, s->memories[s->memory_count - 1].bytes);
     }
     shoal_elastic_close(s);
-    shoal_link_drop_answer(s);
+    client_link_drop_answer(s);
     if (s->fd >= 0) {
         (void)close(s->fd);
     }
@@ -176,7 +176,7 @@ static void destroy(struct shoal *s)
     }
     free(s->opening);
     while (s->queue_count > 0) {
-        shoal_link_remove(s, s->queue_count - 1);
+        client_link_remove(s, s->queue_count - 1);
     }
     shoal_checkpoint_free(&s->saves[0]);
     shoal_checkpoint_free(&s->saves[1]);
@@ -584,7 +584,7 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
-    shoal_link_begin(&writer, bytes, id, "worker_report", 3);
+    client_link_begin(&writer, bytes, id, "worker_report", 3);
     pack_text(&writer, "group");
     pack_text(&writer, group);
     pack_text(&writer, "step");
@@ -595,12 +595,12 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
         pack_text(&writer, names[i]);
         pack_double(&writer, values[i]);
     }
-    error = shoal_link_pump(s);
+    error = client_link_pump(s);
     if (error != 0) {
         return error;
     }
-    error = shoal_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
-    return error != 0 ? error : shoal_link_pump(s);
+    error = client_link_push(s, &writer, id, -1, SHOAL_QUEUE_MAX);
+    return error != 0 ? error : client_link_pump(s);
 }
 
 int shoal_progress(struct shoal *s, uint64_t step)
@@ -608,18 +608,18 @@ int shoal_progress(struct shoal *s, uint64_t step)
     if (s->state == SHOAL_ALONE) {
         return 0;
     }
-    uint64_t now_ms = shoal_link_now_ms();
+    uint64_t now_ms = client_link_now_ms();
     if (s->state == SHOAL_OPEN && now_ms - s->progress_at_ms >= PROGRESS_MS && s->sent_count == s->queue_count) {
         uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
         struct pack_writer writer;
-        shoal_link_begin(&writer, bytes, 0, "worker_progress", 1);
+        client_link_begin(&writer, bytes, 0, "worker_progress", 1);
         pack_text(&writer, "step");
         pack_u64(&writer, step);
-        if (shoal_link_push(s, &writer, 0, -1, SHOAL_QUEUE_SLOTS - 4) == 0) {
+        if (client_link_push(s, &writer, 0, -1, SHOAL_QUEUE_SLOTS - 4) == 0) {
             s->progress_at_ms = now_ms;
         }
     }
-    return shoal_link_pump(s);
+    return client_link_pump(s);
 }
 
 int shoal_flush(struct shoal *s, int timeout_ms)
@@ -627,20 +627,20 @@ int shoal_flush(struct shoal *s, int timeout_ms)
     if (s->state == SHOAL_ALONE) {
         return 0;
     }
-    uint64_t until_ms = shoal_link_now_ms() + (uint64_t)timeout_ms;
+    uint64_t until_ms = client_link_now_ms() + (uint64_t)timeout_ms;
     for (;;) {
-        int error = shoal_link_pump(s);
+        int error = client_link_pump(s);
         if (error != 0) {
             return error;
         }
         if (s->queue_count == 0) {
             break;
         }
-        if (shoal_link_now_ms() >= until_ms) {
+        if (client_link_now_ms() >= until_ms) {
             return shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered %zu requests within %d ms", s->queue_count,
                               timeout_ms);
         }
-        shoal_link_wait(s, until_ms);
+        client_link_wait(s, until_ms);
     }
     int refused = s->refused;
     s->refused = 0;
@@ -650,7 +650,7 @@ int shoal_flush(struct shoal *s, int timeout_ms)
 bool shoal_should_stop(struct shoal *s)
 {
     if (s->state != SHOAL_ALONE) {
-        (void)shoal_link_pump(s);
+        (void)client_link_pump(s);
     }
     return s->stop;
 }
