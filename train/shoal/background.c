@@ -55,7 +55,7 @@ static void *background_thread(void *argument)
     return NULL;
 }
 
-void shoal_background_init(struct shoal *s)
+void client_background_init(struct shoal *s)
 {
     cpu_set_t processors;
     bool is_known = sched_getaffinity(0, sizeof processors, &processors) == 0;
@@ -92,7 +92,7 @@ static bool has_use_for_thread(const struct shoal *s)
                                             : group_hosts(s->workers) > 1 && group_ranks_here(s->workers) < b->processors;
 }
 
-int shoal_background_begin(struct shoal *s, const struct shoal_begun *what)
+int client_background_begin(struct shoal *s, const struct shoal_begun *what)
 {
     struct shoal_background *b = &s->background;
     bool uses_thread = has_use_for_thread(s);
@@ -115,12 +115,12 @@ int shoal_background_begin(struct shoal *s, const struct shoal_begun *what)
     return error == 0 ? 0 : shoal_fail(s, error, "%d all-reduces are begun already; wait for them first", SHOAL_BEGUN_MAX);
 }
 
-bool shoal_background_is_busy(struct shoal *s)
+bool client_background_is_busy(struct shoal *s)
 {
     return s->background.begun_count > 0;
 }
 
-bool shoal_background_has_failed(struct shoal *s)
+bool client_background_has_failed(struct shoal *s)
 {
     struct shoal_background *b = &s->background;
     (void)pthread_mutex_lock(&b->mutex);
@@ -143,10 +143,10 @@ static void wait_for_thread(struct shoal *s)
     b->is_awaited = false;
 }
 
-void shoal_background_settle(struct shoal *s)
+void client_background_settle(struct shoal *s)
 {
     struct shoal_background *b = &s->background;
-    if (!shoal_background_is_busy(s)) {
+    if (!client_background_is_busy(s)) {
         return;
     }
     (void)pthread_mutex_lock(&b->mutex);
@@ -160,13 +160,13 @@ void shoal_background_settle(struct shoal *s)
     (void)pthread_mutex_unlock(&b->mutex);
 }
 
-int shoal_background_wait(struct shoal *s)
+int client_background_wait(struct shoal *s)
 {
     struct shoal_background *b = &s->background;
-    if (!shoal_background_is_busy(s)) {
+    if (!client_background_is_busy(s)) {
         return 0;
     }
-    shoal_background_settle(s);
+    client_background_settle(s);
     (void)pthread_mutex_lock(&b->mutex);
     int error = b->error;
     size_t count = b->begun_count;
@@ -194,7 +194,7 @@ static void stop(struct shoal *s)
     (void)close(b->done_fd);
 }
 
-void shoal_background_close(struct shoal *s)
+void client_background_close(struct shoal *s)
 {
     if (s->background.is_started) {
         stop(s);

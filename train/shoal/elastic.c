@@ -361,7 +361,7 @@ int shoal_step_commit(struct shoal *s)
     if (!e->in_group) {
         return SHOAL_AGAIN;
     }
-    if (shoal_background_is_busy(s)) {
+    if (client_background_is_busy(s)) {
         return shoal_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
     }
     (void)shoal_balance_pause(s);

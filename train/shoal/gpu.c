@@ -14,7 +14,7 @@ int shoal_use_gpu(struct shoal *s, unsigned flags)
     if (s->gpu != NULL || s->elastic.in_group || s->elastic.has_state || (flags & ~SHOAL_GPU_PLAIN) != 0) {
         return shoal_fail(s, ERR_USAGE, "shoal_use_gpu is called once, before the first shoal_step_begin, with 0 or SHOAL_GPU_PLAIN");
     }
-    if (shoal_background_is_busy(s)) {
+    if (client_background_is_busy(s)) {
         return shoal_fail(s, ERR_USAGE, "shoal_use_gpu is called after shoal_all_reduce_wait");
     }
     int error = gpu_open(&s->gpu, getenv("SHOAL_LIBCUDART"), getenv("SHOAL_LIBNCCL"), (flags & SHOAL_GPU_PLAIN) != 0);
@@ -40,7 +40,7 @@ static int look_for_end(void *context, uint32_t *gone)
     if (poll(&daemon, 1, 0) > 0) {
         (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
     }
-    return revoke_said(&s->revoke) || shoal_background_has_failed(s) ? ERR_CLOSED : 0;
+    return revoke_said(&s->revoke) || client_background_has_failed(s) ? ERR_CLOSED : 0;
 }
 
 void shoal_gpu_settle(struct shoal *s)

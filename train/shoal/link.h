@@ -217,22 +217,22 @@ int shoal_memory_place(struct shoal *s);
 
 /* ---- train/shoal/background.c ---- */
 
-void shoal_background_init(struct shoal *s);
+void client_background_init(struct shoal *s);
 
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
-int shoal_background_begin(struct shoal *s, const struct shoal_begun *what);
+int client_background_begin(struct shoal *s, const struct shoal_begun *what);
 
 /* Whether something was begun since the last wait, and whether some of that has failed. */
-bool shoal_background_is_busy(struct shoal *s);
-bool shoal_background_has_failed(struct shoal *s);
+bool client_background_is_busy(struct shoal *s);
+bool client_background_has_failed(struct shoal *s);
 
-/* Until nothing runs that was begun; what became of it is said by shoal_background_wait, which is the end of it: 0, or the error
+/* Until nothing runs that was begun; what became of it is said by client_background_wait, which is the end of it: 0, or the error
  * of the first that failed as collectives return it. */
-void shoal_background_settle(struct shoal *s);
-int shoal_background_wait(struct shoal *s);
+void client_background_settle(struct shoal *s);
+int client_background_wait(struct shoal *s);
 
 /* Ends what still runs by revoking the group. */
-void shoal_background_close(struct shoal *s);
+void client_background_close(struct shoal *s);
 
 /* ---- train/shoal/roll.c ---- */
 

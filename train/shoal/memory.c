@@ -43,7 +43,7 @@ int shoal_alloc(struct shoal *s, size_t bytes, void **out)
     }
     struct shoal_memory *added = &s->memories[s->memory_count];
     *added = (struct shoal_memory){memory, count};
-    shoal_background_settle(s);
+    client_background_settle(s);
     int error = s->workers != NULL ? place(s, added) : 0;
     if (error != 0) {
         (void)munmap(memory, count);
@@ -64,7 +64,7 @@ void shoal_free(struct shoal *s, void *memory)
         at++;
     }
     CHECK(at < s->memory_count);
-    shoal_background_settle(s);
+    client_background_settle(s);
     if (s->workers != NULL) {
         group_displace(s->workers, memory);
     }

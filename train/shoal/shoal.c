@@ -159,7 +159,7 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
 
 static void destroy(struct shoal *s)
 {
-    shoal_background_close(s);
+    client_background_close(s);
     group_close(&s->workers);
     gpu_close(&s->gpu);
     while (s->memory_count > 0) {
@@ -199,7 +199,7 @@ static int open_context(struct shoal **out, bool is_elastic, char error[SHOAL_ER
     s->revoke.fd = s->elastic.listen_fd = -1;
     s->elastic.is_on = is_elastic;
     s->timeout_ms = SHOAL_TIMEOUT_DEFAULT_MS;
-    shoal_background_init(s);
+    client_background_init(s);
     const char *socket_path = getenv("SHOAL_SOCKET");
     int result = socket_path == NULL ? open_alone(s) : open_with_daemon(s, socket_path);
     if (result != 0) {
@@ -398,8 +398,8 @@ static int settle(struct shoal *s)
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
-    bool was_working = shoal_background_is_busy(s) && shoal_balance_pause(s);
-    int error = shoal_background_wait(s);
+    bool was_working = client_background_is_busy(s) && shoal_balance_pause(s);
+    int error = client_background_wait(s);
     shoal_balance_resume(s, was_working);
     s->revoke.heed_fd = shoal_heed_fd(s);
     return error;
@@ -505,7 +505,7 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
         return error;
     }
     struct shoal_begun what = begin(s, values, count, type);
-    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : shoal_background_begin(s, &what);
+    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : client_background_begin(s, &what);
 }
 
 int shoal_all_reduce_wait(struct shoal *s)
@@ -537,7 +537,7 @@ void shoal_set_timeout(struct shoal *s, int timeout_ms)
         s->timeout_ms = timeout_ms;
     }
     if (s->workers != NULL && timeout_ms > 0) {
-        shoal_background_settle(s);
+        client_background_settle(s);
         group_set_timeout(s->workers, timeout_ms);
     }
 }
