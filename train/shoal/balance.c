@@ -27,7 +27,7 @@ static int exchange(struct shoal *s, uint64_t words[PLAN_RANKS_MAX][2])
     return error;
 }
 
-int shoal_balance_join(struct shoal *s)
+int client_balance_join(struct shoal *s)
 {
     struct shoal_balance *b = &s->balance;
     uint64_t words[PLAN_RANKS_MAX][2] = {{0}}, speeds[PLAN_RANKS_MAX];
@@ -47,13 +47,13 @@ int shoal_balance_join(struct shoal *s)
     return error;
 }
 
-void shoal_balance_begin(struct shoal *s)
+void client_balance_begin(struct shoal *s)
 {
     s->balance.items = s->balance.ns = 0;
     s->balance.is_working = false;
 }
 
-bool shoal_balance_pause(struct shoal *s)
+bool client_balance_pause(struct shoal *s)
 {
     struct shoal_balance *b = &s->balance;
     bool was_working = b->is_working;
@@ -65,7 +65,7 @@ bool shoal_balance_pause(struct shoal *s)
     return was_working;
 }
 
-void shoal_balance_resume(struct shoal *s, bool was_working)
+void client_balance_resume(struct shoal *s, bool was_working)
 {
     if (was_working) {
         s->balance.is_working = true;
@@ -85,7 +85,7 @@ int shoal_share(struct shoal *s, uint32_t total, uint32_t *first, uint32_t *coun
     }
     balance_share(&b->parts, total, s->rank, first, count);
     b->items += *count;
-    shoal_balance_resume(s, !b->is_working);
+    client_balance_resume(s, !b->is_working);
     return 0;
 }
 
@@ -94,7 +94,7 @@ bool shoal_is_balanced(const struct shoal *s)
     return has_use(s);
 }
 
-int shoal_balance_commit(struct shoal *s)
+int client_balance_commit(struct shoal *s)
 {
     struct shoal_balance *b = &s->balance;
     uint64_t words[PLAN_RANKS_MAX][2] = {{0}};

@@ -270,7 +270,7 @@ static int come_in(struct shoal *s)
         return shoal_elastic_failed(s, error);
     }
     error = shoal_roll_call(s, has_state);
-    error = error != 0 ? error : shoal_balance_join(s);
+    error = error != 0 ? error : client_balance_join(s);
     error = error != 0 ? error : shoal_memory_place(s);
     int joined = error == 0 ? shoal_gpu_join(s) : 0;
     if (joined != 0) {
@@ -308,7 +308,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
     if (error == 0) {
         *step = e->applied;
         s->call_of_step = 0;
-        shoal_balance_begin(s);
+        client_balance_begin(s);
     }
     return error;
 }
@@ -364,7 +364,7 @@ int shoal_step_commit(struct shoal *s)
     if (client_background_is_busy(s)) {
         return shoal_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
     }
-    (void)shoal_balance_pause(s);
+    (void)client_balance_pause(s);
     e->applied++;
     e->broken_count = 0;
     if (s->state != SHOAL_ALONE) {
@@ -381,7 +381,7 @@ int shoal_step_commit(struct shoal *s)
         leave(s);
         return SHOAL_AGAIN;
     }
-    error = error != 0 ? error : shoal_balance_commit(s);
+    error = error != 0 ? error : client_balance_commit(s);
     if (error == 0 && s->size > 1 && e->applied % SHOAL_CHECK_STEPS == 0) {
         error = compare(s);
     }

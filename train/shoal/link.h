@@ -197,18 +197,18 @@ void shoal_elastic_close(struct shoal *s);
 /* ---- train/shoal/balance.c ---- */
 
 /* In a new group, after the roll call: parts by the speeds that its ranks bring. 0, or as shoal_gather. */
-int shoal_balance_join(struct shoal *s);
+int client_balance_join(struct shoal *s);
 
 /* A step begins, whose items shoal_share gives. */
-void shoal_balance_begin(struct shoal *s);
+void client_balance_begin(struct shoal *s);
 
 /* Around waits for other ranks, which say nothing of this one's speed: resume what pause has returned. What the program has
  * queued on the GPU is its own work: pause waits for that, unless the group is over, when nobody asks for the measure any more. */
-bool shoal_balance_pause(struct shoal *s);
-void shoal_balance_resume(struct shoal *s, bool was_working);
+bool client_balance_pause(struct shoal *s);
+void client_balance_resume(struct shoal *s, bool was_working);
 
 /* A step is committed; now and then all agree. 0, or as shoal_gather. */
-int shoal_balance_commit(struct shoal *s);
+int client_balance_commit(struct shoal *s);
 
 /* ---- train/shoal/memory.c ---- */
 

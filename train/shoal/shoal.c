@@ -398,9 +398,9 @@ static int settle(struct shoal *s)
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
-    bool was_working = client_background_is_busy(s) && shoal_balance_pause(s);
+    bool was_working = client_background_is_busy(s) && client_balance_pause(s);
     int error = client_background_wait(s);
-    shoal_balance_resume(s, was_working);
+    client_balance_resume(s, was_working);
     s->revoke.heed_fd = shoal_heed_fd(s);
     return error;
 }
@@ -441,9 +441,9 @@ static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type typ
     if (s->workers == NULL) {
         return 0;
     }
-    bool was_working = shoal_balance_pause(s);
+    bool was_working = client_balance_pause(s);
     int error = shoal_collective_result(s, run_group(s->workers, kind, type, values, count, root));
-    shoal_balance_resume(s, was_working);
+    client_balance_resume(s, was_working);
     return error;
 }
 
