@@ -51,7 +51,7 @@ static void apply_notice(struct shoal *s)
     }
 }
 
-void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
+void client_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 {
     struct shoal_elastic *e = &s->elastic;
     if (e->is_on) {
@@ -75,7 +75,7 @@ static void leave(struct shoal *s)
     s->elastic.in_group = s->elastic.leave_wanted = false;
 }
 
-int shoal_elastic_failed(struct shoal *s, int error)
+int client_elastic_failed(struct shoal *s, int error)
 {
     if (error == ERR_USAGE || error == ERR_MEMORY) {
         return error; /* the program's own fault, or nothing that another group would mend */
@@ -84,7 +84,7 @@ int shoal_elastic_failed(struct shoal *s, int error)
     return ++s->elastic.broken_count < BROKEN_MAX ? SHOAL_AGAIN : error;
 }
 
-void shoal_elastic_close(struct shoal *s)
+void client_elastic_close(struct shoal *s)
 {
     revoke_close(&s->revoke);
     if (s->elastic.listen_fd >= 0) {
@@ -151,7 +151,7 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
         return 0;
     }
     (void)shoal_fail(s, error, "%s", group_error(s->workers));
-    return shoal_elastic_failed(s, error);
+    return client_elastic_failed(s, error);
 }
 
 /* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
@@ -193,7 +193,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     }
     if (head.loaded == NOT_HERE) {
         (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint, or no state to begin with", root);
-        return shoal_elastic_failed(s, ERR_CLOSED);
+        return client_elastic_failed(s, ERR_CLOSED);
     }
     if (head.loaded != LOADED) {
         return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
@@ -267,14 +267,14 @@ static int come_in(struct shoal *s)
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
         (void)shoal_fail(s, error, "%s", text);
-        return shoal_elastic_failed(s, error);
+        return client_elastic_failed(s, error);
     }
-    error = shoal_roll_call(s, has_state);
+    error = client_roll_call(s, has_state);
     error = error != 0 ? error : client_balance_join(s);
     error = error != 0 ? error : shoal_memory_place(s);
     int joined = error == 0 ? shoal_gpu_join(s) : 0;
     if (joined != 0) {
-        return shoal_elastic_failed(s, joined);
+        return client_elastic_failed(s, joined);
     }
     error = error != 0 ? error : get_state(s, has_state, step);
     e->in_group = error == 0;
@@ -371,7 +371,7 @@ int shoal_step_commit(struct shoal *s)
         (void)client_link_pump(s);
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
-    (void)shoal_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
+    (void)client_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
     int error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
     if (error == 0 && wishes[1] > 0) {
         s->stop = true;

@@ -332,7 +332,7 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
         struct pack_reader at_once = pack_find(frame, "at_once");
         bool is_at_once = pack_read_bool(&at_once);
         if (!failed && !at_once.failed) {
-            shoal_elastic_notice(s, generation, is_at_once);
+            client_elastic_notice(s, generation, is_at_once);
         }
     } else if (pack_text_is(text, bytes, "durable")) {
         bool failed = false;

@@ -188,11 +188,11 @@ uint64_t client_link_now_ns(void);
 /* ---- train/shoal/elastic.c ---- */
 
 /* The daemon says that this generation's group is to be left. */
-void shoal_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
+void client_elastic_notice(struct shoal *s, uint64_t generation, bool at_once);
 
 /* What an error of a collective means: SHOAL_AGAIN where the group can be made anew. */
-int shoal_elastic_failed(struct shoal *s, int error);
-void shoal_elastic_close(struct shoal *s);
+int client_elastic_failed(struct shoal *s, int error);
+void client_elastic_close(struct shoal *s);
 
 /* ---- train/shoal/balance.c ---- */
 
@@ -237,13 +237,13 @@ void client_background_close(struct shoal *s);
 /* ---- train/shoal/roll.c ---- */
 
 /* Keeps what is called, so that the next group can compare it. */
-struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
+struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
 
 /* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may
  * be unequal. ERR_MALFORMED, with the same sentence on every rank, if two registered different state, or broke the last group by
  * different calls. If only such as come without the state registered another one than those who have it, it is theirs alone, and
  * SHOAL_AGAIN for the rest. ERR_MEMORY; or as shoal_gather. */
-int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
+int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
 int shoal_gather(struct shoal *s, void *all, size_t bytes);

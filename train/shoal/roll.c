@@ -27,7 +27,7 @@ struct roll {
 
 _Static_assert(sizeof(struct roll) == WORDS * sizeof(uint64_t), "a roll is its words");
 
-struct shoal_call shoal_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count)
+struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count)
 {
     if (s->workers == NULL && s->state != SHOAL_ALONE) {
         return (struct shoal_call){0}; /* in no group */
@@ -210,7 +210,7 @@ static bool all_balance(const struct shoal *s, const uint8_t *all)
     return do_all;
 }
 
-int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
+int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
 {
     s->balance.is_on = s->balance.is_wanted;
     if (s->size == 1) {
@@ -230,7 +230,7 @@ int shoal_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
         if (error != 0) {
             shoal_gather_heard(s);
         }
-        error = error == SHOAL_AGAIN ? shoal_elastic_failed(s, ERR_CLOSED) : error;
+        error = error == SHOAL_AGAIN ? client_elastic_failed(s, ERR_CLOSED) : error;
     }
     free(all);
     return error;

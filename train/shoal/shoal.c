@@ -165,7 +165,7 @@ static void destroy(struct shoal *s)
     while (s->memory_count > 0) {
         shoal_free(s, s->memories[s->memory_count - 1].bytes);
     }
-    shoal_elastic_close(s);
+    client_elastic_close(s);
     client_link_drop_answer(s);
     if (s->fd >= 0) {
         (void)close(s->fd);
@@ -389,7 +389,7 @@ int shoal_collective_result(struct shoal *s, int error)
         return 0;
     }
     (void)shoal_fail(s, error, "%s", group_error(s->workers));
-    return s->elastic.is_on ? shoal_elastic_failed(s, error) : error;
+    return s->elastic.is_on ? client_elastic_failed(s, error) : error;
 }
 
 /* Before a collective: what was begun comes first. */
@@ -454,14 +454,14 @@ static int collective(struct shoal *s, enum shoal_call_kind kind, enum element_t
     if (error != 0) {
         return error;
     }
-    (void)shoal_call_note(s, kind, type, count);
+    (void)client_call_note(s, kind, type, count);
     return run(s, kind, type, values, count, root);
 }
 
 static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
     struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
-    what.call = shoal_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
+    what.call = client_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
     shoal_finite_look(s, &what);
     return what;
 }
