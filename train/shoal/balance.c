@@ -58,7 +58,7 @@ bool client_balance_pause(struct shoal *s)
     struct shoal_balance *b = &s->balance;
     bool was_working = b->is_working;
     if (was_working) {
-        shoal_gpu_settle(s);
+        client_gpu_settle(s);
         b->ns += client_link_now_ns() - b->since_ns;
         b->is_working = false;
     }

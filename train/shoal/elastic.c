@@ -271,8 +271,8 @@ static int come_in(struct shoal *s)
     }
     error = client_roll_call(s, has_state);
     error = error != 0 ? error : client_balance_join(s);
-    error = error != 0 ? error : shoal_memory_place(s);
-    int joined = error == 0 ? shoal_gpu_join(s) : 0;
+    error = error != 0 ? error : client_memory_place(s);
+    int joined = error == 0 ? client_gpu_join(s) : 0;
     if (joined != 0) {
         return client_elastic_failed(s, joined);
     }
@@ -323,7 +323,7 @@ static int compare(struct shoal *s)
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, 16);
     for (size_t i = 0; i < e->part_count; i++) {
-        int failed = shoal_gpu_hash(s, &state, e->parts[i].bytes, e->parts[i].count);
+        int failed = client_gpu_hash(s, &state, e->parts[i].bytes, e->parts[i].count);
         if (failed != 0) {
             return failed;
         }

@@ -12,7 +12,7 @@
 void shoal_finite_look(struct shoal *s, struct shoal_begun *what)
 {
     uint64_t bits = 0;
-    size_t bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
+    size_t bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
     if (bad < what->count) {
         what->own = (struct shoal_finite){.bad = bad + 1, .bits = bits};
     }
@@ -32,7 +32,7 @@ static void say_where(const struct shoal *s, const struct shoal_call *call, char
 int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
 {
     uint64_t bits;
-    size_t count = what->count, bad = s->checks_finite ? shoal_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
+    size_t count = what->count, bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
     if (bad == count) {
         return 0;
     }

@@ -18,10 +18,10 @@ int shoal_use_gpu(struct shoal *s, unsigned flags)
         return shoal_fail(s, ERR_USAGE, "shoal_use_gpu is called after shoal_all_reduce_wait");
     }
     int error = gpu_open(&s->gpu, getenv("SHOAL_LIBCUDART"), getenv("SHOAL_LIBNCCL"), (flags & SHOAL_GPU_PLAIN) != 0);
-    return error != 0 ? shoal_fail(s, error, "no memory is left for the GPU") : shoal_gpu_join(s);
+    return error != 0 ? shoal_fail(s, error, "no memory is left for the GPU") : client_gpu_join(s);
 }
 
-int shoal_gpu_join(struct shoal *s)
+int client_gpu_join(struct shoal *s)
 {
     if (s->gpu == NULL || s->workers == NULL) {
         return 0;
@@ -43,7 +43,7 @@ static int look_for_end(void *context, uint32_t *gone)
     return revoke_said(&s->revoke) || client_background_has_failed(s) ? ERR_CLOSED : 0;
 }
 
-void shoal_gpu_settle(struct shoal *s)
+void client_gpu_settle(struct shoal *s)
 {
     const struct gpu_watch watch = {look_for_end, s};
     int before;
@@ -104,7 +104,7 @@ static bool add_to_hash(void *context, const void *part, size_t bytes)
     return false;
 }
 
-int shoal_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count)
+int client_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count)
 {
     return show(s, bytes, count, add_to_hash, state);
 }
@@ -126,7 +126,7 @@ static bool search_bad(void *context, const void *part, size_t bytes)
     return bad < count;
 }
 
-size_t shoal_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits)
+size_t client_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits)
 {
     struct search search = {.type = type};
     if (show(s, values, count * element_type_bytes(type), search_bad, &search) != 0 || search.done >= count) {

@@ -213,7 +213,7 @@ int client_balance_commit(struct shoal *s);
 /* ---- train/shoal/memory.c ---- */
 
 /* In a new group. */
-int shoal_memory_place(struct shoal *s);
+int client_memory_place(struct shoal *s);
 
 /* ---- train/shoal/background.c ---- */
 
@@ -262,16 +262,16 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
 /* ---- train/shoal/gpu.c ---- */
 
 /* What a group that is open does first. */
-int shoal_gpu_join(struct shoal *s);
+int client_gpu_join(struct shoal *s);
 
 /* Waits for what the program has queued (train/group/gpu/nccl_group.h), or until the group is over; where that fails, the next collective says
  * so. */
-void shoal_gpu_settle(struct shoal *s);
+void client_gpu_settle(struct shoal *s);
 
 /* Of memory that may be a GPU's: adds it to a hash; finds the first value that is not finite, and its bits, `count` if there is none. The
  * program's thread only. */
-int shoal_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count);
-size_t shoal_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits);
+int client_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void *bytes, size_t count);
+size_t client_gpu_first_bad(struct shoal *s, enum element_type type, const void *values, size_t count, uint64_t *bits);
 
 /* ---- train/shoal/shoal.c ---- */
 

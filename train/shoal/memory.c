@@ -18,7 +18,7 @@ static int place(struct shoal *s, const struct shoal_memory *memory)
                                        err_text(error));
 }
 
-int shoal_memory_place(struct shoal *s)
+int client_memory_place(struct shoal *s)
 {
     int error = 0;
     for (size_t i = 0; i < s->memory_count && error == 0; i++) {
