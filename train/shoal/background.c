@@ -175,7 +175,7 @@ int client_background_wait(struct shoal *s)
     (void)pthread_mutex_unlock(&b->mutex);
     error = shoal_collective_result(s, error);
     for (size_t i = 0; i < count && error == 0; i++) {
-        error = shoal_finite_judge(s, &b->begun[i]);
+        error = client_finite_judge(s, &b->begun[i]);
     }
     return error;
 }

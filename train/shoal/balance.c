@@ -19,7 +19,7 @@ static int exchange(struct shoal *s, uint64_t words[PLAN_RANKS_MAX][2])
     uint8_t all[PLAN_RANKS_MAX][16] = {{0}};
     bytes_put_u64(all[s->rank], words[s->rank][0]);
     bytes_put_u64(all[s->rank] + 8, words[s->rank][1]);
-    int error = shoal_gather(s, all, sizeof all[0]);
+    int error = client_gather(s, all, sizeof all[0]);
     for (uint32_t rank = 0; rank < s->size && error == 0; rank++) {
         words[rank][0] = bytes_get_u64(all[rank]);
         words[rank][1] = bytes_get_u64(all[rank] + 8);

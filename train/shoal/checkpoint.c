@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/err.h"
 
-void shoal_checkpoint_free(struct shoal_save *save)
+void client_checkpoint_free(struct shoal_save *save)
 {
     if (save->map != NULL) {
         (void)munmap(save->map, save->capacity_bytes);
@@ -62,7 +62,7 @@ static int replace_waiting_save(struct shoal *s)
             break;
         }
     }
-    shoal_checkpoint_free(&s->saves[newer]);
+    client_checkpoint_free(&s->saves[newer]);
     return newer;
 }
 
@@ -120,7 +120,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     }
     struct shoal_save *save = &s->saves[index];
     if (reserve_save(save, count) != 0) {
-        shoal_checkpoint_free(save);
+        client_checkpoint_free(save);
         return shoal_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
     }
     save->count = count;

@@ -5,6 +5,6 @@
 #include "train/shoal/link.h"
 
 /* Unmaps and closes; the buffer can be used again. */
-void shoal_checkpoint_free(struct shoal_save *save);
+void client_checkpoint_free(struct shoal_save *save);
 
 #endif

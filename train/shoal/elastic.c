@@ -331,7 +331,7 @@ static int compare(struct shoal *s)
     uint8_t hash[16];
     (void)crypto_generichash_final(&state, hash, sizeof hash);
     memcpy(&hashes[s->rank], hash, sizeof hashes[0]);
-    int error = shoal_gather(s, hashes, sizeof hashes[0]);
+    int error = client_gather(s, hashes, sizeof hashes[0]);
     if (error != 0) {
         return error;
     }
@@ -347,7 +347,7 @@ static int compare(struct shoal *s)
     if (most == s->size) {
         return 0;
     }
-    shoal_gather_heard(s);
+    client_gather_heard(s);
     if (own == most && own * 2 > s->size) {
         return 0;
     }

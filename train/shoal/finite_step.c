@@ -9,7 +9,7 @@
 #include "train/shoal/finite.h"
 #include "train/shoal/link.h"
 
-void shoal_finite_look(struct shoal *s, struct shoal_begun *what)
+void client_finite_look(struct shoal *s, struct shoal_begun *what)
 {
     uint64_t bits = 0;
     size_t bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
@@ -29,7 +29,7 @@ static void say_where(const struct shoal *s, const struct shoal_call *call, char
     }
 }
 
-int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
+int client_finite_judge(struct shoal *s, const struct shoal_begun *what)
 {
     uint64_t bits;
     size_t count = what->count, bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
@@ -39,11 +39,11 @@ int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what)
     struct shoal_finite all[PLAN_RANKS_MAX];
     memset(all, 0, sizeof all);
     all[s->rank] = what->own;
-    int error = shoal_gather(s, all, sizeof all[0]);
+    int error = client_gather(s, all, sizeof all[0]);
     if (error != 0) {
         return error;
     }
-    shoal_gather_heard(s);
+    client_gather_heard(s);
     uint32_t first = s->size, ranks = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
         ranks += all[rank].bad != 0;

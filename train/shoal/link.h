@@ -196,7 +196,7 @@ void client_elastic_close(struct shoal *s);
 
 /* ---- train/shoal/balance.c ---- */
 
-/* In a new group, after the roll call: parts by the speeds that its ranks bring. 0, or as shoal_gather. */
+/* In a new group, after the roll call: parts by the speeds that its ranks bring. 0, or as client_gather. */
 int client_balance_join(struct shoal *s);
 
 /* A step begins, whose items shoal_share gives. */
@@ -207,7 +207,7 @@ void client_balance_begin(struct shoal *s);
 bool client_balance_pause(struct shoal *s);
 void client_balance_resume(struct shoal *s, bool was_working);
 
-/* A step is committed; now and then all agree. 0, or as shoal_gather. */
+/* A step is committed; now and then all agree. 0, or as client_gather. */
 int client_balance_commit(struct shoal *s);
 
 /* ---- train/shoal/memory.c ---- */
@@ -242,22 +242,22 @@ struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, e
 /* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may
  * be unequal. ERR_MALFORMED, with the same sentence on every rank, if two registered different state, or broke the last group by
  * different calls. If only such as come without the state registered another one than those who have it, it is theirs alone, and
- * SHOAL_AGAIN for the rest. ERR_MEMORY; or as shoal_gather. */
+ * SHOAL_AGAIN for the rest. ERR_MEMORY; or as client_gather. */
 int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX]);
 
 /* Every rank's `bytes` bytes, at its place of all[size][bytes], reach all. 0, or an error as collectives return it. */
-int shoal_gather(struct shoal *s, void *all, size_t bytes);
+int client_gather(struct shoal *s, void *all, size_t bytes);
 
-/* Before a rank acts on what shoal_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
+/* Before a rank acts on what client_gather has told all: returns when all have heard it, or the group is broken. Who ends at once
  * else has its group ended, by the daemon, under those who still listen. Keeps the sentence. */
-void shoal_gather_heard(struct shoal *s);
+void client_gather_heard(struct shoal *s);
 
 /* ---- train/shoal/finite_step.c ---- */
 
 /* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
- * shoal_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
-void shoal_finite_look(struct shoal *s, struct shoal_begun *what);
-int shoal_finite_judge(struct shoal *s, const struct shoal_begun *what);
+ * client_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
+void client_finite_look(struct shoal *s, struct shoal_begun *what);
+int client_finite_judge(struct shoal *s, const struct shoal_begun *what);
 
 /* ---- train/shoal/gpu.c ---- */
 

@@ -50,7 +50,7 @@ struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, e
     return call;
 }
 
-int shoal_gather(struct shoal *s, void *all, size_t bytes)
+int client_gather(struct shoal *s, void *all, size_t bytes)
 {
     if (s->workers == NULL || s->size == 1) {
         return 0;
@@ -58,7 +58,7 @@ int shoal_gather(struct shoal *s, void *all, size_t bytes)
     return shoal_collective_result(s, group_all_gather(s->workers, ELEMENT_BYTES, all, bytes * s->size));
 }
 
-void shoal_gather_heard(struct shoal *s)
+void client_gather_heard(struct shoal *s)
 {
     char sentence[SHOAL_ERROR_BYTES];
     memcpy(sentence, s->error, sizeof sentence);
@@ -222,13 +222,13 @@ int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
     }
     struct roll own = own_roll(s);
     to_words(&own, all + ROLL_BYTES * s->rank);
-    int error = shoal_gather(s, all, ROLL_BYTES);
+    int error = client_gather(s, all, ROLL_BYTES);
     if (error == 0) {
         s->balance.is_on = all_balance(s, all);
         error = judge_calls(s, all);
         error = error == 0 ? judge_state(s, all, has_state) : error;
         if (error != 0) {
-            shoal_gather_heard(s);
+            client_gather_heard(s);
         }
         error = error == SHOAL_AGAIN ? client_elastic_failed(s, ERR_CLOSED) : error;
     }

@@ -178,8 +178,8 @@ static void destroy(struct shoal *s)
     while (s->queue_count > 0) {
         client_link_remove(s, s->queue_count - 1);
     }
-    shoal_checkpoint_free(&s->saves[0]);
-    shoal_checkpoint_free(&s->saves[1]);
+    client_checkpoint_free(&s->saves[0]);
+    client_checkpoint_free(&s->saves[1]);
     free(s->scratch);
     free(s->hparams);
     explicit_bzero(s->token, sizeof s->token);
@@ -462,7 +462,7 @@ static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enu
 {
     struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
     what.call = client_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
-    shoal_finite_look(s, &what);
+    client_finite_look(s, &what);
     return what;
 }
 
@@ -475,7 +475,7 @@ int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_typ
     }
     struct shoal_begun what = begin(s, values, count, type);
     error = run(s, SHOAL_CALL_ALL_REDUCE, what.type, values, count, 0);
-    return error != 0 ? error : shoal_finite_judge(s, &what);
+    return error != 0 ? error : client_finite_judge(s, &what);
 }
 
 int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
@@ -505,7 +505,7 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
         return error;
     }
     struct shoal_begun what = begin(s, values, count, type);
-    return s->workers == NULL || s->size == 1 ? shoal_finite_judge(s, &what) : client_background_begin(s, &what);
+    return s->workers == NULL || s->size == 1 ? client_finite_judge(s, &what) : client_background_begin(s, &what);
 }
 
 int shoal_all_reduce_wait(struct shoal *s)
