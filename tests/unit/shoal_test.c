@@ -388,7 +388,7 @@ static void leave_once_there_is_a_group(const struct fake_daemon *daemon)
     int listen_fd;
     uint16_t port;
     fake_daemon_environment(daemon, 1);
-    if (shoal_open_elastic(&s, error) != 0 || shoal_listen(s, &listen_fd, &port) != 0) {
+    if (shoal_open_elastic(&s, error) != 0 || client_listen(s, &listen_fd, &port) != 0) {
         _exit(1);
     }
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];

@@ -70,7 +70,7 @@ static int start(struct shoal *s)
     struct shoal_background *b = &s->background;
     b->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (b->done_fd < 0) {
-        return shoal_fail(s, ERR_MEMORY, "no descriptor is left for the thread that reduces: %s", strerror(errno));
+        return client_fail(s, ERR_MEMORY, "no descriptor is left for the thread that reduces: %s", strerror(errno));
     }
     sigset_t all, before;
     (void)sigfillset(&all);
@@ -79,7 +79,7 @@ static int start(struct shoal *s)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (reason != 0) {
         (void)close(b->done_fd);
-        return shoal_fail(s, ERR_MEMORY, "the thread that reduces cannot be started: %s", strerror(reason));
+        return client_fail(s, ERR_MEMORY, "the thread that reduces cannot be started: %s", strerror(reason));
     }
     b->is_started = true;
     return 0;
@@ -112,7 +112,7 @@ int client_background_begin(struct shoal *s, const struct shoal_begun *what)
         }
     }
     (void)pthread_mutex_unlock(&b->mutex);
-    return error == 0 ? 0 : shoal_fail(s, error, "%d all-reduces are begun already; wait for them first", SHOAL_BEGUN_MAX);
+    return error == 0 ? 0 : client_fail(s, error, "%d all-reduces are begun already; wait for them first", SHOAL_BEGUN_MAX);
 }
 
 bool client_background_is_busy(struct shoal *s)
@@ -154,7 +154,7 @@ void client_background_settle(struct shoal *s)
         if (b->is_running) {
             wait_for_thread(s);
         } else {
-            run_next(s, shoal_heed_fd(s));
+            run_next(s, client_watch_fd(s));
         }
     }
     (void)pthread_mutex_unlock(&b->mutex);
@@ -173,7 +173,7 @@ int client_background_wait(struct shoal *s)
     b->begun_count = b->done_count = 0;
     b->error = 0;
     (void)pthread_mutex_unlock(&b->mutex);
-    error = shoal_collective_result(s, error);
+    error = client_collective_result(s, error);
     for (size_t i = 0; i < count && error == 0; i++) {
         error = client_finite_judge(s, &b->begun[i]);
     }

@@ -85,7 +85,7 @@ static int choose_save(struct shoal *s, int *out)
             return 0;
         }
         if (client_link_now_ms() >= until_ms) {
-            return shoal_fail(s, ERR_TIMEOUT, "the daemon still reads the last two checkpoints after %d s",
+            return client_fail(s, ERR_TIMEOUT, "the daemon still reads the last two checkpoints after %d s",
                               SHOAL_ANSWER_MS / 1000);
         }
         client_link_wait(s, until_ms);
@@ -95,19 +95,19 @@ static int choose_save(struct shoal *s, int *out)
 int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
 {
     if (count == 0) {
-        return shoal_fail(s, ERR_USAGE, "an empty checkpoint cannot be saved");
+        return client_fail(s, ERR_USAGE, "an empty checkpoint cannot be saved");
     }
     if (s->state == SHOAL_ALONE) {
         free(s->scratch);
         s->scratch = malloc(count);
         if (s->scratch == NULL) {
-            return shoal_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
+            return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
         }
         *bytes = s->scratch;
         return 0;
     }
     if (s->elastic.is_torn) {
-        return shoal_fail(s, ERR_CORRUPT, "there is no state to save: the worker that handed it on was lost in the midst of it");
+        return client_fail(s, ERR_CORRUPT, "there is no state to save: the worker that handed it on was lost in the midst of it");
     }
     if (s->refused != 0) {
         s->refused = 0;
@@ -121,7 +121,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     struct shoal_save *save = &s->saves[index];
     if (reserve_save(save, count) != 0) {
         client_checkpoint_free(save);
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
+        return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
     }
     save->count = count;
     s->filling = index;
@@ -169,18 +169,18 @@ static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
 {
     struct stat status;
     if (s->answer_fd < 0 || fstat(s->answer_fd, &status) != 0 || status.st_size < 0 || (uint64_t)status.st_size < count) {
-        return shoal_fail(s, ERR_CORRUPT, "the daemon announced a checkpoint of %llu bytes and gave less",
+        return client_fail(s, ERR_CORRUPT, "the daemon announced a checkpoint of %llu bytes and gave less",
                           (unsigned long long)count);
     }
     uint8_t *bytes = malloc(count > 0 ? count : 1);
     if (bytes == NULL) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %llu bytes", (unsigned long long)count);
+        return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %llu bytes", (unsigned long long)count);
     }
     for (uint64_t done = 0; done < count;) {
         ssize_t n = pread(s->answer_fd, bytes + done, count - done, (off_t)done);
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
             free(bytes);
-            return shoal_fail(s, ERR_IO, "cannot read the checkpoint from the daemon: %s",
+            return client_fail(s, ERR_IO, "cannot read the checkpoint from the daemon: %s",
                               n < 0 ? strerror(errno) : "it ends early");
         }
         done += n > 0 ? (uint64_t)n : 0;
@@ -210,7 +210,7 @@ int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t
             length = client_link_find_u64(&reply, "bytes", SIZE_MAX / 2, &failed);
         }
         if (failed) {
-            error = shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_load does not follow the protocol");
+            error = client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_load does not follow the protocol");
         } else if (!is_there) {
             error = ERR_NOT_FOUND;
         } else {

@@ -20,11 +20,11 @@ int shoal_register(struct shoal *s, void *bytes, size_t count)
 {
     struct shoal_elastic *e = &s->elastic;
     if (!e->is_on || e->in_group || count == 0) {
-        return shoal_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
+        return client_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
                                         "shoal_step_begin, and has at least one byte");
     }
     if (e->part_count == SHOAL_PARTS_MAX) {
-        return shoal_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
+        return client_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
     }
     e->parts[e->part_count++] = (struct shoal_part){bytes, count};
     return 0;
@@ -150,7 +150,7 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", group_error(s->workers));
+    (void)client_fail(s, error, "%s", group_error(s->workers));
     return client_elastic_failed(s, error);
 }
 
@@ -183,7 +183,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
         head.step = 0;
     }
     if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
-        loaded = shoal_fail(s, ERR_CORRUPT, "there is no checkpoint, and the worker that handed the state on was lost in the midst "
+        loaded = client_fail(s, ERR_CORRUPT, "there is no checkpoint, and the worker that handed the state on was lost in the midst "
                                             "of it");
         head.loaded = NOT_HERE;
     }
@@ -192,11 +192,11 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
         return loaded != 0 ? loaded : error;
     }
     if (head.loaded == NOT_HERE) {
-        (void)shoal_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint, or no state to begin with", root);
+        (void)client_fail(s, ERR_CLOSED, "rank %u had no memory to load the checkpoint, or no state to begin with", root);
         return client_elastic_failed(s, ERR_CLOSED);
     }
     if (head.loaded != LOADED) {
-        return shoal_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
+        return client_fail(s, ERR_CLOSED, "rank %u could not load the checkpoint", root);
     }
     error = move_parts(s, root, takes, head.step);
     if (error == 0) {
@@ -215,7 +215,7 @@ static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint
         root = has_state[rank] && root == s->size ? rank : root;
     }
     if (has_state[s->rank] && (!e->has_state || e->applied != step)) {
-        return shoal_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
+        return client_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
                           (unsigned long long)step);
     }
     root = have > 0 ? root : 0;
@@ -245,12 +245,12 @@ static int come_in(struct shoal *s)
         .revoke = &s->revoke,
     };
     if (error == 0) {
-        error = shoal_read_group(s, &options, members, has_state, &step);
+        error = client_read_group(s, &options, members, has_state, &step);
     }
     client_link_drop_answer(s);
     int listen_fd = error == 0 ? fcntl(e->listen_fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (error == 0 && (listen_fd < 0 || revoke_open(&s->revoke) != 0)) {
-        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+        error = client_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
     }
     if (error != 0) {
         if (listen_fd >= 0) {
@@ -266,7 +266,7 @@ static int come_in(struct shoal *s)
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
     if (error != 0) {
-        (void)shoal_fail(s, error, "%s", text);
+        (void)client_fail(s, error, "%s", text);
         return client_elastic_failed(s, error);
     }
     error = client_roll_call(s, has_state);
@@ -293,13 +293,13 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
 {
     struct shoal_elastic *e = &s->elastic;
     if (!e->is_on) {
-        return shoal_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
+        return client_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
     }
     int error = 0;
     if (s->state == SHOAL_ALONE && !e->in_group) {
         error = begin_alone(s);
     } else if (!e->in_group && e->listen_fd < 0) {
-        error = shoal_listen(s, &e->listen_fd, &e->port);
+        error = client_listen(s, &e->listen_fd, &e->port);
     }
     while (error == 0 && !e->in_group) {
         error = come_in(s);
@@ -351,7 +351,7 @@ static int compare(struct shoal *s)
     if (own == most && own * 2 > s->size) {
         return 0;
     }
-    return shoal_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,
+    return client_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,
                       s->rank, most * 2 > s->size ? "the other ranks" : "any other rank");
 }
 
@@ -362,7 +362,7 @@ int shoal_step_commit(struct shoal *s)
         return SHOAL_AGAIN;
     }
     if (client_background_is_busy(s)) {
-        return shoal_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
+        return client_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
     }
     (void)client_balance_pause(s);
     e->applied++;
@@ -372,7 +372,7 @@ int shoal_step_commit(struct shoal *s)
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
     (void)client_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
-    int error = s->workers == NULL ? 0 : shoal_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
+    int error = s->workers == NULL ? 0 : client_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
     if (error == 0 && wishes[1] > 0) {
         s->stop = true;
         return SHOAL_STOP;

@@ -52,7 +52,7 @@ int client_finite_judge(struct shoal *s, const struct shoal_begun *what)
     char where[64];
     say_where(s, &what->call, where, sizeof where);
     if (ranks == 0) {
-        return shoal_fail(s, ERR_NOT_FINITE, "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a "
+        return client_fail(s, ERR_NOT_FINITE, "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a "
                                              "finite one",
                           where, bad, count, s->size);
     }
@@ -60,6 +60,6 @@ int client_finite_judge(struct shoal *s, const struct shoal_begun *what)
     if (ranks > 1) {
         (void)snprintf(more, sizeof more, " (and so did %u other rank%s)", ranks - 1, ranks > 2 ? "s" : "");
     }
-    return shoal_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, finite_word(what->type, all[first].bits),
+    return client_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, finite_word(what->type, all[first].bits),
                       (unsigned long long)all[first].bad - 1, count, more);
 }

@@ -12,13 +12,13 @@
 int shoal_use_gpu(struct shoal *s, unsigned flags)
 {
     if (s->gpu != NULL || s->elastic.in_group || s->elastic.has_state || (flags & ~SHOAL_GPU_PLAIN) != 0) {
-        return shoal_fail(s, ERR_USAGE, "shoal_use_gpu is called once, before the first shoal_step_begin, with 0 or SHOAL_GPU_PLAIN");
+        return client_fail(s, ERR_USAGE, "shoal_use_gpu is called once, before the first shoal_step_begin, with 0 or SHOAL_GPU_PLAIN");
     }
     if (client_background_is_busy(s)) {
-        return shoal_fail(s, ERR_USAGE, "shoal_use_gpu is called after shoal_all_reduce_wait");
+        return client_fail(s, ERR_USAGE, "shoal_use_gpu is called after shoal_all_reduce_wait");
     }
     int error = gpu_open(&s->gpu, getenv("SHOAL_LIBCUDART"), getenv("SHOAL_LIBNCCL"), (flags & SHOAL_GPU_PLAIN) != 0);
-    return error != 0 ? shoal_fail(s, error, "no memory is left for the GPU") : client_gpu_join(s);
+    return error != 0 ? client_fail(s, error, "no memory is left for the GPU") : client_gpu_join(s);
 }
 
 int client_gpu_join(struct shoal *s)
@@ -27,7 +27,7 @@ int client_gpu_join(struct shoal *s)
         return 0;
     }
     int error = group_use_gpu(s->workers, s->gpu);
-    return error == 0 ? 0 : shoal_fail(s, error, "%s", group_error(s->workers));
+    return error == 0 ? 0 : client_fail(s, error, "%s", group_error(s->workers));
 }
 
 /* For waits of the program's thread, beside which the other one may make a collective: the links, and what the group says of itself,
@@ -65,7 +65,7 @@ static int show_gpu(struct shoal *s, const uint8_t *memory, size_t bytes, bool (
     struct gpu_copier *copier = &s->gpu->program;
     size_t most = bytes < PART_BYTES ? bytes : PART_BYTES;
     if (gpu_stage(s->gpu, copier, most) != 0) {
-        return shoal_fail(s, ERR_MEMORY, "no host memory is left to look at GPU memory");
+        return client_fail(s, ERR_MEMORY, "no host memory is left to look at GPU memory");
     }
     char text[NCCL_GROUP_ERROR_BYTES];
     bool enough = false;
@@ -73,7 +73,7 @@ static int show_gpu(struct shoal *s, const uint8_t *memory, size_t bytes, bool (
         size_t part = bytes - done < most ? bytes - done : most;
         int error = gpu_copy(s->gpu, copier, copier->staging, memory + done, part, NULL, text);
         if (error != 0) {
-            return shoal_fail(s, error, "%s", text);
+            return client_fail(s, error, "%s", text);
         }
         enough = look(context, copier->staging, part);
         done += part;
@@ -91,7 +91,7 @@ static int show(struct shoal *s, const void *memory, size_t bytes, bool (*look)(
     }
     int code = gpu_enter(s->gpu, &before);
     if (code != CUDA_OK) {
-        return shoal_fail(s, ERR_IO, "CUDA device %d cannot be used: %s", s->gpu->device, s->gpu->cuda.error_text(code));
+        return client_fail(s, ERR_IO, "CUDA device %d cannot be used: %s", s->gpu->device, s->gpu->cuda.error_text(code));
     }
     int error = show_gpu(s, memory, bytes, look, context);
     gpu_leave(s->gpu, before);

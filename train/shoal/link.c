@@ -38,7 +38,7 @@ uint64_t client_link_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-int shoal_fail(struct shoal *s, int error, const char *format, ...)
+int client_fail(struct shoal *s, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -102,11 +102,11 @@ void client_link_withdraw(struct shoal *s, uint64_t id)
 int client_link_push(struct shoal *s, const struct pack_writer *writer, uint64_t id, int fd, size_t limit)
 {
     if (s->queue_count >= limit) {
-        return shoal_fail(s, ERR_FULL, "%zu requests wait for the daemon already", s->queue_count);
+        return client_fail(s, ERR_FULL, "%zu requests wait for the daemon already", s->queue_count);
     }
     int error = request_new(&s->queue[s->queue_count], writer, id, fd);
     if (error != 0) {
-        return shoal_fail(s, error, "a request to the daemon is too large, or no memory is left");
+        return client_fail(s, error, "a request to the daemon is too large, or no memory is left");
     }
     s->queue_count++;
     return 0;
@@ -197,9 +197,9 @@ static void copy_reply_error(struct shoal *s, const struct pack_reader *reply)
     size_t bytes;
     const char *sentence = pack_read_text(&text, &bytes);
     if (text.failed || bytes == 0) {
-        (void)shoal_fail(s, ERR_REFUSED, "the daemon refused without saying why");
+        (void)client_fail(s, ERR_REFUSED, "the daemon refused without saying why");
     } else {
-        (void)shoal_fail(s, ERR_REFUSED, "%.*s", (int)(bytes < 400 ? bytes : 400), sentence);
+        (void)client_fail(s, ERR_REFUSED, "%.*s", (int)(bytes < 400 ? bytes : 400), sentence);
     }
 }
 
@@ -235,11 +235,11 @@ static int read_identity(struct shoal *s, const struct pack_reader *reply)
     s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* daemons before it say nothing */
     if (failed || experiment.failed || host.failed || map.failed || pack_peek(&map) != PACK_MAP || s->size < 1 ||
         s->rank >= s->size || map.count > HPARAMS_BYTES_MAX) {
-        return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_open does not follow the protocol");
+        return client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_open does not follow the protocol");
     }
     s->hparams = malloc(map.count);
     if (s->hparams == NULL) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
+        return client_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
     }
     memcpy(s->hparams, map.bytes, map.count);
     s->hparams_bytes = map.count;
@@ -401,7 +401,7 @@ int client_link_pump(struct shoal *s)
         disconnect(s, 0);
     }
     if (s->state == SHOAL_LOST) {
-        return shoal_fail(s, ERR_CLOSED, "the daemon at %s has not answered for %d s", s->socket_path, AWAY_MS / 1000);
+        return client_fail(s, ERR_CLOSED, "the daemon at %s has not answered for %d s", s->socket_path, AWAY_MS / 1000);
     }
     return s->state == SHOAL_REFUSED ? ERR_REFUSED : 0;
 }
@@ -446,7 +446,7 @@ int client_link_pump_call(struct shoal *s)
     if (error != 0 || !s->answer_lost) {
         return error;
     }
-    return shoal_fail(s, ERR_MEMORY, "no memory or no descriptor is left for the daemon's answer");
+    return client_fail(s, ERR_MEMORY, "no memory or no descriptor is left for the daemon's answer");
 }
 
 int client_link_end_call(struct shoal *s, int error)
@@ -477,7 +477,7 @@ int client_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t
             break;
         }
         if (error == 0 && client_link_now_ms() >= until_ms) {
-            error = shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
+            error = client_fail(s, ERR_TIMEOUT, "the daemon has not answered within %d s", timeout_ms / 1000);
         }
         if (error == 0) {
             client_link_wait(s, until_ms);

@@ -276,20 +276,20 @@ size_t client_gpu_first_bad(struct shoal *s, enum element_type type, const void 
 /* ---- train/shoal/shoal.c ---- */
 
 /* 0 for 0; else keeps the group's sentence, and gives what the program is told. */
-int shoal_collective_result(struct shoal *s, int error);
+int client_collective_result(struct shoal *s, int error);
 
 /* The descriptor by which the group's waits hear the daemon (struct revoke) while the program's own thread makes a collective. */
-int shoal_heed_fd(const struct shoal *s);
+int client_watch_fd(const struct shoal *s);
 
 /* Reads the answer to worker_group: rank, size, generation, the members and the key. */
-int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
+int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                      bool has_state[PLAN_RANKS_MAX], uint64_t *step);
-int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port);
+int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
 
 /* ---- train/shoal/link.c ---- */
 
 /* Keeps the sentence for shoal_error and returns `error`. */
-int shoal_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int client_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Starts {"v", "id", "op", ...}: `arguments` more pairs follow. */
 void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,

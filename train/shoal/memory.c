@@ -14,7 +14,7 @@
 static int place(struct shoal *s, const struct shoal_memory *memory)
 {
     int error = group_place(s->workers, memory->bytes, memory->count);
-    return error == 0 ? 0 : shoal_fail(s, error, "%zu bytes cannot be shared with the ranks of this host: %s", memory->count,
+    return error == 0 ? 0 : client_fail(s, error, "%zu bytes cannot be shared with the ranks of this host: %s", memory->count,
                                        err_text(error));
 }
 
@@ -31,15 +31,15 @@ int shoal_alloc(struct shoal *s, size_t bytes, void **out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0) {
-        return shoal_fail(s, ERR_USAGE, "memory has at least one byte");
+        return client_fail(s, ERR_USAGE, "memory has at least one byte");
     }
     if (s->memory_count == SHOAL_ALLOCATIONS_MAX) {
-        return shoal_fail(s, ERR_FULL, "there can be %d pieces of memory at one time", SHOAL_ALLOCATIONS_MAX);
+        return client_fail(s, ERR_FULL, "there can be %d pieces of memory at one time", SHOAL_ALLOCATIONS_MAX);
     }
     size_t count = bytes > PTRDIFF_MAX - page ? 0 : (bytes + page - 1) / page * page;
     void *memory = count == 0 ? MAP_FAILED : mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for %zu bytes", bytes);
+        return client_fail(s, ERR_MEMORY, "no memory is left for %zu bytes", bytes);
     }
     struct shoal_memory *added = &s->memories[s->memory_count];
     *added = (struct shoal_memory){memory, count};

@@ -55,7 +55,7 @@ int client_gather(struct shoal *s, void *all, size_t bytes)
     if (s->workers == NULL || s->size == 1) {
         return 0;
     }
-    return shoal_collective_result(s, group_all_gather(s->workers, ELEMENT_BYTES, all, bytes * s->size));
+    return client_collective_result(s, group_all_gather(s->workers, ELEMENT_BYTES, all, bytes * s->size));
 }
 
 void client_gather_heard(struct shoal *s)
@@ -63,7 +63,7 @@ void client_gather_heard(struct shoal *s)
     char sentence[SHOAL_ERROR_BYTES];
     memcpy(sentence, s->error, sizeof sentence);
     if (s->workers != NULL) {
-        (void)shoal_collective_result(s, group_barrier(s->workers));
+        (void)client_collective_result(s, group_barrier(s->workers));
     }
     memcpy(s->error, sentence, sizeof sentence);
 }
@@ -134,7 +134,7 @@ static int compare_state(struct shoal *s, const struct roll *one, const struct r
         return 0;
     }
     bool same_sum = one->part_count == other->part_count && one->state_bytes == other->state_bytes;
-    return shoal_fail(s, ERR_MALFORMED,
+    return client_fail(s, ERR_MALFORMED,
                       "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
                       "register the same sizes in the same order",
                       (uint32_t)one->own_rank, (unsigned long long)one->state_bytes,
@@ -156,7 +156,7 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
         char first[64], second[64];
         describe(a, first, sizeof first);
         describe(b, second, sizeof second);
-        return shoal_fail(s, ERR_MALFORMED,
+        return client_fail(s, ERR_MALFORMED,
                           "in step %llu, collective %llu, rank %llu called %s and rank %llu %s: all ranks make the same "
                           "collectives with the same counts",
                           (unsigned long long)a->step, (unsigned long long)a->index, (unsigned long long)one->rank, first,
@@ -218,7 +218,7 @@ int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
     }
     uint8_t *all = calloc(s->size, ROLL_BYTES);
     if (all == NULL) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left to come into a group");
+        return client_fail(s, ERR_MEMORY, "no memory is left to come into a group");
     }
     struct roll own = own_roll(s);
     to_words(&own, all + ROLL_BYTES * s->rank);

@@ -30,24 +30,24 @@ static int open_alone(struct shoal *s)
         errno = 0;
         s->seed = strtoull(seed, &end, 10);
         if (*seed < '0' || *seed > '9' || *end != 0 || errno != 0) {
-            return shoal_fail(s, ERR_USAGE, "SHOAL_SEED is '%.40s'; it must be a whole number from 0", seed);
+            return client_fail(s, ERR_USAGE, "SHOAL_SEED is '%.40s'; it must be a whole number from 0", seed);
         }
     }
     const char *json = getenv("SHOAL_HPARAMS");
     s->hparams = malloc(HPARAMS_BYTES_MAX);
     if (s->hparams == NULL) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
+        return client_fail(s, ERR_MEMORY, "no memory is left for the hyperparameters");
     }
     struct pack_writer writer;
     pack_writer_init(&writer, s->hparams, HPARAMS_BYTES_MAX);
     if (hparams_from_json(json != NULL ? json : "{}", &writer) != 0) {
-        return shoal_fail(s, ERR_USAGE, "SHOAL_HPARAMS is not a JSON object of at most %u bytes", HPARAMS_BYTES_MAX);
+        return client_fail(s, ERR_USAGE, "SHOAL_HPARAMS is not a JSON object of at most %u bytes", HPARAMS_BYTES_MAX);
     }
     s->hparams_bytes = writer.used_bytes;
     return 0;
 }
 
-int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
+int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
                      bool has_state[PLAN_RANKS_MAX], uint64_t *step)
 {
     struct pack_reader reply;
@@ -67,7 +67,7 @@ int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_me
         has_state[i] = pack_read_bool(&list);
     }
     if (failed || key.failed || list.failed) {
-        return shoal_fail(s, ERR_MALFORMED, "the daemon's answer to worker_group does not follow the protocol");
+        return client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_group does not follow the protocol");
     }
     options->generation = s->generation = generation;
     options->rank = s->rank = rank;
@@ -75,11 +75,11 @@ int shoal_read_group(struct shoal *s, struct tcp_options *options, struct tcp_me
     return 0;
 }
 
-int shoal_listen(struct shoal *s, int *listen_fd, uint16_t *port)
+int client_listen(struct shoal *s, int *listen_fd, uint16_t *port)
 {
     int error = tcp_group_listen(s->host, listen_fd, port);
     return error == 0 ? 0
-                      : shoal_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
+                      : client_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
                                    error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
 }
 
@@ -87,7 +87,7 @@ static int form_group(struct shoal *s)
 {
     int listen_fd;
     uint16_t port;
-    int error = shoal_listen(s, &listen_fd, &port);
+    int error = client_listen(s, &listen_fd, &port);
     if (error != 0) {
         return error;
     }
@@ -111,11 +111,11 @@ static int form_group(struct shoal *s)
         .revoke = &s->revoke,
     };
     if (error == 0) {
-        error = shoal_read_group(s, &options, members, has_state, &step);
+        error = client_read_group(s, &options, members, has_state, &step);
     }
     client_link_drop_answer(s);
     if (error == 0 && revoke_open(&s->revoke) != 0) {
-        error = shoal_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
+        error = client_fail(s, ERR_IO, "no descriptor is left for the group: %s", strerror(errno));
     }
     if (error != 0) {
         (void)close(listen_fd);
@@ -124,7 +124,7 @@ static int form_group(struct shoal *s)
     char text[GROUP_ERROR_BYTES];
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
-    return error == 0 ? 0 : shoal_fail(s, error, "%s", text);
+    return error == 0 ? 0 : client_fail(s, error, "%s", text);
 }
 
 static int open_with_daemon(struct shoal *s, const char *socket_path)
@@ -132,15 +132,15 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
     const char *token = getenv("SHOAL_TOKEN");
     uint8_t token_bytes[SHOAL_TOKEN_DIGITS / 2];
     if (token == NULL || bytes_from_hex(token_bytes, sizeof token_bytes, token) != 0) {
-        return shoal_fail(s, ERR_USAGE, "SHOAL_SOCKET is set, but SHOAL_TOKEN is not %d hex digits", SHOAL_TOKEN_DIGITS);
+        return client_fail(s, ERR_USAGE, "SHOAL_SOCKET is set, but SHOAL_TOKEN is not %d hex digits", SHOAL_TOKEN_DIGITS);
     }
     bytes_copy_text(s->token, sizeof s->token, token);
     if (!bytes_copy_text(s->socket_path, sizeof s->socket_path, socket_path)) {
-        return shoal_fail(s, ERR_USAGE, "SHOAL_SOCKET is longer than %zu bytes", sizeof s->socket_path - 1);
+        return client_fail(s, ERR_USAGE, "SHOAL_SOCKET is longer than %zu bytes", sizeof s->socket_path - 1);
     }
     uint8_t *buffer = malloc(FRAME_BYTES_MAX + 4);
     if (buffer == NULL) {
-        return shoal_fail(s, ERR_MEMORY, "no memory is left for the daemon's answers");
+        return client_fail(s, ERR_MEMORY, "no memory is left for the daemon's answers");
     }
     frame_reader_init(&s->reader, buffer, FRAME_BYTES_MAX + 4);
     s->state = SHOAL_AWAY;
@@ -288,7 +288,7 @@ const uint8_t *shoal_hparams(const struct shoal *s, size_t *bytes)
 
 static int wrong_type(struct shoal *s, const char *path, const char *wanted)
 {
-    return shoal_fail(s, ERR_MALFORMED, "hyperparameter '%s' must be %s", path, wanted);
+    return client_fail(s, ERR_MALFORMED, "hyperparameter '%s' must be %s", path, wanted);
 }
 
 int shoal_hparam_double(struct shoal *s, const char *path, double fallback, double *out)
@@ -339,7 +339,7 @@ int shoal_hparam_text(struct shoal *s, const char *path, const char *fallback, c
         }
     }
     if (bytes >= size) {
-        return shoal_fail(s, ERR_FULL, "hyperparameter '%s' is longer than %zu bytes", path, size - 1);
+        return client_fail(s, ERR_FULL, "hyperparameter '%s' is longer than %zu bytes", path, size - 1);
     }
     bytes_copy_text_n(out, size, text, bytes);
     return 0;
@@ -360,7 +360,7 @@ int shoal_hparam_int_list(struct shoal *s, const char *path, const int64_t *fall
     }
     uint32_t length = error != 0 ? 0 : pack_peek(&value) == PACK_ARRAY ? pack_read_array(&value) : 1;
     if (length > capacity) {
-        return shoal_fail(s, ERR_FULL, "hyperparameter '%s' has more than %zu entries", path, capacity);
+        return client_fail(s, ERR_FULL, "hyperparameter '%s' has more than %zu entries", path, capacity);
     }
     for (uint32_t i = 0; i < length && error == 0; i++) {
         error = hparams_read_int(&value, &out[i]);
@@ -378,17 +378,17 @@ _Static_assert((int)SHOAL_F32 == (int)ELEMENT_F32 && (int)SHOAL_F16 == (int)ELEM
                    (int)SHOAL_BF16 == (int)ELEMENT_BF16 && (int)SHOAL_BYTES == (int)ELEMENT_BYTES,
                "one list of types");
 
-int shoal_heed_fd(const struct shoal *s)
+int client_watch_fd(const struct shoal *s)
 {
     return s->revoke.heed != NULL ? s->fd : -1;
 }
 
-int shoal_collective_result(struct shoal *s, int error)
+int client_collective_result(struct shoal *s, int error)
 {
     if (error == 0) {
         return 0;
     }
-    (void)shoal_fail(s, error, "%s", group_error(s->workers));
+    (void)client_fail(s, error, "%s", group_error(s->workers));
     return s->elastic.is_on ? client_elastic_failed(s, error) : error;
 }
 
@@ -401,7 +401,7 @@ static int settle(struct shoal *s)
     bool was_working = client_background_is_busy(s) && client_balance_pause(s);
     int error = client_background_wait(s);
     client_balance_resume(s, was_working);
-    s->revoke.heed_fd = shoal_heed_fd(s);
+    s->revoke.heed_fd = client_watch_fd(s);
     return error;
 }
 
@@ -409,11 +409,11 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
 {
     enum element_type element = (enum element_type)type;
     if (!ELEMENT_ADDS(element) && !(moves && element == ELEMENT_BYTES)) {
-        return shoal_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
+        return client_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
     }
     size_t bytes = element_type_bytes(element);
     if ((uintptr_t)values % bytes != 0) {
-        return shoal_fail(s, ERR_USAGE, "elements of %zu bytes must be aligned to them", bytes);
+        return client_fail(s, ERR_USAGE, "elements of %zu bytes must be aligned to them", bytes);
     }
     return 0;
 }
@@ -442,7 +442,7 @@ static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type typ
         return 0;
     }
     bool was_working = client_balance_pause(s);
-    int error = shoal_collective_result(s, run_group(s->workers, kind, type, values, count, root));
+    int error = client_collective_result(s, run_group(s->workers, kind, type, values, count, root));
     client_balance_resume(s, was_working);
     return error;
 }
@@ -521,7 +521,7 @@ void shoal_use_thread(struct shoal *s, bool is_wanted)
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
 {
     if (root >= s->size) {
-        return shoal_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
+        return client_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
     return collective(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, bytes, count, root);
 }
@@ -554,20 +554,20 @@ static int check_names(struct shoal *s, const char *group, const char *const *na
 {
     size_t bytes = 0;
     if (strlen(group) > SHOAL_GROUP_BYTES_MAX) {
-        return shoal_fail(s, ERR_USAGE, "a group of metrics has a name of at most %d bytes; '%.40s...' is longer",
+        return client_fail(s, ERR_USAGE, "a group of metrics has a name of at most %d bytes; '%.40s...' is longer",
                           SHOAL_GROUP_BYTES_MAX, group);
     }
     for (size_t i = 0; i < count; i++) {
         size_t length = strlen(names[i]);
         if (length > SHOAL_METRIC_BYTES_MAX) {
-            return shoal_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer", SHOAL_METRIC_BYTES_MAX,
+            return client_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer", SHOAL_METRIC_BYTES_MAX,
                               names[i]);
         }
         bytes += length + 12;
     }
     return bytes <= SHOAL_METRICS_BYTES_MAX
                ? 0
-               : shoal_fail(s, ERR_USAGE, "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
+               : client_fail(s, ERR_USAGE, "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
                                           "bytes, at most %d fit", count, bytes, SHOAL_METRICS_BYTES_MAX);
 }
 
@@ -637,7 +637,7 @@ int shoal_flush(struct shoal *s, int timeout_ms)
             break;
         }
         if (client_link_now_ms() >= until_ms) {
-            return shoal_fail(s, ERR_TIMEOUT, "the daemon has not answered %zu requests within %d ms", s->queue_count,
+            return client_fail(s, ERR_TIMEOUT, "the daemon has not answered %zu requests within %d ms", s->queue_count,
                               timeout_ms);
         }
         client_link_wait(s, until_ms);
