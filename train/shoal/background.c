@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "train/shoal/link.h"
 
-static bool is_settled(const struct shoal_background *b)
+static bool is_settled(const struct client_background *b)
 {
     return b->done_count == b->begun_count;
 }
@@ -24,8 +24,8 @@ static bool is_settled(const struct shoal_background *b)
 /* The next one. Called with the mutex held and none running; lets go of it meanwhile. */
 static void run_next(struct shoal *s, int heed_fd)
 {
-    struct shoal_background *b = &s->background;
-    struct shoal_begun next = b->begun[b->done_count];
+    struct client_background *b = &s->background;
+    struct client_begun next = b->begun[b->done_count];
     b->is_running = true;
     s->revoke.heed_fd = heed_fd;
     (void)pthread_mutex_unlock(&b->mutex);
@@ -42,7 +42,7 @@ static void run_next(struct shoal *s, int heed_fd)
 static void *background_thread(void *argument)
 {
     struct shoal *s = argument;
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     (void)pthread_mutex_lock(&b->mutex);
     while (!b->is_over) {
         if (is_settled(b) || b->is_running) {
@@ -67,7 +67,7 @@ void client_background_init(struct shoal *s)
 /* The thread takes no signals: they are the program's. */
 static int start(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     b->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (b->done_fd < 0) {
         return client_fail(s, ERR_MEMORY, "no descriptor is left for the thread that reduces: %s", strerror(errno));
@@ -87,14 +87,14 @@ static int start(struct shoal *s)
 
 static bool has_use_for_thread(const struct shoal *s)
 {
-    const struct shoal_background *b = &s->background;
+    const struct client_background *b = &s->background;
     return b->wish != SHOAL_THREAD_IF_SPARE ? b->wish == SHOAL_THREAD_WANTED
                                             : group_hosts(s->workers) > 1 && group_ranks_here(s->workers) < b->processors;
 }
 
-int client_background_begin(struct shoal *s, const struct shoal_begun *what)
+int client_background_begin(struct shoal *s, const struct client_begun *what)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     bool uses_thread = has_use_for_thread(s);
     int error = uses_thread && !b->is_started ? start(s) : 0;
     if (error != 0) {
@@ -122,7 +122,7 @@ bool client_background_is_busy(struct shoal *s)
 
 bool client_background_has_failed(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     (void)pthread_mutex_lock(&b->mutex);
     bool has_failed = b->error != 0;
     (void)pthread_mutex_unlock(&b->mutex);
@@ -131,7 +131,7 @@ bool client_background_has_failed(struct shoal *s)
 
 static void wait_for_thread(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     b->is_awaited = true;
     (void)pthread_mutex_unlock(&b->mutex);
     struct pollfd fds[] = {{.fd = b->done_fd, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
@@ -145,7 +145,7 @@ static void wait_for_thread(struct shoal *s)
 
 void client_background_settle(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     if (!client_background_is_busy(s)) {
         return;
     }
@@ -162,7 +162,7 @@ void client_background_settle(struct shoal *s)
 
 int client_background_wait(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     if (!client_background_is_busy(s)) {
         return 0;
     }
@@ -182,7 +182,7 @@ int client_background_wait(struct shoal *s)
 
 static void stop(struct shoal *s)
 {
-    struct shoal_background *b = &s->background;
+    struct client_background *b = &s->background;
     (void)pthread_mutex_lock(&b->mutex);
     b->is_over = true;
     if (b->is_running) {

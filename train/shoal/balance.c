@@ -29,7 +29,7 @@ static int exchange(struct shoal *s, uint64_t words[PLAN_RANKS_MAX][2])
 
 int client_balance_join(struct shoal *s)
 {
-    struct shoal_balance *b = &s->balance;
+    struct client_balance *b = &s->balance;
     uint64_t words[PLAN_RANKS_MAX][2] = {{0}}, speeds[PLAN_RANKS_MAX];
     b->steps = 0;
     b->own = (struct balance_measure){0};
@@ -55,7 +55,7 @@ void client_balance_begin(struct shoal *s)
 
 bool client_balance_pause(struct shoal *s)
 {
-    struct shoal_balance *b = &s->balance;
+    struct client_balance *b = &s->balance;
     bool was_working = b->is_working;
     if (was_working) {
         client_gpu_settle(s);
@@ -75,7 +75,7 @@ void client_balance_resume(struct shoal *s, bool was_working)
 
 int shoal_share(struct shoal *s, uint32_t total, uint32_t *first, uint32_t *count)
 {
-    struct shoal_balance *b = &s->balance;
+    struct client_balance *b = &s->balance;
     if (s->elastic.is_on && !s->elastic.in_group) {
         return SHOAL_AGAIN;
     }
@@ -96,7 +96,7 @@ bool shoal_is_balanced(const struct shoal *s)
 
 int client_balance_commit(struct shoal *s)
 {
-    struct shoal_balance *b = &s->balance;
+    struct client_balance *b = &s->balance;
     uint64_t words[PLAN_RANKS_MAX][2] = {{0}};
     if (!has_use(s)) {
         return 0;

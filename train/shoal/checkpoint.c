@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/err.h"
 
-void client_checkpoint_free(struct shoal_save *save)
+void client_checkpoint_free(struct client_save *save)
 {
     if (save->map != NULL) {
         (void)munmap(save->map, save->capacity_bytes);
@@ -19,11 +19,11 @@ void client_checkpoint_free(struct shoal_save *save)
     if (save->fd >= 0) {
         (void)close(save->fd);
     }
-    *save = (struct shoal_save){.fd = -1};
+    *save = (struct client_save){.fd = -1};
 }
 
 /* Makes room for `count` bytes. The memory is taken now: a full machine is an error here, not a signal later. */
-static int reserve_save(struct shoal_save *save, size_t count)
+static int reserve_save(struct client_save *save, size_t count)
 {
     if (save->fd >= 0 && save->capacity_bytes >= count) {
         return 0;
@@ -118,7 +118,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     if (error != 0) {
         return error;
     }
-    struct shoal_save *save = &s->saves[index];
+    struct client_save *save = &s->saves[index];
     if (reserve_save(save, count) != 0) {
         client_checkpoint_free(save);
         return client_fail(s, ERR_MEMORY, "no memory is left for a checkpoint of %zu bytes", count);
@@ -135,7 +135,7 @@ int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
         return 0;
     }
     CHECK(s->filling >= 0); /* begin was called and has succeeded */
-    struct shoal_save *save = &s->saves[s->filling];
+    struct client_save *save = &s->saves[s->filling];
     s->filling = -1;
     uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
     struct pack_writer writer;

@@ -5,6 +5,6 @@
 #include "train/shoal/link.h"
 
 /* Unmaps and closes; the buffer can be used again. */
-void client_checkpoint_free(struct shoal_save *save);
+void client_checkpoint_free(struct client_save *save);
 
 #endif

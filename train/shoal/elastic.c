@@ -18,7 +18,7 @@
 
 int shoal_register(struct shoal *s, void *bytes, size_t count)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (!e->is_on || e->in_group || count == 0) {
         return client_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
                                         "shoal_step_begin, and has at least one byte");
@@ -26,7 +26,7 @@ int shoal_register(struct shoal *s, void *bytes, size_t count)
     if (e->part_count == SHOAL_PARTS_MAX) {
         return client_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
     }
-    e->parts[e->part_count++] = (struct shoal_part){bytes, count};
+    e->parts[e->part_count++] = (struct client_part){bytes, count};
     return 0;
 }
 
@@ -41,7 +41,7 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 /* What the daemon has said counts for the group that forms, too. */
 static void apply_notice(struct shoal *s)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (e->told_generation != s->generation || s->revoke.fd < 0) {
         return;
     }
@@ -53,7 +53,7 @@ static void apply_notice(struct shoal *s)
 
 void client_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (e->is_on) {
         e->told_at_once = at_once || (e->told_at_once && e->told_generation == generation);
         e->told_generation = generation;
@@ -157,7 +157,7 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
 /* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
 static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     int error = 0;
     e->is_torn |= takes;
     e->is_worn |= takes && (step > 0 || e->applied > 0);
@@ -173,7 +173,7 @@ static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
 /* `takes`: this rank has not the state of that step. */
 static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, uint64_t step)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     struct head head = {.step = step, .loaded = LOADED};
     int loaded = 0;
     if (s->rank == root && is_fresh && e->load != NULL) {
@@ -208,7 +208,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
 /* All who have the state are at the same step (the coordinator has seen to that): if that is everybody, nothing moves. */
 static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint64_t step)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     uint32_t root = s->size, have = 0;
     for (uint32_t rank = 0; rank < s->size; rank++) {
         have += has_state[rank];
@@ -226,7 +226,7 @@ static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint
 
 static int come_in(struct shoal *s)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (s->stop) {
         return SHOAL_STOP;
     }
@@ -283,7 +283,7 @@ static int come_in(struct shoal *s)
 
 static int begin_alone(struct shoal *s)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     int error = e->load != NULL ? e->load(e->load_context, &e->applied) : 0;
     e->in_group = e->has_state = error == 0;
     return error;
@@ -291,7 +291,7 @@ static int begin_alone(struct shoal *s)
 
 int shoal_step_begin(struct shoal *s, uint64_t *step)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (!e->is_on) {
         return client_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
     }
@@ -318,7 +318,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
 /* Every rank's hash of the state, compared. */
 static int compare(struct shoal *s)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     uint64_t hashes[PLAN_RANKS_MAX] = {0};
     crypto_generichash_state state;
     (void)crypto_generichash_init(&state, NULL, 0, 16);
@@ -357,7 +357,7 @@ static int compare(struct shoal *s)
 
 int shoal_step_commit(struct shoal *s)
 {
-    struct shoal_elastic *e = &s->elastic;
+    struct client_elastic *e = &s->elastic;
     if (!e->in_group) {
         return SHOAL_AGAIN;
     }

@@ -9,17 +9,17 @@
 #include "train/shoal/finite.h"
 #include "train/shoal/link.h"
 
-void client_finite_look(struct shoal *s, struct shoal_begun *what)
+void client_finite_look(struct shoal *s, struct client_begun *what)
 {
     uint64_t bits = 0;
     size_t bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, what->count, &bits) : what->count;
     if (bad < what->count) {
-        what->own = (struct shoal_finite){.bad = bad + 1, .bits = bits};
+        what->own = (struct client_finite){.bad = bad + 1, .bits = bits};
     }
 }
 
 /* "step 17, collective 2: ", or without steps "collective 40: ". */
-static void say_where(const struct shoal *s, const struct shoal_call *call, char *out, size_t size)
+static void say_where(const struct shoal *s, const struct client_call *call, char *out, size_t size)
 {
     if (s->elastic.is_on) {
         (void)snprintf(out, size, "step %llu, collective %llu", (unsigned long long)call->step,
@@ -29,14 +29,14 @@ static void say_where(const struct shoal *s, const struct shoal_call *call, char
     }
 }
 
-int client_finite_judge(struct shoal *s, const struct shoal_begun *what)
+int client_finite_judge(struct shoal *s, const struct client_begun *what)
 {
     uint64_t bits;
     size_t count = what->count, bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
     if (bad == count) {
         return 0;
     }
-    struct shoal_finite all[PLAN_RANKS_MAX];
+    struct client_finite all[PLAN_RANKS_MAX];
     memset(all, 0, sizeof all);
     all[s->rank] = what->own;
     int error = client_gather(s, all, sizeof all[0]);

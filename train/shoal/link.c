@@ -63,16 +63,16 @@ void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_B
 }
 
 /* ERR_USAGE when it was too large, ERR_MEMORY. */
-static int request_new(struct shoal_request **out, const struct pack_writer *writer, uint64_t id, int fd)
+static int request_new(struct client_request **out, const struct pack_writer *writer, uint64_t id, int fd)
 {
     if (writer->failed) {
         return ERR_USAGE;
     }
-    struct shoal_request *request = malloc(sizeof *request + writer->used_bytes);
+    struct client_request *request = malloc(sizeof *request + writer->used_bytes);
     if (request == NULL) {
         return ERR_MEMORY;
     }
-    *request = (struct shoal_request){.id = id, .fd = fd, .bytes = writer->used_bytes};
+    *request = (struct client_request){.id = id, .fd = fd, .bytes = writer->used_bytes};
     memcpy(request->frame, writer->bytes, writer->used_bytes);
     *out = request;
     return 0;
@@ -165,7 +165,7 @@ static void connect_daemon(struct shoal *s)
 }
 
 /* 1 all sent, 0 the socket is full, ERR_CLOSED. */
-static int request_send(int socket_fd, struct shoal_request *request)
+static int request_send(int socket_fd, struct client_request *request)
 {
     int error = frame_send_some(socket_fd, request->frame, request->bytes, request->fd, &request->sent);
     return error == 0 ? 1 : error == ERR_AGAIN ? 0 : ERR_CLOSED;
@@ -177,7 +177,7 @@ static int send_waiting(struct shoal *s)
         return request_send(s->fd, s->opening);
     }
     while (s->sent_count < s->queue_count) {
-        struct shoal_request *request = s->queue[s->sent_count];
+        struct client_request *request = s->queue[s->sent_count];
         int sent = request_send(s->fd, request);
         if (sent <= 0) {
             return sent;
@@ -298,7 +298,7 @@ static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *r
         return; /* part of a stream: its last part is the answer */
     }
     for (size_t i = 0; i < s->sent_count; i++) {
-        struct shoal_request *request = s->queue[i];
+        struct client_request *request = s->queue[i];
         if (request->id != id) {
             continue;
         }
@@ -395,7 +395,7 @@ int client_link_pump(struct shoal *s)
     if (s->fd >= 0 && send_waiting(s) < 0) {
         disconnect(s, 0);
     }
-    enum shoal_state before = s->state;
+    enum client_state before = s->state;
     take_frames(s);
     if (before == SHOAL_OPENING && s->state == SHOAL_OPEN && send_waiting(s) < 0) {
         disconnect(s, 0);

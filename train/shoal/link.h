@@ -23,9 +23,9 @@
 #define SHOAL_RETRY_MS 200
 #define SHOAL_ANSWER_MS 50000 /* less than a collective's patience: the others wait for us meanwhile */
 
-enum shoal_state { SHOAL_ALONE, SHOAL_AWAY, SHOAL_OPENING, SHOAL_OPEN, SHOAL_LOST, SHOAL_REFUSED };
+enum client_state { SHOAL_ALONE, SHOAL_AWAY, SHOAL_OPENING, SHOAL_OPEN, SHOAL_LOST, SHOAL_REFUSED };
 
-struct shoal_request {
+struct client_request {
     uint64_t id; /* 0: no answer comes */
     int fd;      /* rides along; not ours to close here */
     bool wanted; /* somebody waits for the answer */
@@ -33,7 +33,7 @@ struct shoal_request {
     uint8_t frame[];
 };
 
-struct shoal_save {
+struct client_save {
     int fd;
     uint8_t *map;
     size_t capacity_bytes;
@@ -41,13 +41,13 @@ struct shoal_save {
     uint64_t request_id; /* 0: free */
 };
 
-struct shoal_part {
+struct client_part {
     void *bytes;
     size_t count;
 };
 
 /* What a program calls, as it is compared when ranks have called different things (train/shoal/roll.c). Numbers of the wire. */
-enum shoal_call_kind {
+enum client_call_kind {
     SHOAL_CALL_ALL_REDUCE = 1,
     SHOAL_CALL_BROADCAST,
     SHOAL_CALL_BARRIER,
@@ -58,7 +58,7 @@ enum shoal_call_kind {
 
 #define SHOAL_CALLS_KEPT 8
 
-struct shoal_call {
+struct client_call {
     uint64_t number; /* in its group, from 1; 0: none */
     uint64_t step;   /* that it belongs to, from 1 */
     uint64_t index;  /* in this step, from 1 */
@@ -66,19 +66,19 @@ struct shoal_call {
 };
 
 /* Of an array before it is summed (train/shoal/finite_step.c). */
-struct shoal_finite {
+struct client_finite {
     uint64_t bad;  /* the first value that is not finite, counted from 1; 0: none, or nobody looked */
     uint64_t bits; /* of that value, in its type */
 };
 
 /* train/shoal/memory.c */
-struct shoal_memory {
+struct client_memory {
     void *bytes;
     size_t count;
 };
 
 /* train/shoal/elastic.c */
-struct shoal_elastic {
+struct client_elastic {
     bool is_on;
     bool in_group, has_state;
     bool is_torn; /* the parts are of no step: whoever handed the state on was lost in the midst of it */
@@ -90,14 +90,14 @@ struct shoal_elastic {
     uint16_t port;
     uint64_t applied; /* steps */
     uint32_t broken_count; /* groups in a row in which no step was made */
-    struct shoal_part parts[SHOAL_PARTS_MAX];
+    struct client_part parts[SHOAL_PARTS_MAX];
     size_t part_count;
     shoal_load_state *load;
     void *load_context;
 };
 
 /* train/shoal/balance.c */
-struct shoal_balance {
+struct client_balance {
     bool is_wanted; /* the daemon says that parts may follow speeds */
     bool is_on;     /* all ranks of this group have been told so */
     struct balance parts;
@@ -110,41 +110,41 @@ struct shoal_balance {
 };
 
 /* An all-reduce that the program has called. */
-struct shoal_begun {
+struct client_begun {
     void *values;
     size_t count;
     enum element_type type;
-    struct shoal_call call;
-    struct shoal_finite own;
+    struct client_call call;
+    struct client_finite own;
 };
 
 /* train/shoal/background.c */
-enum shoal_thread { SHOAL_THREAD_IF_SPARE, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+enum client_thread { SHOAL_THREAD_IF_SPARE, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
 
-struct shoal_background {
-    enum shoal_thread wish;
+struct client_background {
+    enum client_thread wish;
     uint32_t processors; /* that this program may use */
     bool is_started;
     pthread_t thread;
     int done_fd; /* an eventfd: all that was begun is done, and that is awaited */
     pthread_cond_t changed; /* something is begun, or all is over */
     pthread_mutex_t mutex;  /* for all below */
-    struct shoal_begun begun[SHOAL_BEGUN_MAX];
+    struct client_begun begun[SHOAL_BEGUN_MAX];
     size_t begun_count, done_count; /* since the last wait; only the program's thread changes the first */
     bool is_running, is_awaited, is_over;
     int error; /* of the first that failed */
 };
 
 struct shoal {
-    enum shoal_state state;
+    enum client_state state;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     char token[SHOAL_TOKEN_DIGITS + 1];
     int fd;
     struct frame_reader reader;
     uint64_t away_since_ms, next_try_ms, open_until_ms;
     bool was_open;
-    struct shoal_request *opening; /* the worker_open of this connection, until it is answered */
-    struct shoal_request *queue[SHOAL_QUEUE_SLOTS];
+    struct client_request *opening; /* the worker_open of this connection, until it is answered */
+    struct client_request *queue[SHOAL_QUEUE_SLOTS];
     size_t queue_count, sent_count; /* the first sent_count wait for answers only */
     uint64_t last_id;
     uint64_t progress_at_ms;
@@ -154,21 +154,21 @@ struct shoal {
     int answer_fd;
     bool answer_lost; /* there was no memory for it */
 
-    struct shoal_save saves[2];
+    struct client_save saves[2];
     int filling; /* the buffer between begin and commit, or -1 */
     void *scratch; /* outside Shoal */
 
     struct group *workers; /* NULL outside Shoal, and in no group */
     struct revoke revoke;      /* says that the group is over */
     struct gpu *gpu; /* NULL: no memory of GPUs */
-    struct shoal_elastic elastic;
-    struct shoal_background background;
-    struct shoal_balance balance;
-    struct shoal_memory memories[SHOAL_ALLOCATIONS_MAX];
+    struct client_elastic elastic;
+    struct client_background background;
+    struct client_balance balance;
+    struct client_memory memories[SHOAL_ALLOCATIONS_MAX];
     size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
-    struct shoal_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
+    struct client_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
     uint64_t call_count, call_of_step, calls_generation;
     uint32_t calls_rank;
     int timeout_ms; /* of a collective that stands still */
@@ -220,7 +220,7 @@ int client_memory_place(struct shoal *s);
 void client_background_init(struct shoal *s);
 
 /* Begins an all-reduce in the group. ERR_FULL, ERR_MEMORY. */
-int client_background_begin(struct shoal *s, const struct shoal_begun *what);
+int client_background_begin(struct shoal *s, const struct client_begun *what);
 
 /* Whether something was begun since the last wait, and whether some of that has failed. */
 bool client_background_is_busy(struct shoal *s);
@@ -237,7 +237,7 @@ void client_background_close(struct shoal *s);
 /* ---- train/shoal/roll.c ---- */
 
 /* Keeps what is called, so that the next group can compare it. */
-struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count);
+struct client_call client_call_note(struct shoal *s, enum client_call_kind kind, enum element_type type, uint64_t count);
 
 /* The first thing in a new group: all say which state they have registered, what they called last, and whether their parts may
  * be unequal. ERR_MALFORMED, with the same sentence on every rank, if two registered different state, or broke the last group by
@@ -256,8 +256,8 @@ void client_gather_heard(struct shoal *s);
 
 /* Before values are summed, and after it: if the sum is not finite, all ranks learn by whom. 0, ERR_NOT_FINITE, or what
  * client_gather returns. Nothing is looked at unless shoal_check_finite asked for it. */
-void client_finite_look(struct shoal *s, struct shoal_begun *what);
-int client_finite_judge(struct shoal *s, const struct shoal_begun *what);
+void client_finite_look(struct shoal *s, struct client_begun *what);
+int client_finite_judge(struct shoal *s, const struct client_begun *what);
 
 /* ---- train/shoal/gpu.c ---- */
 

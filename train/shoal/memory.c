@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "train/shoal/link.h"
 
-static int place(struct shoal *s, const struct shoal_memory *memory)
+static int place(struct shoal *s, const struct client_memory *memory)
 {
     int error = group_place(s->workers, memory->bytes, memory->count);
     return error == 0 ? 0 : client_fail(s, error, "%zu bytes cannot be shared with the ranks of this host: %s", memory->count,
@@ -41,8 +41,8 @@ int shoal_alloc(struct shoal *s, size_t bytes, void **out)
     if (memory == MAP_FAILED) {
         return client_fail(s, ERR_MEMORY, "no memory is left for %zu bytes", bytes);
     }
-    struct shoal_memory *added = &s->memories[s->memory_count];
-    *added = (struct shoal_memory){memory, count};
+    struct client_memory *added = &s->memories[s->memory_count];
+    *added = (struct client_memory){memory, count};
     client_background_settle(s);
     int error = s->workers != NULL ? place(s, added) : 0;
     if (error != 0) {

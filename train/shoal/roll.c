@@ -22,15 +22,15 @@ struct roll {
     uint64_t part_count, state_bytes, parts_hash;
     uint64_t rank, generation; /* in the group of the calls; generation 0: none */
     uint64_t own_rank;         /* in the group that begins; and BALANCES, if its parts may be unequal there */
-    struct shoal_call calls[SHOAL_CALLS_KEPT];
+    struct client_call calls[SHOAL_CALLS_KEPT];
 };
 
 _Static_assert(sizeof(struct roll) == WORDS * sizeof(uint64_t), "a roll is its words");
 
-struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, enum element_type type, uint64_t count)
+struct client_call client_call_note(struct shoal *s, enum client_call_kind kind, enum element_type type, uint64_t count)
 {
     if (s->workers == NULL && s->state != SHOAL_ALONE) {
-        return (struct shoal_call){0}; /* in no group */
+        return (struct client_call){0}; /* in no group */
     }
     if (s->calls_generation != s->generation || s->calls_rank != s->rank) {
         memset(s->calls, 0, sizeof s->calls);
@@ -38,7 +38,7 @@ struct shoal_call client_call_note(struct shoal *s, enum shoal_call_kind kind, e
         s->calls_generation = s->generation;
         s->calls_rank = s->rank;
     }
-    struct shoal_call call = {
+    struct client_call call = {
         .number = s->call_count + 1,
         .step = s->elastic.applied + (kind == SHOAL_CALL_COMMIT ? 0 : 1),
         .index = ++s->call_of_step,
@@ -70,7 +70,7 @@ void client_gather_heard(struct shoal *s)
 
 static struct roll own_roll(const struct shoal *s)
 {
-    const struct shoal_elastic *e = &s->elastic;
+    const struct client_elastic *e = &s->elastic;
     struct roll roll = {
         .part_count = e->part_count,
         .rank = s->calls_rank,
@@ -114,7 +114,7 @@ static struct roll from_words(const uint8_t *bytes)
 
 /* ---- what two ranks do not have in common ---- */
 
-static void describe(const struct shoal_call *call, char *out, size_t size)
+static void describe(const struct client_call *call, char *out, size_t size)
 {
     static const char *const names[] = {
         "?", "all-reduce", "broadcast", "barrier", "shoal_step_commit", "reduce-scatter", "all-gather"};
@@ -149,7 +149,7 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
         return 0;
     }
     for (size_t i = 0; i < SHOAL_CALLS_KEPT; i++) {
-        const struct shoal_call *a = &one->calls[i], *b = &other->calls[i];
+        const struct client_call *a = &one->calls[i], *b = &other->calls[i];
         if (a->number != b->number || (a->kind == b->kind && a->type == b->type && a->count == b->count)) {
             continue;
         }

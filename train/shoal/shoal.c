@@ -418,7 +418,7 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
     return 0;
 }
 
-static int run_group(struct group *group, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count,
+static int run_group(struct group *group, enum client_call_kind kind, enum element_type type, void *values, uint64_t count,
                      uint32_t root)
 {
     switch (kind) {
@@ -436,7 +436,7 @@ static int run_group(struct group *group, enum shoal_call_kind kind, enum elemen
 }
 
 /* Outside Shoal there is nobody to wait for. */
-static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int run(struct shoal *s, enum client_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
 {
     if (s->workers == NULL) {
         return 0;
@@ -447,7 +447,7 @@ static int run(struct shoal *s, enum shoal_call_kind kind, enum element_type typ
     return error;
 }
 
-static int collective(struct shoal *s, enum shoal_call_kind kind, enum element_type type, void *values, size_t count,
+static int collective(struct shoal *s, enum client_call_kind kind, enum element_type type, void *values, size_t count,
                       uint32_t root)
 {
     int error = settle(s);
@@ -458,9 +458,9 @@ static int collective(struct shoal *s, enum shoal_call_kind kind, enum element_t
     return run(s, kind, type, values, count, root);
 }
 
-static struct shoal_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
+static struct client_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
-    struct shoal_begun what = {.values = values, .count = count, .type = (enum element_type)type};
+    struct client_begun what = {.values = values, .count = count, .type = (enum element_type)type};
     what.call = client_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
     client_finite_look(s, &what);
     return what;
@@ -473,7 +473,7 @@ int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_typ
     if (error != 0) {
         return error;
     }
-    struct shoal_begun what = begin(s, values, count, type);
+    struct client_begun what = begin(s, values, count, type);
     error = run(s, SHOAL_CALL_ALL_REDUCE, what.type, values, count, 0);
     return error != 0 ? error : client_finite_judge(s, &what);
 }
@@ -504,7 +504,7 @@ int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum sho
     if (error != 0) {
         return error;
     }
-    struct shoal_begun what = begin(s, values, count, type);
+    struct client_begun what = begin(s, values, count, type);
     return s->workers == NULL || s->size == 1 ? client_finite_judge(s, &what) : client_background_begin(s, &what);
 }
 
