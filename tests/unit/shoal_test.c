@@ -391,7 +391,7 @@ static void leave_once_there_is_a_group(const struct fake_daemon *daemon)
     if (shoal_open_elastic(&s, error) != 0 || client_listen(s, &listen_fd, &port) != 0) {
         _exit(1);
     }
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     client_link_begin(&writer, bytes, ++s->last_id, "worker_group", 2);
     pack_text(&writer, "port");

@@ -88,7 +88,7 @@ static int start(struct shoal *s)
 static bool has_use_for_thread(const struct shoal *s)
 {
     const struct client_background *b = &s->background;
-    return b->wish != SHOAL_THREAD_IF_SPARE ? b->wish == SHOAL_THREAD_WANTED
+    return b->wish != CLIENT_THREAD_IF_SPARE ? b->wish == CLIENT_THREAD_WANTED
                                             : group_hosts(s->workers) > 1 && group_ranks_here(s->workers) < b->processors;
 }
 
@@ -135,7 +135,7 @@ static void wait_for_thread(struct shoal *s)
     b->is_awaited = true;
     (void)pthread_mutex_unlock(&b->mutex);
     struct pollfd fds[] = {{.fd = b->done_fd, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
-    (void)poll(fds, 2, SHOAL_RETRY_MS);
+    (void)poll(fds, 2, CLIENT_RETRY_MS);
     eventfd_t ignored;
     (void)eventfd_read(b->done_fd, &ignored);
     (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */

@@ -68,7 +68,7 @@ static int replace_waiting_save(struct shoal *s)
 
 static int choose_save(struct shoal *s, int *out)
 {
-    uint64_t until_ms = client_link_now_ms() + SHOAL_ANSWER_MS;
+    uint64_t until_ms = client_link_now_ms() + CLIENT_ANSWER_MS;
     for (;;) {
         int error = client_link_pump(s);
         if (error != 0) {
@@ -80,13 +80,13 @@ static int choose_save(struct shoal *s, int *out)
                 return 0;
             }
         }
-        if (s->state != SHOAL_OPEN) {
+        if (s->state != CLIENT_OPEN) {
             *out = replace_waiting_save(s);
             return 0;
         }
         if (client_link_now_ms() >= until_ms) {
             return client_fail(s, ERR_TIMEOUT, "the daemon still reads the last two checkpoints after %d s",
-                              SHOAL_ANSWER_MS / 1000);
+                              CLIENT_ANSWER_MS / 1000);
         }
         client_link_wait(s, until_ms);
     }
@@ -97,7 +97,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     if (count == 0) {
         return client_fail(s, ERR_USAGE, "an empty checkpoint cannot be saved");
     }
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         free(s->scratch);
         s->scratch = malloc(count);
         if (s->scratch == NULL) {
@@ -131,13 +131,13 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
 
 int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
 {
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         return 0;
     }
     CHECK(s->filling >= 0); /* begin was called and has succeeded */
     struct client_save *save = &s->saves[s->filling];
     s->filling = -1;
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
     client_link_begin(&writer, bytes, id, "worker_save", 2);
@@ -145,7 +145,7 @@ int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
     pack_u64(&writer, step);
     pack_text(&writer, "bytes");
     pack_u64(&writer, save->count);
-    int error = client_link_push(s, &writer, id, save->fd, SHOAL_QUEUE_SLOTS - 1);
+    int error = client_link_push(s, &writer, id, save->fd, CLIENT_QUEUE_SLOTS - 1);
     if (error != 0) {
         return error;
     }
@@ -191,14 +191,14 @@ static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
 
 int shoal_checkpoint_load(struct shoal *s, void **bytes, size_t *count, uint64_t *step)
 {
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         return ERR_NOT_FOUND;
     }
-    uint8_t request[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t request[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
     client_link_begin(&writer, request, id, "worker_load", 0);
-    int error = client_link_call(s, &writer, id, SHOAL_ANSWER_MS);
+    int error = client_link_call(s, &writer, id, CLIENT_ANSWER_MS);
     if (error == 0) {
         struct pack_reader reply;
         pack_reader_init(&reply, s->answer, s->answer_bytes);

@@ -97,7 +97,7 @@ void client_elastic_close(struct shoal *s)
 
 static int request_group(struct shoal *s, uint64_t id)
 {
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     client_link_begin(&writer, bytes, id, "worker_group", 5);
     pack_text(&writer, "port");
@@ -124,7 +124,7 @@ static int wait_for_group(struct shoal *s)
             error = SHOAL_STOP;
         }
         if (error == 0 && s->answer == NULL) {
-            client_link_wait(s, client_link_now_ms() + SHOAL_RETRY_MS);
+            client_link_wait(s, client_link_now_ms() + CLIENT_RETRY_MS);
         }
     }
     if (error == SHOAL_STOP) {
@@ -296,7 +296,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
         return client_fail(s, ERR_USAGE, "shoal_step_begin is for contexts of shoal_open_elastic");
     }
     int error = 0;
-    if (s->state == SHOAL_ALONE && !e->in_group) {
+    if (s->state == CLIENT_ALONE && !e->in_group) {
         error = begin_alone(s);
     } else if (!e->in_group && e->listen_fd < 0) {
         error = client_listen(s, &e->listen_fd, &e->port);
@@ -367,11 +367,11 @@ int shoal_step_commit(struct shoal *s)
     (void)client_balance_pause(s);
     e->applied++;
     e->broken_count = 0;
-    if (s->state != SHOAL_ALONE) {
+    if (s->state != CLIENT_ALONE) {
         (void)client_link_pump(s);
     }
     float wishes[2] = {e->leave_wanted ? 1.0f : 0.0f, s->stop ? 1.0f : 0.0f};
-    (void)client_call_note(s, SHOAL_CALL_COMMIT, ELEMENT_F32, 2);
+    (void)client_call_note(s, CLIENT_CALL_COMMIT, ELEMENT_F32, 2);
     int error = s->workers == NULL ? 0 : client_collective_result(s, group_all_reduce(s->workers, ELEMENT_F32, wishes, 2));
     if (error == 0 && wishes[1] > 0) {
         s->stop = true;

@@ -49,10 +49,10 @@ int client_fail(struct shoal *s, int error, const char *format, ...)
 
 /* ---- requests ---- */
 
-void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                       uint32_t arguments)
 {
-    pack_writer_init(writer, bytes, SHOAL_REQUEST_BYTES_MAX);
+    pack_writer_init(writer, bytes, CLIENT_REQUEST_BYTES_MAX);
     pack_map(writer, 3 + arguments);
     pack_text(writer, "v");
     pack_u64(writer, PROTOCOL_VERSION);
@@ -125,10 +125,10 @@ static void disconnect(struct shoal *s, uint64_t retry_ms)
     free(s->opening);
     s->opening = NULL;
     uint64_t now_ms = client_link_now_ms();
-    if (s->state == SHOAL_OPEN) {
+    if (s->state == CLIENT_OPEN) {
         s->away_since_ms = now_ms;
     }
-    s->state = SHOAL_AWAY;
+    s->state = CLIENT_AWAY;
     s->next_try_ms = now_ms + retry_ms;
     for (size_t i = s->queue_count; i-- > 0;) {
         s->queue[i]->sent = 0;
@@ -145,10 +145,10 @@ static void connect_daemon(struct shoal *s)
     bytes_copy_text(address.sun_path, sizeof address.sun_path, s->socket_path);
     s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s->fd < 0 || connect(s->fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        disconnect(s, SHOAL_RETRY_MS);
+        disconnect(s, CLIENT_RETRY_MS);
         return;
     }
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
     client_link_begin(&writer, bytes, id, "worker_open", 2);
@@ -157,10 +157,10 @@ static void connect_daemon(struct shoal *s)
     pack_text(&writer, "pid");
     pack_u64(&writer, (uint64_t)getpid());
     if (request_new(&s->opening, &writer, id, -1) != 0) {
-        disconnect(s, SHOAL_RETRY_MS);
+        disconnect(s, CLIENT_RETRY_MS);
         return;
     }
-    s->state = SHOAL_OPENING;
+    s->state = CLIENT_OPENING;
     s->open_until_ms = client_link_now_ms() + OPEN_REPLY_MS;
 }
 
@@ -173,7 +173,7 @@ static int request_send(int socket_fd, struct client_request *request)
 
 static int send_waiting(struct shoal *s)
 {
-    if (s->state == SHOAL_OPENING) {
+    if (s->state == CLIENT_OPENING) {
         return request_send(s->fd, s->opening);
     }
     while (s->sent_count < s->queue_count) {
@@ -252,7 +252,7 @@ static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
     if (ok && (s->was_open || read_identity(s, reply) == 0)) {
         free(s->opening);
         s->opening = NULL;
-        s->state = SHOAL_OPEN;
+        s->state = CLIENT_OPEN;
         s->was_open = true;
         return;
     }
@@ -260,9 +260,9 @@ static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
         copy_reply_error(s, reply);
     }
     bool final = !s->was_open || client_link_now_ms() - s->away_since_ms >= REFUSED_MS;
-    disconnect(s, SHOAL_RETRY_MS);
+    disconnect(s, CLIENT_RETRY_MS);
     if (final) {
-        s->state = SHOAL_REFUSED;
+        s->state = CLIENT_REFUSED;
     }
 }
 
@@ -287,7 +287,7 @@ static void take_answer(struct shoal *s, const struct pack_reader *reply, bool w
 
 static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *reply)
 {
-    if (s->state == SHOAL_OPENING) {
+    if (s->state == CLIENT_OPENING) {
         if (s->opening->id == id) {
             take_open_reply(s, reply);
         }
@@ -362,7 +362,7 @@ static void take_frames(struct shoal *s)
         }
         if (error != 0) {
             s->answer_lost |= error == ERR_IO; /* it may have been an answer whose descriptor this process had no room for */
-            disconnect(s, error == ERR_IO ? SHOAL_RETRY_MS : 0);
+            disconnect(s, error == ERR_IO ? CLIENT_RETRY_MS : 0);
             return;
         }
         struct pack_reader frame;
@@ -381,39 +381,39 @@ static void take_frames(struct shoal *s)
 
 int client_link_pump(struct shoal *s)
 {
-    if (s->state == SHOAL_AWAY) {
+    if (s->state == CLIENT_AWAY) {
         uint64_t now_ms = client_link_now_ms();
         if (now_ms - s->away_since_ms >= AWAY_MS) {
-            s->state = SHOAL_LOST;
+            s->state = CLIENT_LOST;
         } else if (now_ms >= s->next_try_ms) {
             connect_daemon(s);
         }
     }
-    if (s->state == SHOAL_OPENING && client_link_now_ms() >= s->open_until_ms) {
-        disconnect(s, SHOAL_RETRY_MS);
+    if (s->state == CLIENT_OPENING && client_link_now_ms() >= s->open_until_ms) {
+        disconnect(s, CLIENT_RETRY_MS);
     }
     if (s->fd >= 0 && send_waiting(s) < 0) {
         disconnect(s, 0);
     }
     enum client_state before = s->state;
     take_frames(s);
-    if (before == SHOAL_OPENING && s->state == SHOAL_OPEN && send_waiting(s) < 0) {
+    if (before == CLIENT_OPENING && s->state == CLIENT_OPEN && send_waiting(s) < 0) {
         disconnect(s, 0);
     }
-    if (s->state == SHOAL_LOST) {
+    if (s->state == CLIENT_LOST) {
         return client_fail(s, ERR_CLOSED, "the daemon at %s has not answered for %d s", s->socket_path, AWAY_MS / 1000);
     }
-    return s->state == SHOAL_REFUSED ? ERR_REFUSED : 0;
+    return s->state == CLIENT_REFUSED ? ERR_REFUSED : 0;
 }
 
 void client_link_wait(struct shoal *s, uint64_t until_ms)
 {
     uint64_t now_ms = client_link_now_ms();
     uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
-    if (wait_ms > SHOAL_RETRY_MS) {
-        wait_ms = SHOAL_RETRY_MS;
+    if (wait_ms > CLIENT_RETRY_MS) {
+        wait_ms = CLIENT_RETRY_MS;
     }
-    bool unsent = s->state == SHOAL_OPENING ? s->opening->sent < FRAME_HEAD_BYTES + s->opening->bytes
+    bool unsent = s->state == CLIENT_OPENING ? s->opening->sent < FRAME_HEAD_BYTES + s->opening->bytes
                                               : s->sent_count < s->queue_count;
     struct pollfd item = {.fd = s->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
     (void)poll(&item, 1, (int)wait_ms);
@@ -433,7 +433,7 @@ int client_link_begin_call(struct shoal *s, const struct pack_writer *writer, ui
 {
     client_link_drop_answer(s);
     s->answer_lost = false;
-    int error = client_link_push(s, writer, id, -1, SHOAL_QUEUE_SLOTS);
+    int error = client_link_push(s, writer, id, -1, CLIENT_QUEUE_SLOTS);
     if (error == 0) {
         s->queue[s->queue_count - 1]->wanted = true;
     }

@@ -17,13 +17,13 @@
 #include "train/plan/balance.h"
 #include "train/shoal/shoal.h"
 
-#define SHOAL_TOKEN_DIGITS 32
-#define SHOAL_REQUEST_BYTES_MAX 16384 /* packed, without the frame's head */
-#define SHOAL_QUEUE_SLOTS (SHOAL_QUEUE_MAX + 8) /* reports, and always room for the two saves, progress and one call */
-#define SHOAL_RETRY_MS 200
-#define SHOAL_ANSWER_MS 50000 /* less than a collective's patience: the others wait for us meanwhile */
+#define CLIENT_TOKEN_DIGITS 32
+#define CLIENT_REQUEST_BYTES_MAX 16384 /* packed, without the frame's head */
+#define CLIENT_QUEUE_SLOTS (SHOAL_QUEUE_MAX + 8) /* reports, and always room for the two saves, progress and one call */
+#define CLIENT_RETRY_MS 200
+#define CLIENT_ANSWER_MS 50000 /* less than a collective's patience: the others wait for us meanwhile */
 
-enum client_state { SHOAL_ALONE, SHOAL_AWAY, SHOAL_OPENING, SHOAL_OPEN, SHOAL_LOST, SHOAL_REFUSED };
+enum client_state { CLIENT_ALONE, CLIENT_AWAY, CLIENT_OPENING, CLIENT_OPEN, CLIENT_LOST, CLIENT_REFUSED };
 
 struct client_request {
     uint64_t id; /* 0: no answer comes */
@@ -48,15 +48,15 @@ struct client_part {
 
 /* What a program calls, as it is compared when ranks have called different things (train/shoal/roll.c). Numbers of the wire. */
 enum client_call_kind {
-    SHOAL_CALL_ALL_REDUCE = 1,
-    SHOAL_CALL_BROADCAST,
-    SHOAL_CALL_BARRIER,
-    SHOAL_CALL_COMMIT,
-    SHOAL_CALL_REDUCE_SCATTER,
-    SHOAL_CALL_ALL_GATHER
+    CLIENT_CALL_ALL_REDUCE = 1,
+    CLIENT_CALL_BROADCAST,
+    CLIENT_CALL_BARRIER,
+    CLIENT_CALL_COMMIT,
+    CLIENT_CALL_REDUCE_SCATTER,
+    CLIENT_CALL_ALL_GATHER
 };
 
-#define SHOAL_CALLS_KEPT 8
+#define CLIENT_CALLS_KEPT 8
 
 struct client_call {
     uint64_t number; /* in its group, from 1; 0: none */
@@ -119,7 +119,7 @@ struct client_begun {
 };
 
 /* train/shoal/background.c */
-enum client_thread { SHOAL_THREAD_IF_SPARE, SHOAL_THREAD_WANTED, SHOAL_THREAD_UNWANTED };
+enum client_thread { CLIENT_THREAD_IF_SPARE, CLIENT_THREAD_WANTED, CLIENT_THREAD_UNWANTED };
 
 struct client_background {
     enum client_thread wish;
@@ -138,13 +138,13 @@ struct client_background {
 struct shoal {
     enum client_state state;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    char token[SHOAL_TOKEN_DIGITS + 1];
+    char token[CLIENT_TOKEN_DIGITS + 1];
     int fd;
     struct frame_reader reader;
     uint64_t away_since_ms, next_try_ms, open_until_ms;
     bool was_open;
     struct client_request *opening; /* the worker_open of this connection, until it is answered */
-    struct client_request *queue[SHOAL_QUEUE_SLOTS];
+    struct client_request *queue[CLIENT_QUEUE_SLOTS];
     size_t queue_count, sent_count; /* the first sent_count wait for answers only */
     uint64_t last_id;
     uint64_t progress_at_ms;
@@ -168,7 +168,7 @@ struct shoal {
     size_t memory_count;
     char experiment[64];
     uint32_t trial, attempt, rank, size;
-    struct client_call calls[SHOAL_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
+    struct client_call calls[CLIENT_CALLS_KEPT]; /* the last ones of this group, or of the one that broke */
     uint64_t call_count, call_of_step, calls_generation;
     uint32_t calls_rank;
     int timeout_ms; /* of a collective that stands still */
@@ -292,7 +292,7 @@ int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
 int client_fail(struct shoal *s, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Starts {"v", "id", "op", ...}: `arguments` more pairs follow. */
-void client_link_begin(struct pack_writer *writer, uint8_t bytes[SHOAL_REQUEST_BYTES_MAX], uint64_t id, const char *op,
+void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
                       uint32_t arguments);
 
 /* Queues a request; `fd` (-1: none) rides along and stays the caller's, open until it is answered. ERR_FULL if `limit` requests

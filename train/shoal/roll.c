@@ -14,7 +14,7 @@
 
 #define CALL_WORDS 6
 #define BALANCES ((uint64_t)1 << 32)
-#define WORDS (6 + CALL_WORDS * SHOAL_CALLS_KEPT)
+#define WORDS (6 + CALL_WORDS * CLIENT_CALLS_KEPT)
 #define ROLL_BYTES (WORDS * sizeof(uint64_t))
 
 /* As it travels: big-endian words of 8 bytes. */
@@ -22,14 +22,14 @@ struct roll {
     uint64_t part_count, state_bytes, parts_hash;
     uint64_t rank, generation; /* in the group of the calls; generation 0: none */
     uint64_t own_rank;         /* in the group that begins; and BALANCES, if its parts may be unequal there */
-    struct client_call calls[SHOAL_CALLS_KEPT];
+    struct client_call calls[CLIENT_CALLS_KEPT];
 };
 
 _Static_assert(sizeof(struct roll) == WORDS * sizeof(uint64_t), "a roll is its words");
 
 struct client_call client_call_note(struct shoal *s, enum client_call_kind kind, enum element_type type, uint64_t count)
 {
-    if (s->workers == NULL && s->state != SHOAL_ALONE) {
+    if (s->workers == NULL && s->state != CLIENT_ALONE) {
         return (struct client_call){0}; /* in no group */
     }
     if (s->calls_generation != s->generation || s->calls_rank != s->rank) {
@@ -40,13 +40,13 @@ struct client_call client_call_note(struct shoal *s, enum client_call_kind kind,
     }
     struct client_call call = {
         .number = s->call_count + 1,
-        .step = s->elastic.applied + (kind == SHOAL_CALL_COMMIT ? 0 : 1),
+        .step = s->elastic.applied + (kind == CLIENT_CALL_COMMIT ? 0 : 1),
         .index = ++s->call_of_step,
         .kind = kind,
         .type = type,
         .count = count,
     };
-    s->calls[s->call_count++ % SHOAL_CALLS_KEPT] = call;
+    s->calls[s->call_count++ % CLIENT_CALLS_KEPT] = call;
     return call;
 }
 
@@ -118,8 +118,8 @@ static void describe(const struct client_call *call, char *out, size_t size)
 {
     static const char *const names[] = {
         "?", "all-reduce", "broadcast", "barrier", "shoal_step_commit", "reduce-scatter", "all-gather"};
-    const char *name = call->kind <= SHOAL_CALL_ALL_GATHER ? names[call->kind] : names[0];
-    if (call->kind != SHOAL_CALL_BARRIER && call->kind != SHOAL_CALL_COMMIT) {
+    const char *name = call->kind <= CLIENT_CALL_ALL_GATHER ? names[call->kind] : names[0];
+    if (call->kind != CLIENT_CALL_BARRIER && call->kind != CLIENT_CALL_COMMIT) {
         (void)snprintf(out, size, "%s of %llu %s", name, (unsigned long long)call->count,
                        element_type_name((enum element_type)call->type));
     } else {
@@ -148,7 +148,7 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
     if (one->generation != other->generation || one->generation == 0) {
         return 0;
     }
-    for (size_t i = 0; i < SHOAL_CALLS_KEPT; i++) {
+    for (size_t i = 0; i < CLIENT_CALLS_KEPT; i++) {
         const struct client_call *a = &one->calls[i], *b = &other->calls[i];
         if (a->number != b->number || (a->kind == b->kind && a->type == b->type && a->count == b->count)) {
             continue;

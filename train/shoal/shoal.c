@@ -21,7 +21,7 @@
 
 static int open_alone(struct shoal *s)
 {
-    s->state = SHOAL_ALONE;
+    s->state = CLIENT_ALONE;
     s->size = 1;
     bytes_copy_text(s->experiment, sizeof s->experiment, "-");
     const char *seed = getenv("SHOAL_SEED");
@@ -91,7 +91,7 @@ static int form_group(struct shoal *s)
     if (error != 0) {
         return error;
     }
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id, step;
     client_link_begin(&writer, bytes, id, "worker_group", 1);
@@ -130,9 +130,9 @@ static int form_group(struct shoal *s)
 static int open_with_daemon(struct shoal *s, const char *socket_path)
 {
     const char *token = getenv("SHOAL_TOKEN");
-    uint8_t token_bytes[SHOAL_TOKEN_DIGITS / 2];
+    uint8_t token_bytes[CLIENT_TOKEN_DIGITS / 2];
     if (token == NULL || bytes_from_hex(token_bytes, sizeof token_bytes, token) != 0) {
-        return client_fail(s, ERR_USAGE, "SHOAL_SOCKET is set, but SHOAL_TOKEN is not %d hex digits", SHOAL_TOKEN_DIGITS);
+        return client_fail(s, ERR_USAGE, "SHOAL_SOCKET is set, but SHOAL_TOKEN is not %d hex digits", CLIENT_TOKEN_DIGITS);
     }
     bytes_copy_text(s->token, sizeof s->token, token);
     if (!bytes_copy_text(s->socket_path, sizeof s->socket_path, socket_path)) {
@@ -143,15 +143,15 @@ static int open_with_daemon(struct shoal *s, const char *socket_path)
         return client_fail(s, ERR_MEMORY, "no memory is left for the daemon's answers");
     }
     frame_reader_init(&s->reader, buffer, FRAME_BYTES_MAX + 4);
-    s->state = SHOAL_AWAY;
+    s->state = CLIENT_AWAY;
     s->away_since_ms = client_link_now_ms();
-    while (s->state != SHOAL_OPEN) {
+    while (s->state != CLIENT_OPEN) {
         int error = client_link_pump(s);
         if (error != 0) {
             return error;
         }
-        if (s->state != SHOAL_OPEN) {
-            client_link_wait(s, client_link_now_ms() + SHOAL_RETRY_MS);
+        if (s->state != CLIENT_OPEN) {
+            client_link_wait(s, client_link_now_ms() + CLIENT_RETRY_MS);
         }
     }
     return s->elastic.is_on ? 0 : form_group(s);
@@ -422,13 +422,13 @@ static int run_group(struct group *group, enum client_call_kind kind, enum eleme
                      uint32_t root)
 {
     switch (kind) {
-    case SHOAL_CALL_ALL_REDUCE:
+    case CLIENT_CALL_ALL_REDUCE:
         return group_all_reduce(group, type, values, count);
-    case SHOAL_CALL_REDUCE_SCATTER:
+    case CLIENT_CALL_REDUCE_SCATTER:
         return group_reduce_scatter(group, type, values, count);
-    case SHOAL_CALL_ALL_GATHER:
+    case CLIENT_CALL_ALL_GATHER:
         return group_all_gather(group, type, values, count);
-    case SHOAL_CALL_BROADCAST:
+    case CLIENT_CALL_BROADCAST:
         return group_broadcast(group, values, count, root);
     default:
         return group_barrier(group);
@@ -461,7 +461,7 @@ static int collective(struct shoal *s, enum client_call_kind kind, enum element_
 static struct client_begun begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
     struct client_begun what = {.values = values, .count = count, .type = (enum element_type)type};
-    what.call = client_call_note(s, SHOAL_CALL_ALL_REDUCE, what.type, count);
+    what.call = client_call_note(s, CLIENT_CALL_ALL_REDUCE, what.type, count);
     client_finite_look(s, &what);
     return what;
 }
@@ -474,7 +474,7 @@ int shoal_all_reduce(struct shoal *s, void *values, size_t count, enum shoal_typ
         return error;
     }
     struct client_begun what = begin(s, values, count, type);
-    error = run(s, SHOAL_CALL_ALL_REDUCE, what.type, values, count, 0);
+    error = run(s, CLIENT_CALL_ALL_REDUCE, what.type, values, count, 0);
     return error != 0 ? error : client_finite_judge(s, &what);
 }
 
@@ -486,13 +486,13 @@ int shoal_all_reduce_f32(struct shoal *s, float *values, size_t count)
 int shoal_reduce_scatter(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
     int error = check_elements(s, values, type, false);
-    return error != 0 ? error : collective(s, SHOAL_CALL_REDUCE_SCATTER, (enum element_type)type, values, count, 0);
+    return error != 0 ? error : collective(s, CLIENT_CALL_REDUCE_SCATTER, (enum element_type)type, values, count, 0);
 }
 
 int shoal_all_gather(struct shoal *s, void *values, size_t count, enum shoal_type type)
 {
     int error = check_elements(s, values, type, true);
-    return error != 0 ? error : collective(s, SHOAL_CALL_ALL_GATHER, (enum element_type)type, values, count, 0);
+    return error != 0 ? error : collective(s, CLIENT_CALL_ALL_GATHER, (enum element_type)type, values, count, 0);
 }
 
 int shoal_all_reduce_begin(struct shoal *s, void *values, size_t count, enum shoal_type type)
@@ -515,7 +515,7 @@ int shoal_all_reduce_wait(struct shoal *s)
 
 void shoal_use_thread(struct shoal *s, bool is_wanted)
 {
-    s->background.wish = is_wanted ? SHOAL_THREAD_WANTED : SHOAL_THREAD_UNWANTED;
+    s->background.wish = is_wanted ? CLIENT_THREAD_WANTED : CLIENT_THREAD_UNWANTED;
 }
 
 int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
@@ -523,12 +523,12 @@ int shoal_broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     if (root >= s->size) {
         return client_fail(s, ERR_USAGE, "there is no rank %u in a group of %u", root, s->size);
     }
-    return collective(s, SHOAL_CALL_BROADCAST, ELEMENT_BYTES, bytes, count, root);
+    return collective(s, CLIENT_CALL_BROADCAST, ELEMENT_BYTES, bytes, count, root);
 }
 
 int shoal_barrier(struct shoal *s)
 {
-    return collective(s, SHOAL_CALL_BARRIER, ELEMENT_BYTES, NULL, 0, 0);
+    return collective(s, CLIENT_CALL_BARRIER, ELEMENT_BYTES, NULL, 0, 0);
 }
 
 void shoal_set_timeout(struct shoal *s, int timeout_ms)
@@ -574,14 +574,14 @@ static int check_names(struct shoal *s, const char *group, const char *const *na
 int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count)
 {
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         return 0;
     }
     int error = check_names(s, group, names, count);
     if (error != 0) {
         return error;
     }
-    uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
     struct pack_writer writer;
     uint64_t id = ++s->last_id;
     client_link_begin(&writer, bytes, id, "worker_report", 3);
@@ -605,17 +605,17 @@ int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *
 
 int shoal_progress(struct shoal *s, uint64_t step)
 {
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         return 0;
     }
     uint64_t now_ms = client_link_now_ms();
-    if (s->state == SHOAL_OPEN && now_ms - s->progress_at_ms >= PROGRESS_MS && s->sent_count == s->queue_count) {
-        uint8_t bytes[SHOAL_REQUEST_BYTES_MAX];
+    if (s->state == CLIENT_OPEN && now_ms - s->progress_at_ms >= PROGRESS_MS && s->sent_count == s->queue_count) {
+        uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
         struct pack_writer writer;
         client_link_begin(&writer, bytes, 0, "worker_progress", 1);
         pack_text(&writer, "step");
         pack_u64(&writer, step);
-        if (client_link_push(s, &writer, 0, -1, SHOAL_QUEUE_SLOTS - 4) == 0) {
+        if (client_link_push(s, &writer, 0, -1, CLIENT_QUEUE_SLOTS - 4) == 0) {
             s->progress_at_ms = now_ms;
         }
     }
@@ -624,7 +624,7 @@ int shoal_progress(struct shoal *s, uint64_t step)
 
 int shoal_flush(struct shoal *s, int timeout_ms)
 {
-    if (s->state == SHOAL_ALONE) {
+    if (s->state == CLIENT_ALONE) {
         return 0;
     }
     uint64_t until_ms = client_link_now_ms() + (uint64_t)timeout_ms;
@@ -649,7 +649,7 @@ int shoal_flush(struct shoal *s, int timeout_ms)
 
 bool shoal_should_stop(struct shoal *s)
 {
-    if (s->state != SHOAL_ALONE) {
+    if (s->state != CLIENT_ALONE) {
         (void)client_link_pump(s);
     }
     return s->stop;
