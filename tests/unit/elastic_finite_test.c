@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "tests/unit/elastic_fixture.h"
-#include "train/shoal/finite.h"
+#include "train/plan/finite.h"
 
 #define VALUES 5000
 

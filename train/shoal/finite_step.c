@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "train/shoal/finite.h"
+#include "train/plan/finite.h"
 #include "train/shoal/link.h"
 
 void client_finite_look(struct shoal *s, struct client_begun *what)

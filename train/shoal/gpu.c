@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "train/shoal/finite.h"
+#include "train/plan/finite.h"
 #include "train/shoal/link.h"
 
 #define PART_BYTES (4u * 1024 * 1024) /* of GPU memory that is looked at at once */

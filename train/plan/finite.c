@@ -1,4 +1,4 @@
-#include "train/shoal/finite.h"
+#include "train/plan/finite.h"
 
 #include <stdbool.h>
 #include <string.h>

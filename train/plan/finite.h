@@ -1,5 +1,5 @@
-#ifndef TRAIN_SHOAL_FINITE_H
-#define TRAIN_SHOAL_FINITE_H
+#ifndef TRAIN_PLAN_FINITE_H
+#define TRAIN_PLAN_FINITE_H
 /* Whether numbers are finite. One pass over the memory, at about its speed. */
 
 #include <stddef.h>
