@@ -12,13 +12,13 @@
 static const uint32_t one_host[] = {0, 0, 0, 0}, two_hosts[] = {0, 0, 2, 2};
 
 /* Four ranks that all have the same, each its own GPU. */
-static void all_well(struct gpu_word words[4])
+static void all_well(struct gpu_offer offers[4])
 {
-    memset(words, 0, 4 * sizeof words[0]);
+    memset(offers, 0, 4 * sizeof offers[0]);
     for (uint32_t rank = 0; rank < 4; rank++) {
-        words[rank].nccl = 22809;
-        words[rank].settings = 7;
-        (void)snprintf(words[rank].bus, sizeof words[rank].bus, "0000:0%u:00.0", rank);
+        offers[rank].nccl = 22809;
+        offers[rank].settings = 7;
+        (void)snprintf(offers[rank].bus, sizeof offers[rank].bus, "0000:0%u:00.0", rank);
     }
 }
 
@@ -33,27 +33,27 @@ static void assert_reason(const struct gpu_agreement *agreement, enum gpu_reason
 static void test_where_all_have_the_same_it_is_nccl(void **state)
 {
     (void)state;
-    struct gpu_word words[4];
+    struct gpu_offer offers[4];
     struct gpu_agreement agreement;
-    all_well(words);
-    gpu_agree(&agreement, 4, words, one_host);
+    all_well(offers);
+    gpu_agree(&agreement, 4, offers, one_host);
     assert_reason(&agreement, GPU_REASON_NONE, 0, 0);
 }
 
 static void test_one_who_lacks_something_keeps_all_from_nccl(void **state)
 {
     (void)state;
-    struct gpu_word words[4];
+    struct gpu_offer offers[4];
     struct gpu_agreement agreement;
     for (uint8_t lack = GPU_LACKS_GPU; lack <= GPU_LACKS_WORKING_NCCL; lack++) {
-        all_well(words);
-        words[2].lack = lack;
-        gpu_agree(&agreement, 4, words, one_host);
+        all_well(offers);
+        offers[2].lack = lack;
+        gpu_agree(&agreement, 4, offers, one_host);
         assert_reason(&agreement, GPU_REASON_LACK, 2, 0);
         assert_int_equal(agreement.lack, lack);
     }
-    words[1].lack = 200; /* of a libshoal that is newer */
-    gpu_agree(&agreement, 4, words, one_host);
+    offers[1].lack = 200; /* of a libshoal that is newer */
+    gpu_agree(&agreement, 4, offers, one_host);
     assert_reason(&agreement, GPU_REASON_LACK, 1, 0);
     assert_int_equal(agreement.lack, GPU_LACKS_WORKING_NCCL);
 }
@@ -61,36 +61,36 @@ static void test_one_who_lacks_something_keeps_all_from_nccl(void **state)
 static void test_two_who_differ_keep_all_from_nccl(void **state)
 {
     (void)state;
-    struct gpu_word words[4];
+    struct gpu_offer offers[4];
     struct gpu_agreement agreement;
-    all_well(words);
-    words[3].nccl = 22703;
-    gpu_agree(&agreement, 4, words, one_host);
+    all_well(offers);
+    offers[3].nccl = 22703;
+    gpu_agree(&agreement, 4, offers, one_host);
     assert_reason(&agreement, GPU_REASON_VERSIONS, 0, 3);
-    all_well(words);
-    words[2].settings = 8;
-    gpu_agree(&agreement, 4, words, one_host);
+    all_well(offers);
+    offers[2].settings = 8;
+    gpu_agree(&agreement, 4, offers, one_host);
     assert_reason(&agreement, GPU_REASON_SETTINGS, 0, 2);
-    all_well(words);
-    memcpy(words[3].bus, words[1].bus, sizeof words[3].bus);
-    gpu_agree(&agreement, 4, words, one_host);
+    all_well(offers);
+    memcpy(offers[3].bus, offers[1].bus, sizeof offers[3].bus);
+    gpu_agree(&agreement, 4, offers, one_host);
     assert_reason(&agreement, GPU_REASON_SHARED, 1, 3);
 }
 
 static void test_hosts_are_joined_by_nccl_where_all_allow_it(void **state)
 {
     (void)state;
-    struct gpu_word words[4];
+    struct gpu_offer offers[4];
     struct gpu_agreement agreement;
-    all_well(words);
+    all_well(offers);
     for (uint32_t rank = 0; rank < 4; rank++) {
-        words[rank].allows_plain = rank != 3;
+        offers[rank].allows_plain = rank != 3;
     }
-    gpu_agree(&agreement, 4, words, two_hosts);
+    gpu_agree(&agreement, 4, offers, two_hosts);
     assert_reason(&agreement, GPU_REASON_HOSTS, 0, 3);
-    words[3].allows_plain = 1;
-    memcpy(words[3].bus, words[1].bus, sizeof words[3].bus); /* of another host */
-    gpu_agree(&agreement, 4, words, two_hosts);
+    offers[3].allows_plain = 1;
+    memcpy(offers[3].bus, offers[1].bus, sizeof offers[3].bus); /* of another host */
+    gpu_agree(&agreement, 4, offers, two_hosts);
     assert_reason(&agreement, GPU_REASON_NONE, 0, 0);
 }
 
@@ -114,15 +114,15 @@ static void test_a_communicator_that_all_have_is_made_smaller(void **state)
         {{0, 1, 70}, 3, 90, 5, false, {0}, 0}, /* more than a group has */
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct gpu_word words[4];
+        struct gpu_offer offers[4];
         struct gpu_agreement agreement;
-        all_well(words);
+        all_well(offers);
         for (uint32_t rank = 0; rank < cases[c].size; rank++) {
-            words[rank].earlier = rank + 1 == cases[c].size ? cases[c].odd : 5;
-            words[rank].earlier_rank = cases[c].ranks[rank];
-            words[rank].earlier_size = cases[c].before;
+            offers[rank].earlier = rank + 1 == cases[c].size ? cases[c].odd : 5;
+            offers[rank].earlier_rank = cases[c].ranks[rank];
+            offers[rank].earlier_size = cases[c].before;
         }
-        gpu_agree(&agreement, cases[c].size, words, one_host);
+        gpu_agree(&agreement, cases[c].size, offers, one_host);
         assert_int_equal(agreement.reason, GPU_REASON_NONE);
         assert_int_equal(agreement.shrinks, cases[c].shrinks);
         assert_int_equal(agreement.excluded_count, cases[c].excluded_count);

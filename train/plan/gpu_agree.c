@@ -3,9 +3,9 @@
 #include <string.h>
 
 /* The first reason against NCCL, by rank; false if there is none. */
-static bool objects(struct gpu_agreement *out, const struct gpu_word *words, const uint32_t *leader, uint32_t rank, uint32_t other)
+static bool objects(struct gpu_agreement *out, const struct gpu_offer *offers, const uint32_t *leader, uint32_t rank, uint32_t other)
 {
-    const struct gpu_word *own = &words[rank], *theirs = &words[other];
+    const struct gpu_offer *own = &offers[rank], *theirs = &offers[other];
     out->rank = other;
     out->other = rank;
     if (own->nccl != theirs->nccl) {
@@ -20,47 +20,47 @@ static bool objects(struct gpu_agreement *out, const struct gpu_word *words, con
     return out->reason != GPU_REASON_NONE;
 }
 
-static enum gpu_lack lack_of(const struct gpu_word *word)
+static enum gpu_lack lack_of(const struct gpu_offer *offer)
 {
-    return word->lack <= GPU_LACKS_WORKING_NCCL ? (enum gpu_lack)word->lack : GPU_LACKS_WORKING_NCCL;
+    return offer->lack <= GPU_LACKS_WORKING_NCCL ? (enum gpu_lack)offer->lack : GPU_LACKS_WORKING_NCCL;
 }
 
 /* NCCL keeps the order of those who stay. */
-static bool can_shrink(uint32_t size, const struct gpu_word *words)
+static bool can_shrink(uint32_t size, const struct gpu_offer *offers)
 {
-    uint32_t before = words[0].earlier_size;
+    uint32_t before = offers[0].earlier_size;
     for (uint32_t rank = 0; rank < size; rank++) {
-        const struct gpu_word *word = &words[rank];
-        if (word->earlier == 0 || word->earlier != words[0].earlier || word->earlier_size != before ||
-            word->earlier_rank >= before || (rank > 0 && word->earlier_rank <= words[rank - 1].earlier_rank)) {
+        const struct gpu_offer *offer = &offers[rank];
+        if (offer->earlier == 0 || offer->earlier != offers[0].earlier || offer->earlier_size != before ||
+            offer->earlier_rank >= before || (rank > 0 && offer->earlier_rank <= offers[rank - 1].earlier_rank)) {
             return false;
         }
     }
     return before > size && before <= PLAN_RANKS_MAX;
 }
 
-void gpu_agree(struct gpu_agreement *out, uint32_t size, const struct gpu_word *words, const uint32_t *leader)
+void gpu_agree(struct gpu_agreement *out, uint32_t size, const struct gpu_offer *offers, const uint32_t *leader)
 {
     memset(out, 0, sizeof *out);
     for (uint32_t rank = 0; rank < size; rank++) {
-        if (lack_of(&words[rank]) != GPU_LACKS_NOTHING) {
+        if (lack_of(&offers[rank]) != GPU_LACKS_NOTHING) {
             out->reason = GPU_REASON_LACK;
             out->rank = rank;
-            out->lack = lack_of(&words[rank]);
+            out->lack = lack_of(&offers[rank]);
             return;
         }
     }
     for (uint32_t rank = 1; rank < size; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
-            if (objects(out, words, leader, rank, other)) {
+            if (objects(out, offers, leader, rank, other)) {
                 return;
             }
         }
     }
     out->rank = out->other = 0;
-    out->shrinks = can_shrink(size, words);
-    for (uint32_t rank = 0, earlier = 0; out->shrinks && earlier < words[0].earlier_size; earlier++) {
-        if (rank < size && words[rank].earlier_rank == earlier) {
+    out->shrinks = can_shrink(size, offers);
+    for (uint32_t rank = 0, earlier = 0; out->shrinks && earlier < offers[0].earlier_size; earlier++) {
+        if (rank < size && offers[rank].earlier_rank == earlier) {
             rank++;
         } else {
             out->excluded[out->excluded_count++] = earlier;

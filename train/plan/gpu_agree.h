@@ -1,6 +1,6 @@
 #ifndef TRAIN_PLAN_GPU_AGREE_H
 #define TRAIN_PLAN_GPU_AGREE_H
-/* How GPU memory travels in a group. Each rank says what it has; all compute the answer from the same words, so all come to the same
+/* How GPU memory travels in a group. Each rank says what it has; all compute the answer from the same offers, so all come to the same
  * one. A core.
  *
  * NCCL wants a GPU for each rank, and the same NCCL on all. Its links are neither encrypted nor authenticated, so it does not
@@ -19,7 +19,7 @@ enum gpu_lack { GPU_LACKS_NOTHING, GPU_LACKS_GPU, GPU_LACKS_NCCL, GPU_LACKS_NEW_
 
 /* What a rank says. `earlier` names the communicator that it still has of an earlier generation, 0: none; it was rank earlier_rank of
  * earlier_size there. */
-struct gpu_word {
+struct gpu_offer {
     uint8_t lack;
     uint8_t allows_plain; /* links between hosts */
     uint8_t zero[2];
@@ -30,7 +30,7 @@ struct gpu_word {
     uint32_t earlier_rank, earlier_size;
 };
 
-_Static_assert(sizeof(struct gpu_word) == 48, "travels as it lies in memory, little-endian as elements do");
+_Static_assert(sizeof(struct gpu_offer) == 48, "travels as it lies in memory, little-endian as elements do");
 
 /* Why not by NCCL; the ranks in question go with it. */
 enum gpu_reason {
@@ -51,6 +51,6 @@ struct gpu_agreement {
 };
 
 /* Words are what ranks sent: any bytes. leader[rank] is the lowest rank of the same host. */
-void gpu_agree(struct gpu_agreement *out, uint32_t size, const struct gpu_word *words, const uint32_t *leader);
+void gpu_agree(struct gpu_agreement *out, uint32_t size, const struct gpu_offer *offers, const uint32_t *leader);
 
 #endif

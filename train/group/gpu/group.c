@@ -30,11 +30,11 @@ static void say_lack(const struct gpu_group *g, uint32_t rank, enum gpu_lack lac
     (void)snprintf(out, size, "rank %u %s%s%s", rank, whats[lack], own ? ": " : "", own ? g->gpu->why : "");
 }
 
-static void say_path(struct gpu_group *g, const struct gpu_agreement *a, const struct gpu_word *words)
+static void say_path(struct gpu_group *g, const struct gpu_agreement *a, const struct gpu_offer *offers)
 {
     char why[GPU_PATH_BYTES - 64], own[NCCL_VERSION_TEXT_BYTES], other[NCCL_VERSION_TEXT_BYTES];
-    nccl_version_text(words[a->rank].nccl, own);
-    nccl_version_text(words[a->other].nccl, other);
+    nccl_version_text(offers[a->rank].nccl, own);
+    nccl_version_text(offers[a->other].nccl, other);
     switch (a->reason) {
     case GPU_REASON_NONE:
         (void)snprintf(g->path, sizeof g->path, "GPU memory goes by NCCL %s", own);
@@ -60,11 +60,11 @@ static void say_path(struct gpu_group *g, const struct gpu_agreement *a, const s
     (void)snprintf(g->path, sizeof g->path, "GPU memory goes through host memory: %s", why);
 }
 
-static int tell(struct gpu_group *g, struct gpu_word words[PLAN_RANKS_MAX])
+static int tell(struct gpu_group *g, struct gpu_offer offers[PLAN_RANKS_MAX])
 {
     const struct gpu *gpu = g->gpu;
-    struct gpu_word *own = &words[g->rank];
-    *own = (struct gpu_word){
+    struct gpu_offer *own = &offers[g->rank];
+    *own = (struct gpu_offer){
         .lack = (uint8_t)gpu->lack,
         .allows_plain = gpu->allows_plain,
         .nccl = gpu->nccl.number,
@@ -76,7 +76,7 @@ static int tell(struct gpu_group *g, struct gpu_word words[PLAN_RANKS_MAX])
         own->earlier_rank = gpu->earlier_rank;
         own->earlier_size = gpu->earlier_size;
     }
-    return group_all_gather(g->group, ELEMENT_BYTES, words, sizeof words[0] * g->size);
+    return group_all_gather(g->group, ELEMENT_BYTES, offers, sizeof offers[0] * g->size);
 }
 
 /* ---- communicators ---- */
@@ -167,14 +167,14 @@ int gpu_group_open(struct gpu_group **out, struct group *group, struct gpu *gpu,
     g->size = options->size;
     g->stall_timeout_ms = options->stall_timeout_ms;
     g->watch = options->watch;
-    struct gpu_word words[PLAN_RANKS_MAX] = {0};
+    struct gpu_offer offers[PLAN_RANKS_MAX] = {0};
     struct gpu_agreement agreement;
-    int error = tell(g, words), before = 0;
+    int error = tell(g, offers), before = 0;
     if (error != 0) {
         goto err_free;
     }
-    gpu_agree(&agreement, g->size, words, options->leader);
-    say_path(g, &agreement, words);
+    gpu_agree(&agreement, g->size, offers, options->leader);
+    say_path(g, &agreement, offers);
     /* That CUDA gives the GPU no more shows in what NCCL says. */
     bool entered = gpu->lack != GPU_LACKS_GPU && gpu_enter(gpu, &before) == CUDA_OK;
     if (agreement.reason == GPU_REASON_NONE) {
