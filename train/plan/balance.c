@@ -9,7 +9,7 @@
 #define SPEED_MAX ((uint64_t)1 << 56)
 #define WEIGHT_MAX ((uint32_t)1 << 20)
 
-/* In every product below there are at most a weight, a sum of weights and a small number. */
+/* Every product below has at most a weight, a sum of weights and a small number as factors. */
 _Static_assert((uint64_t)WEIGHT_MAX * WEIGHT_MAX <= UINT64_MAX / (17 * PLAN_RANKS_MAX), "products of weights fit 64 bits");
 _Static_assert(SPEED_MAX <= UINT64_MAX / BALANCE_RATIO_MAX, "and those of speeds");
 
@@ -18,7 +18,7 @@ static uint64_t bounded(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* 0: none. */
+/* Items per 2^SPEED_BITS ns; 0: nothing was measured. */
 static uint64_t speed_of(struct balance_measure m)
 {
     if (m.items == 0 || m.ns == 0) {
@@ -47,7 +47,7 @@ static void follow(uint64_t *speed, bool *is_changing, uint64_t measured)
     *is_changing = is_off;
 }
 
-/* Of the speeds that are known, the lower of two in the middle; 0 if none is. */
+/* The median of the known speeds, the lower of two in the middle; 0: no speed is known. */
 static uint64_t median(const struct balance *b)
 {
     uint64_t sorted[PLAN_RANKS_MAX];
@@ -72,7 +72,7 @@ static uint64_t sum(const struct balance *b, const uint32_t *weights)
     return all;
 }
 
-/* Bounds the speeds, and says which weights are in proportion to them. False if no speed is known. */
+/* Bounds the speeds and computes weights in proportion to them. Returns false if no speed is known. */
 static bool weigh(struct balance *b, uint32_t *weights)
 {
     uint64_t middle = median(b), most = 0;
@@ -97,10 +97,11 @@ static bool weigh(struct balance *b, uint32_t *weights)
     return true;
 }
 
-/* A rank's time is its weight by its speed, and would be all weights by all speeds if the parts were in proportion. */
+/* Whether some rank is slow enough for a new cut. A rank's time is its weight / its speed; with parts in proportion it would be
+ * the sum of weights / the sum of speeds. */
 static bool is_worth_it(const struct balance *b, const uint32_t *better)
 {
-    uint64_t gain = b->agreements < BALANCE_SETTLED ? 8 : 16; /* 1 in so many */
+    uint64_t gain = b->agreements < BALANCE_SETTLED ? 8 : 16; /* a shortening by 1 in this many */
     uint64_t now = sum(b, b->weights), then = sum(b, better);
     for (uint32_t rank = 0; rank < b->size; rank++) {
         if (b->weights[rank] * then * gain > better[rank] * now * (gain + 1)) {
@@ -110,7 +111,7 @@ static bool is_worth_it(const struct balance *b, const uint32_t *better)
     return false;
 }
 
-/* Parts in proportion to the speeds, if that is worth it. */
+/* Takes parts in proportion to the speeds if the step becomes enough shorter. */
 static void cut_anew(struct balance *b)
 {
     uint32_t better[PLAN_RANKS_MAX];
@@ -165,7 +166,8 @@ static bool are_equal(const struct balance *b)
     return rank == b->size;
 }
 
-/* The rank whose time is the shortest with one item more, or, with -1, the longest of those that have one to spare. */
+/* by = 1: the rank with the shortest time after one more item. by = -1: the rank with the longest time, of those with an item
+ * to spare. */
 static uint32_t next_to_change(const struct balance *b, const uint32_t *counts, int by)
 {
     uint32_t best = b->size;

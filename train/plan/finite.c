@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BLOCK 1024 /* looked at without a branch, so that it is done in vectors */
+#define BLOCK 1024 /* values per block: checked without a branch, so that the compiler can use vectors */
 
-/* Where all of the exponent's bits are set a value is not finite. */
+/* A value is not finite if all bits of the exponent are set. */
 #define F32_EXPONENT 0x7f800000u
 #define F16_EXPONENT 0x7c00u
 #define BF16_EXPONENT 0x7f80u

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The first reason against NCCL, by rank; false if there is none. */
+/* Sets the reason against NCCL between two ranks, if there is one, and returns whether there is. */
 static bool objects(struct gpu_agreement *out, const struct gpu_offer *offers, const uint32_t *leader, uint32_t rank, uint32_t other)
 {
     const struct gpu_offer *own = &offers[rank], *theirs = &offers[other];
@@ -25,7 +25,7 @@ static enum gpu_lack lack_of(const struct gpu_offer *offer)
     return offer->lack <= GPU_LACKS_WORKING_NCCL ? (enum gpu_lack)offer->lack : GPU_LACKS_WORKING_NCCL;
 }
 
-/* NCCL keeps the order of those who stay. */
+/* Whether leaving ranks out of the earlier communicator gives this group. NCCL keeps the order of the remaining ranks. */
 static bool can_shrink(uint32_t size, const struct gpu_offer *offers)
 {
     uint32_t before = offers[0].earlier_size;

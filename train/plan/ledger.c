@@ -44,8 +44,8 @@ int ledger_compare(const void *one, const void *other)
     return by_group != 0 ? by_group : by_step != 0 ? by_step : order(a->rank, b->rank);
 }
 
-/* From the last group to the first: what lies above the start of a later one is void. The first line of a group is of its first
- * step. */
+/* Goes from the last group to the first: lines from the start of a later group on are void. The first line of a group is of its
+ * first step. */
 static void mark_void(struct ledger_line *lines, size_t count)
 {
     uint64_t bound = UINT64_MAX;
@@ -77,9 +77,9 @@ static struct ledger_line equal_part(const struct ledger_line *of_step, uint32_t
     return line;
 }
 
-/* The part of a rank without a line in a balanced step: what the lines beside it leave, but for one sample of each rank behind it
- * that has none either. Where that is not there, the next line shows it. `next` lines are of ranks before it, which end at
- * `place`. */
+/* The part of a rank without a line in a balanced step: the samples left between the lines beside it, except one sample for
+ * each rank behind it that has no line either. If no samples are left, the check of the next line finds the fault. `next` lines
+ * are of ranks before this rank and end at `place`. */
 static struct ledger_line rest_of(const struct ledger_line *lines, size_t count, size_t next, uint32_t rank, uint64_t place)
 {
     struct ledger_line line = lines[0];
@@ -92,7 +92,7 @@ static struct ledger_line rest_of(const struct ledger_line *lines, size_t count,
     return line;
 }
 
-/* The lines of one step of one group: its ranks share its batch without gap or overlap. */
+/* Judges the lines of a step of a group: its ranks share its batch without gap or overlap. */
 static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *inferred, char *error)
 {
     const struct ledger_line *any = &lines[0];
@@ -145,7 +145,7 @@ static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *
     return true;
 }
 
-/* Where the epoch stands before a step, whose batch must go on from there. */
+/* Follows the epoch into a step: the batch must continue at the epoch's place. */
 static bool follow_epoch(const struct ledger_line *line, uint64_t *place, uint64_t *samples, uint64_t *epochs, char *error)
 {
     if (*place > 0 && line->batch_first == 0) {

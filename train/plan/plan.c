@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-/* The power of two below or at `size`, and its logarithm. */
+/* The largest power of two <= `size`, and its logarithm. */
 static uint32_t core_size(uint32_t size, uint32_t *levels)
 {
     uint32_t p = 1;
@@ -61,7 +61,7 @@ static struct range slice_of(const struct plan *plan, uint32_t slice)
                           plan_slice_start(plan->count, plan->size, slice + 1)};
 }
 
-/* Once round: first goes the slice `back` before the rank's own. */
+/* Once round the ring. The first slice sent is `back` before the rank's own slice. */
 static void ring_round(struct plan *plan, uint32_t back, bool add)
 {
     uint32_t n = plan->size, next = (plan->rank + 1) % n, previous = (plan->rank + n - 1) % n;
@@ -73,8 +73,8 @@ static void ring_round(struct plan *plan, uint32_t back, bool add)
     }
 }
 
-/* The ranks that take part in the exchanges by bits: `number` of `p`. Rank `twin` sits out and gives its part to this one,
- * or the other way round; PLAN_NOBODY where there is none. */
+/* A rank's place in the exchanges by bits: number `number` of `p`. If `out`, the rank sits the exchanges out and gives its part
+ * to `twin`; otherwise `twin` is the rank that does so, or PLAN_NOBODY. */
 struct place {
     uint32_t p, levels, spare; /* spare: size - p ranks sit out */
     uint32_t number, twin;
@@ -101,7 +101,7 @@ static uint32_t rank_of(const struct place *at, uint32_t number)
     return number < at->spare ? 2 * number + 1 : number + at->spare;
 }
 
-/* The step before or after the exchanges, in which twins give each other what is theirs. Without twins there is none. */
+/* The step before or after the exchanges, in which twins pass their arrays to each other. No step if no rank sits out. */
 static void twin_step(struct plan *plan, const struct place *at, bool out_sends, struct range range, bool add)
 {
     if (at->spare == 0) {
@@ -118,7 +118,8 @@ static void twin_step(struct plan *plan, const struct place *at, bool out_sends,
     }
 }
 
-/* Where the part of number `number` begins: an equal part of the array or, `by_slices`, its own slice and its twin's. */
+/* The first element of the part of number `number`: an equal part of the array or, `by_slices`, its own slice and its
+ * twin's. */
 static uint64_t part_start(const struct plan *plan, const struct place *at, uint32_t number, bool by_slices)
 {
     if (!by_slices) {
@@ -132,8 +133,8 @@ static struct range parts(const struct plan *plan, const struct place *at, uint3
     return (struct range){part_start(plan, at, first, by_slices), part_start(plan, at, end, by_slices)};
 }
 
-/* One exchange of halving: of the 2 * mask parts around this number, each side keeps its half. `backwards`: each sends its
- * half, and both have all. */
+/* An exchange of halving: of the 2 * mask parts around this number, each side keeps its half. `backwards`: each side sends its
+ * half, and both end with the whole. */
 static void halving_step(struct plan *plan, const struct place *at, uint32_t mask, bool by_slices, bool backwards)
 {
     struct plan_step *step = new_step(plan);
@@ -230,8 +231,8 @@ static void plan_chain(struct plan *plan)
     }
 }
 
-/* A root that sits the exchanges out gives its array to its twin first. Then, with numbers relative to the root's, who has
- * the array sends it to the number with the next lower bit set. */
+/* A root that sits the exchanges out first gives its array to its twin. Then, with numbers relative to the root's, a rank that
+ * has the array sends it to the number with the next lower bit set. */
 static void plan_tree(struct plan *plan, const struct place *at)
 {
     struct place top = place_of(plan->size, plan->root);
@@ -256,7 +257,7 @@ static void plan_tree(struct plan *plan, const struct place *at)
     if (at->spare > 0) {
         struct plan_step *step = new_step(plan);
         if (at->twin == PLAN_NOBODY || (top.out && (plan->rank == plan->root || at->twin == plan->root))) {
-            return; /* both had it first */
+            return; /* both have the array since the first step */
         }
         if (at->out) {
             step_receives(step, at->twin, whole(plan), false);
@@ -322,7 +323,7 @@ void plan_init(struct plan *plan, const struct plan_options *options)
     case PLAN_ALL_GATHER:
         plan_all_gather(plan, &at);
         break;
-    case PLAN_BARRIER: /* an all-reduce of nothing */
+    case PLAN_BARRIER: /* an all-reduce without elements */
         plan_all_reduce(plan, &at);
         break;
     }
@@ -331,7 +332,7 @@ void plan_init(struct plan *plan, const struct plan_options *options)
 /* ---- the choice ---- */
 
 #define COST_BYTES_MAX (1ull << 40)    /* above, the order of the costs no longer changes */
-#define CHAIN_PIECE_BYTES (64ull * 1024) /* what the next rank waits for */
+#define CHAIN_PIECE_BYTES (64ull * 1024) /* the next rank waits for this much */
 
 struct cost {
     uint64_t steps, sent_bytes, added_bytes;

@@ -6,7 +6,7 @@
 
 #define NAN_BITS 0x7fc00000u
 #define HALF_NAN 0x7e00u
-#define BLOCK 64 /* elements that the portable variant sums at once */
+#define BLOCK 64 /* elements that the portable variant sums at a time */
 
 /* ---- conversions; exact towards float32 ---- */
 
@@ -40,10 +40,10 @@ static uint16_t half_of_float(float value)
     if (magnitude > 0x7f800000) {
         return HALF_NAN;
     }
-    if (magnitude >= 0x477ff000) { /* 65520: half way from the largest half to what would be the next one, and above */
+    if (magnitude >= 0x477ff000) { /* 65520, halfway from the largest half to the next power of two, and above */
         return (uint16_t)(sign | 0x7c00);
     }
-    if (magnitude < 0x38800000) { /* below 2^-14: next to 0.5, floats are as far apart as halves are here */
+    if (magnitude < 0x38800000) { /* below 2^-14: floats near 0.5 are as far apart as halves are here */
         return (uint16_t)(sign | (bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3f000000));
     }
     uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
@@ -76,7 +76,8 @@ static void store(enum element_type type, void *array, size_t index, float value
     }
 }
 
-/* Elements [begin, end). Not inlined, here and below: the arithmetic stays between the two changes of the control word. */
+/* Sums elements [begin, end). This and the kernels below are not inlined, so that the arithmetic stays between the two changes
+ * of the control word. */
 __attribute__((noinline)) static void sum_portable(enum element_type type, const void *const *sources,
                                                    uint32_t source_count, void *const *destinations,
                                                    uint32_t destination_count, size_t begin, size_t end)
@@ -105,10 +106,11 @@ __attribute__((noinline)) static void sum_portable(enum element_type type, const
 
 /* ---- vectors: one kernel, written once for each variant and type ----
  *
- * Four vectors of sums stay in registers while the sources are read one after the other, then go to all destinations. The
- * stores are ordinary ones: in an all-reduce in place the lines have just been read, and stores past the caches were
- * slower at every size that was tried (1 to 128 MiB: 1.2 to 3.5 times).
- * SUM_KERNEL defines name(), which does whole vectors from element 0 on and returns how many elements it did. */
+ * Four vectors of sums stay in registers while the sources are read in turn, then go to all destinations. The stores are
+ * ordinary stores: in an all-reduce in place the lines have just been read, and stores past the caches were slower at every
+ * size tried (1 to 128 MiB: 1.2 to 3.5 times).
+ *
+ * SUM_KERNEL defines name(): it sums whole vectors from element 0 on and returns the number of elements done. */
 
 #define SUM_KERNEL(name, features, vector, lanes, element, load_lanes, store_lanes, add, settle)                         \
     __attribute__((target(features), noinline)) static size_t name(const void *const *sources, uint32_t source_count,   \
@@ -154,7 +156,7 @@ __attribute__((noinline)) static void sum_portable(enum element_type type, const
 #define AVX2_INLINE __attribute__((target(AVX2), always_inline)) static inline
 #define AVX512_INLINE __attribute__((target(AVX512), always_inline)) static inline
 
-/* NaN becomes the one NaN. */
+/* Every NaN becomes the same NaN. */
 AVX2_INLINE __m256 settle_256(__m256 v)
 {
     __m256 unordered = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
@@ -187,7 +189,7 @@ AVX512_INLINE void store_half_512(uint16_t *to, __m512 v)
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* In integers: the instruction of AVX512_BF16 takes denormals for zero. */
+/* In integers: the instruction of AVX512_BF16 treats denormals as zero. */
 AVX2_INLINE __m256 load_bfloat_256(const uint16_t *from)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
@@ -236,7 +238,7 @@ static size_t sum_vectors(enum reduce_variant variant, enum element_type type, c
     return sum == NULL ? 0 : sum(sources, source_count, destinations, destination_count, count);
 }
 
-/* Every exception masked, round to nearest, denormals kept. */
+/* All exceptions masked, round to nearest, denormals kept. */
 #define CONTROL_DEFAULT 0x1f80u
 
 static uint32_t control_set(uint32_t control)
@@ -246,7 +248,7 @@ static uint32_t control_set(uint32_t control)
     return before;
 }
 
-/* Whole lines of `to`, which is aligned to them. */
+/* Copies whole cache lines; `to` is aligned to a line. */
 __attribute__((target(AVX2), noinline)) static void stream_avx2(uint8_t *to, const uint8_t *from, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += 64) {

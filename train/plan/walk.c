@@ -1,4 +1,4 @@
-/* Going through a plan: cursors, and what has to wait for what. */
+/* Going through a plan: cursors, and which transfer must wait for which. */
 #include "base/check.h"
 #include "train/plan/plan.h"
 
@@ -79,8 +79,8 @@ static uint64_t lower(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the other direction, which goes through its steps and their ranges in order, is done with all of [start, end)
- * that its steps before `before` touch. */
+/* Whether the transfers of the direction at `cursor` no longer touch [start, end) in the steps before `before`. A direction
+ * goes through its steps, and through the range of each step, in order. */
 static bool done_with(const struct plan *plan, bool sends, const struct plan_cursor *cursor, uint32_t before,
                       uint64_t start, uint64_t end)
 {
@@ -102,7 +102,7 @@ bool plan_send_ready(const struct plan *plan, const struct plan_cursor *sent, co
     bool there = transfer_at(plan, sent, true, &t);
     CHECK(there);
     if (t.count == 0) {
-        return received->step >= t.step; /* what makes a collective of nothing a barrier */
+        return received->step >= t.step; /* so that a collective without elements is a barrier */
     }
     return done_with(plan, false, received, t.step, t.offset, t.offset + t.count);
 }

@@ -1,4 +1,4 @@
-/* Plans for people: names and lines. */
+/* Plans as text: names and lines. */
 #include <string.h>
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 #include "train/search/search.h"
 
-#include <math.h> /* isnan only, no function of it is called */
+#include <math.h> /* isnan only, no function is called */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -9,13 +9,13 @@
 #include "base/random.h"
 
 #define INTEGER_MAX 9007199254740992.0 /* 2^53: every integer up to it is a double */
-#define DOUBLE_MAX 1e300               /* the difference of two is still finite */
+#define DOUBLE_MAX 1e300               /* the difference of two such values is finite */
 #define SEGMENTS_MAX 8                 /* of a dotted name: maps in maps */
 #define CHOICES_MAX 1000               /* of a categorical */
-#define VALUE_DEPTH_MAX 16             /* lists and maps in one value; with the names' maps well below JSON's 32 */
+#define VALUE_DEPTH_MAX 16             /* lists and maps in a value; with the maps of the names well below JSON's 32 */
 
-/* A packed parameter is an array: [name, kind, values] for const and categorical, [name, kind, minval, maxval, count]
- * for int and double, and one more, base, for log. */
+/* A packed parameter is an array: [name, kind, values] for const and categorical, [name, kind, minval, maxval, count] for int
+ * and double, and the same plus base for log. */
 
 void search_parameter_pack(struct pack_writer *writer, const struct search_parameter *parameter)
 {
@@ -36,7 +36,7 @@ void search_parameter_pack(struct pack_writer *writer, const struct search_param
     }
 }
 
-/* Words between single dots, not too many of them. */
+/* Whether a name consists of words between single dots, at most SEGMENTS_MAX of them. */
 static bool name_is_good(const char *name)
 {
     unsigned segments = 1;
@@ -78,7 +78,7 @@ static bool range_is_good(const struct search_parameter *parameter)
     return true;
 }
 
-/* Takes one value of a shape that JSON has too: not too deep, and keys are texts. */
+/* Reads past a value of a shape that JSON has too: not too deep, and keys are texts. */
 static void skip_value(struct pack_reader *reader, unsigned depth)
 {
     enum pack_type type = pack_peek(reader);
@@ -144,13 +144,13 @@ int search_parameter_read(struct pack_reader *reader, struct search_parameter *o
     return 0;
 }
 
-/* The parameters of a space, read once per call. About 8 KiB, on the stack. */
+/* The parameters of a space, read anew in each call. About 8 KiB, on the stack. */
 struct parameters {
     struct search_parameter list[SEARCH_PARAMETERS_MAX];
     uint32_t count;
 };
 
-/* True if one name is the other or a map around it: "a" and "a.b" cannot both have a value. */
+/* True if the names are equal or one names a map around the other: "a" and "a.b" cannot both have a value. */
 static bool names_collide(const char *a, const char *b)
 {
     size_t i = 0;
@@ -160,7 +160,7 @@ static bool names_collide(const char *a, const char *b)
     return (a[i] == '\0' && (b[i] == '\0' || b[i] == '.')) || (b[i] == '\0' && a[i] == '.');
 }
 
-/* The i-th element of a packed array, which is in bounds. */
+/* Element `index` of a packed array; `index` is in bounds. */
 static const uint8_t *array_element(const uint8_t *bytes, uint32_t byte_count, uint64_t index, size_t *element_bytes)
 {
     struct pack_reader reader;
@@ -179,7 +179,7 @@ static uint32_t choice_count(const struct search_parameter *parameter)
     return pack_read_array(&reader);
 }
 
-/* The longest value that a trial may get. */
+/* The length of the longest value of a parameter. */
 static size_t value_bytes_max(const struct search_parameter *parameter)
 {
     if (parameter->kind == SEARCH_CONST) {
@@ -220,7 +220,7 @@ static int read_parameters(const struct search_space *space, struct parameters *
                 return ERR_MALFORMED;
             }
         }
-        /* Each part of the name: a text of up to 63 chars has a head of 2 bytes, the map around it one of 3. */
+        /* Each part of the name: a text of up to 63 chars has a head of 2 bytes, the map around it a head of 3. */
         values_bytes += value_bytes_max(&out->list[i]) + 2;
         for (const char *p = out->list[i].name; *p != '\0'; p++) {
             values_bytes += *p == '.' ? 5 : 1;
@@ -234,7 +234,7 @@ static int read_parameters(const struct search_space *space, struct parameters *
 
 /* ---- grid ---- */
 
-/* The number of points of one parameter: 0 when it cannot be told (no count). */
+/* The number of grid points of a parameter; 0: unknown (no count). */
 static uint64_t grid_points(const struct search_parameter *parameter)
 {
     switch (parameter->kind) {
@@ -262,7 +262,7 @@ static int64_t grid_integer(int64_t low, int64_t high, uint64_t i, uint64_t poin
     }
     uint64_t steps = points - 1;
     uint64_t whole = range / steps, rest = range % steps;
-    /* i <= steps and rest < steps, and points <= SEARCH_TRIALS_MAX as search_trial_count has seen: no overflow. */
+    /* No overflow: i <= steps, rest < steps, and search_trial_count has checked points <= SEARCH_TRIALS_MAX. */
     return low + (int64_t)(i * whole + (2 * i * rest + steps) / (2 * steps));
 }
 
@@ -304,7 +304,7 @@ int search_trial_count(const struct search_space *space, uint32_t *out)
 
 /* ---- the values of a trial ---- */
 
-/* What one parameter is in this trial: an element of `values`, an integer or a number. */
+/* The value of a parameter in a trial: an element of `values`, an integer or a number. */
 struct drawn {
     uint64_t choice;
     int64_t integer;
@@ -362,7 +362,7 @@ static void pack_drawn(struct pack_writer *writer, const struct search_parameter
         pack_i64(writer, drawn->integer);
         break;
     case SEARCH_DOUBLE:
-        /* Rounding may step over a bound that has more than 9 digits. */
+        /* Rounding may step over a bound with more than 9 digits. */
         pack_double(writer, clamp(number_round9(drawn->number), parameter->minval, parameter->maxval));
         break;
     case SEARCH_LOG:
@@ -377,14 +377,14 @@ static size_t segment_bytes(const char *name)
     return dot != NULL ? (size_t)(dot - name) : strlen(name);
 }
 
-/* True if both names start with the same `bytes` and then end a segment. */
+/* True if both names start with the same `bytes` and end a segment there. */
 static bool same_segment(const char *a, const char *b, size_t bytes)
 {
     return strncmp(a, b, bytes) == 0 && (b[bytes] == '\0' || b[bytes] == '.');
 }
 
-/* Writes the map of those parameters whose names begin with the first `prefix_bytes` of the one at `first`, which is the
- * first such one. A key stands where its first parameter stood. Recursion is bounded by SEGMENTS_MAX. */
+/* Writes the map of the parameters whose names begin with the first `prefix_bytes` of the name at `first`, the first of them. A
+ * key stands where its first parameter stood. Recursion is bounded by SEGMENTS_MAX. */
 static void pack_level(struct pack_writer *writer, const struct parameters *parameters, const struct drawn *drawn,
                        uint32_t first, size_t prefix_bytes)
 {
