@@ -326,8 +326,8 @@ static int body_waits_for_rank_3(struct world *w, struct group *group, uint32_t 
 static void say_word(void *context)
 {
     struct revoke *word = context;
-    word->heed_fd = -1;
-    revoke_say(word);
+    word->watch_fd = -1;
+    revoke_set(word);
 }
 
 /* The word reaches a rank that waits in memory, or a leader that waits for another host. Another host may have the sum that
@@ -341,8 +341,8 @@ static void test_the_word_that_the_group_is_over_ends_it_for_all(void **state)
         int pipe_fds[2]; /* in the place of the daemon's connection */
         assert_int_equal(pipe(pipe_fds), 0);
         assert_int_equal(revoke_open(&word), 0);
-        word.heed_fd = pipe_fds[0];
-        word.heed = say_word;
+        word.watch_fd = pipe_fds[0];
+        word.watch = say_word;
         word.context = &word;
         w->links[odd].revoke = &word;
         world_fork(w);

@@ -225,7 +225,7 @@ static void test_the_word_that_the_group_is_over_may_come_from_any_thread(void *
             assert_false(atomic_load(&w->ranks[1].ended));
             sleep_ms(1);
         }
-        revoke_say(&word);
+        revoke_set(&word);
         for (uint32_t i = 0; i < w->size; i++) {
             world_join(w, i);
             assert_int_equal(w->ranks[i].result, ERR_CLOSED);

@@ -215,7 +215,7 @@ static void test_revoking_one_rank_ends_the_group_for_all(void **state)
             sleep_ms(1);
         }
         sleep_ms(delays[d]);
-        revoke_say(&revoke);
+        revoke_set(&revoke);
         world_join(w, 0);
         world_join(w, 1);
         assert_int_equal(w->ranks[0].result, ERR_CLOSED);
@@ -230,7 +230,7 @@ static void test_revoking_one_rank_ends_the_group_for_all(void **state)
 
 static void say_it(void *context)
 {
-    revoke_say(context);
+    revoke_set(context);
 }
 
 /* The descriptor that brings the word is looked at while rank 0 waits. */
@@ -242,8 +242,8 @@ static void test_the_word_comes_by_a_descriptor_while_a_rank_waits(void **state)
     int pipe_fds[2];
     assert_int_equal(revoke_open(&revoke), 0);
     assert_int_equal(pipe(pipe_fds), 0);
-    revoke.heed_fd = pipe_fds[0];
-    revoke.heed = say_it;
+    revoke.watch_fd = pipe_fds[0];
+    revoke.watch = say_it;
     revoke.context = &revoke;
     w->options[0].revoke = &revoke;
     world_thread(w, 0);
@@ -271,7 +271,7 @@ static void test_revoking_ends_the_opening_too(void **state)
     w->options[0].revoke = &revoke;
     world_thread(w, 0); /* rank 1 never comes */
     sleep_ms(20);
-    revoke_say(&revoke);
+    revoke_set(&revoke);
     world_join(w, 0);
     assert_int_equal(w->ranks[0].open_result, ERR_CLOSED);
     assert_non_null(strstr(w->ranks[0].open_error, "told that its group is over"));

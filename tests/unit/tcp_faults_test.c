@@ -298,7 +298,7 @@ static int body_wait_for_the_word(struct rank *rank, struct tcp_group *group)
             pause_ms(1);
         }
         pause_ms(50); /* likely in its wait; the outcome is the same if not */
-        revoke_say(&word);
+        revoke_set(&word);
         (void)pthread_barrier_wait(&stopped_done);
         return 0;
     }
@@ -339,7 +339,7 @@ static void test_the_word_that_a_group_is_over_ends_every_wait(void **state)
 static void say_it(int signal_number)
 {
     (void)signal_number;
-    revoke_say(&word);
+    revoke_set(&word);
 }
 
 static void test_the_word_ends_the_opening_too_and_may_come_from_a_signal(void **state)

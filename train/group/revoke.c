@@ -12,10 +12,10 @@ int revoke_open(struct revoke *revoke)
     if (fd < 0) {
         return ERR_IO;
     }
-    atomic_init(&revoke->said, false);
+    atomic_init(&revoke->is_set, false);
     revoke->fd = fd;
-    revoke->heed_fd = -1;
-    revoke->heed = NULL;
+    revoke->watch_fd = -1;
+    revoke->watch = NULL;
     return 0;
 }
 
@@ -30,29 +30,29 @@ void revoke_close(struct revoke *revoke)
 void revoke_poll(const struct revoke *revoke, struct pollfd fds[REVOKE_FDS])
 {
     fds[0] = (struct pollfd){.fd = revoke != NULL ? revoke->fd : -1, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = revoke != NULL ? revoke->heed_fd : -1, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = revoke != NULL ? revoke->watch_fd : -1, .events = POLLIN};
 }
 
-bool revoke_heard(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS])
+bool revoke_check(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS])
 {
     if (revoke == NULL) {
         return false;
     }
-    if (fds[1].revents != 0 && revoke->heed != NULL) {
-        revoke->heed(revoke->context);
+    if (fds[1].revents != 0 && revoke->watch != NULL) {
+        revoke->watch(revoke->context);
     }
-    return revoke_said(revoke);
+    return revoke_is_set(revoke);
 }
 
-void revoke_say(struct revoke *revoke)
+void revoke_set(struct revoke *revoke)
 {
     int saved = errno;
-    atomic_store(&revoke->said, true);
+    atomic_store(&revoke->is_set, true);
     (void)eventfd_write(revoke->fd, 1);
     errno = saved;
 }
 
-bool revoke_said(const struct revoke *revoke)
+bool revoke_is_set(const struct revoke *revoke)
 {
-    return atomic_load(&revoke->said);
+    return atomic_load(&revoke->is_set);
 }

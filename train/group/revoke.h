@@ -10,12 +10,12 @@
 #define REVOKE_FDS 2
 
 struct revoke {
-    atomic_bool said;
+    atomic_bool is_set;
     int fd; /* an eventfd, readable once it is said: for poll */
-    /* Where the word comes by a descriptor that the collectives' own thread reads: waits look at heed_fd (-1: none) too, and
-     * call heed when it is readable, which may say it, and may change heed_fd. */
-    int heed_fd;
-    void (*heed)(void *context);
+    /* Where the word comes by a descriptor that the collectives' own thread reads: waits look at watch_fd (-1: none) too, and
+     * call heed when it is readable, which may say it, and may change watch_fd. */
+    int watch_fd;
+    void (*watch)(void *context);
     void *context;
 };
 
@@ -25,10 +25,10 @@ void revoke_close(struct revoke *revoke);
 
 /* For waits: what to poll beside the links, and, after poll, whether it was said. */
 void revoke_poll(const struct revoke *revoke, struct pollfd fds[REVOKE_FDS]); /* NULL: nothing */
-bool revoke_heard(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS]);
+bool revoke_check(struct revoke *revoke, const struct pollfd fds[REVOKE_FDS]);
 
 /* From any thread, and safe in a signal handler. */
-void revoke_say(struct revoke *revoke);
-bool revoke_said(const struct revoke *revoke);
+void revoke_set(struct revoke *revoke);
+bool revoke_is_set(const struct revoke *revoke);
 
 #endif

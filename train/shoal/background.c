@@ -22,12 +22,12 @@ static bool is_settled(const struct client_background *b)
 }
 
 /* The next one. Called with the mutex held and none running; lets go of it meanwhile. */
-static void run_next(struct shoal *s, int heed_fd)
+static void run_next(struct shoal *s, int watch_fd)
 {
     struct client_background *b = &s->background;
     struct client_begun next = b->begun[b->done_count];
     b->is_running = true;
-    s->revoke.heed_fd = heed_fd;
+    s->revoke.watch_fd = watch_fd;
     (void)pthread_mutex_unlock(&b->mutex);
     int error = group_all_reduce(s->workers, next.type, next.values, next.count);
     (void)pthread_mutex_lock(&b->mutex);
@@ -186,7 +186,7 @@ static void stop(struct shoal *s)
     (void)pthread_mutex_lock(&b->mutex);
     b->is_over = true;
     if (b->is_running) {
-        revoke_say(&s->revoke);
+        revoke_set(&s->revoke);
     }
     (void)pthread_cond_signal(&b->changed);
     (void)pthread_mutex_unlock(&b->mutex);

@@ -47,7 +47,7 @@ static void apply_notice(struct shoal *s)
     }
     e->leave_wanted = true;
     if (e->told_at_once || !e->in_group) {
-        revoke_say(&s->revoke);
+        revoke_set(&s->revoke);
     }
 }
 
@@ -61,11 +61,11 @@ void client_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
     }
 }
 
-static void heed(void *context)
+static void watch(void *context)
 {
     struct shoal *s = context;
     (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
-    s->revoke.heed_fd = s->fd;
+    s->revoke.watch_fd = s->fd;
 }
 
 static void leave(struct shoal *s)
@@ -258,8 +258,8 @@ static int come_in(struct shoal *s)
         }
         return error;
     }
-    s->revoke.heed_fd = s->fd;
-    s->revoke.heed = heed;
+    s->revoke.watch_fd = s->fd;
+    s->revoke.watch = watch;
     s->revoke.context = s;
     apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
     char text[GROUP_ERROR_BYTES];

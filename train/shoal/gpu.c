@@ -40,7 +40,7 @@ static int look_for_end(void *context, uint32_t *gone)
     if (poll(&daemon, 1, 0) > 0) {
         (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
     }
-    return revoke_said(&s->revoke) || client_background_has_failed(s) ? ERR_CLOSED : 0;
+    return revoke_is_set(&s->revoke) || client_background_has_failed(s) ? ERR_CLOSED : 0;
 }
 
 void client_gpu_settle(struct shoal *s)

@@ -380,7 +380,7 @@ _Static_assert((int)SHOAL_F32 == (int)ELEMENT_F32 && (int)SHOAL_F16 == (int)ELEM
 
 int client_watch_fd(const struct shoal *s)
 {
-    return s->revoke.heed != NULL ? s->fd : -1;
+    return s->revoke.watch != NULL ? s->fd : -1;
 }
 
 int client_collective_result(struct shoal *s, int error)
@@ -401,7 +401,7 @@ static int settle(struct shoal *s)
     bool was_working = client_background_is_busy(s) && client_balance_pause(s);
     int error = client_background_wait(s);
     client_balance_resume(s, was_working);
-    s->revoke.heed_fd = client_watch_fd(s);
+    s->revoke.watch_fd = client_watch_fd(s);
     return error;
 }
 

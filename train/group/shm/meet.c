@@ -333,7 +333,7 @@ static void meet_round(struct meeting *m, struct connector *connectors, struct p
     listen_poll[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
     revoke_poll(m->options->revoke, listen_poll + 1);
     (void)poll(fds, own + PENDING_MAX + 1 + REVOKE_FDS, RETRY_MS);
-    (void)revoke_heard(m->options->revoke, listen_poll + 1);
+    (void)revoke_check(m->options->revoke, listen_poll + 1);
     uint64_t now_ms = clock_ms();
     for (uint32_t i = 0; i < own; i++) {
         if (connectors[i].stage != DONE) {
@@ -352,7 +352,7 @@ static void meet_round(struct meeting *m, struct connector *connectors, struct p
 
 static bool is_revoked(const struct shm_group_options *options)
 {
-    return options->revoke != NULL && revoke_said(options->revoke);
+    return options->revoke != NULL && revoke_is_set(options->revoke);
 }
 
 int shm_meet(const struct shm_group_options *options, int listen_fd, int own_area,

@@ -67,7 +67,7 @@ int shm_phase_fail(struct shm_group *group, int error, const char *format, ...)
 
 int shm_phase_check_over(struct shm_group *group)
 {
-    if (group->revoke != NULL && revoke_said(group->revoke)) {
+    if (group->revoke != NULL && revoke_is_set(group->revoke)) {
         return shm_phase_fail(group, ERR_CLOSED, "rank %u was told that its group is over", group->rank);
     }
     uint32_t who = atomic_load(&group->peers[group->rank].area->given_up);
@@ -110,7 +110,7 @@ static int watch(struct shm_group *group)
     if (poll(fds, 2 * group->size + REVOKE_FDS, 0) <= 0) {
         return 0;
     }
-    if (revoke_heard(group->revoke, revoke_fds)) {
+    if (revoke_check(group->revoke, revoke_fds)) {
         return shm_phase_check_over(group);
     }
     for (uint32_t i = 0; i < group->size; i++) {

@@ -202,7 +202,7 @@ static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
     if (poll(fds, links + REVOKE_FDS, group->stall_timeout_ms - (int)waited_ms) <= 0) {
         return 0;
     }
-    if (revoke_heard(group->revoke, fds + links)) {
+    if (revoke_check(group->revoke, fds + links)) {
         return revoked(group);
     }
     for (nfds_t i = 0; i < links; i++) {
@@ -231,8 +231,8 @@ int tcp_group_look(struct tcp_group *group, uint32_t *gone)
     }
     revoke_poll(group->revoke, fds + links);
     bool news = poll(fds, links + REVOKE_FDS, 0) > 0;
-    if (group->broken != 0 || (group->revoke != NULL && revoke_said(group->revoke)) ||
-        (news && revoke_heard(group->revoke, fds + links))) {
+    if (group->broken != 0 || (group->revoke != NULL && revoke_is_set(group->revoke)) ||
+        (news && revoke_check(group->revoke, fds + links))) {
         return ERR_CLOSED;
     }
     for (nfds_t i = 0; i < links && news; i++) {
@@ -271,7 +271,7 @@ static int carry_out(struct tcp_group *group)
         if (still_since_ns == 0) {
             still_since_ns = now_ns;
         }
-        if (group->revoke != NULL && revoke_said(group->revoke)) {
+        if (group->revoke != NULL && revoke_is_set(group->revoke)) {
             return revoked(group);
         }
         if (now_ns - still_since_ns < (uint64_t)group->spin_us * 1000) {
@@ -297,7 +297,7 @@ int tcp_group_run(struct tcp_group *group, enum plan_kind kind, enum plan_algori
     if (group->broken != 0 || group->size == 1) {
         return group->broken;
     }
-    if (group->revoke != NULL && revoke_said(group->revoke)) {
+    if (group->revoke != NULL && revoke_is_set(group->revoke)) {
         return revoked(group);
     }
     uint32_t element_bytes = (uint32_t)element_type_bytes(type);

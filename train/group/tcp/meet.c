@@ -323,7 +323,7 @@ static void meet_step(struct tcp_group *group, struct meeting *m, int listen_fd,
     listen_poll[0] = (struct pollfd){.fd = listen_fd, .events = POLLIN};
     revoke_poll(group->revoke, listen_poll + 1);
     (void)poll(fds, m->connector_count + PENDING_MAX + 1 + REVOKE_FDS, 50);
-    (void)revoke_heard(group->revoke, listen_poll + 1);
+    (void)revoke_check(group->revoke, listen_poll + 1);
     now_ms = clock_ms();
     for (size_t i = 0; i < PENDING_MAX; i++) {
         struct pending *p = &m->pending[i];
@@ -362,7 +362,7 @@ int tcp_meet(struct tcp_group *group, int listen_fd, const struct tcp_options *o
     int result = 0;
     uint32_t peer;
     while (result == 0 && (peer = missing(group)) != PLAN_NOBODY) {
-        if (group->revoke != NULL && revoke_said(group->revoke)) {
+        if (group->revoke != NULL && revoke_is_set(group->revoke)) {
             result = tcp_fail(group, ERR_CLOSED, "rank %u was told that its group is over while it formed", group->rank);
         } else if (clock_ms() >= deadline_ms) {
             result = tcp_fail(group, ERR_TIMEOUT,
