@@ -18,17 +18,18 @@
 #include "train/group/shm/memory.h"
 #include "train/plan/hosts.h"
 
-#define SHARE_MS 10000 /* to meet in memory, and at most half of what is left to open; then TCP has to do */
+#define SHARE_MS 10000 /* to meet in memory, and at most half of the time left to open; afterwards TCP has to do */
 
 struct group {
     uint32_t rank, size;
     struct hosts hosts;
     uint32_t host_count;
     struct tcp_group *links;   /* between all ranks */
-    struct shm_group *memory;  /* of this host; NULL: nobody else is here, or not all can share */
-    struct tcp_group *leaders; /* of all hosts; on leaders only, and where there are several hosts of which one shares memory */
+    struct shm_group *memory;  /* of this host; NULL: no other rank is here, or not all can share memory */
+    /* of all hosts; only on leaders, and only with several hosts of which at least one shares memory */
+    struct tcp_group *leaders;
     uint64_t open_until_ms;
-    struct gpu_group *gpus;    /* NULL: no memory of GPUs */
+    struct gpu_group *gpus;    /* NULL: host memory only */
     int stall_timeout_ms;
     int broken;                /* the error that ended the group, or 0 */
     char error[GROUP_ERROR_BYTES];
@@ -41,24 +42,24 @@ static uint64_t clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Of the time to open; a little in any case, so that a late step fails by its own sentence. */
+/* The time left to open; at least a little, so that a late step fails with its own sentence. */
 static int left_ms(const struct group *group)
 {
     uint64_t now_ms = clock_ms();
     return group->open_until_ms > now_ms + 100 ? (int)(group->open_until_ms - now_ms) : 100;
 }
 
-/* ---- who is with whom ---- */
+/* ---- which ranks share a host ---- */
 
-/* What each rank tells all others. */
+/* The data that each rank sends to all ranks. */
 struct introduction {
     struct host_name host;
-    char name[48]; /* of the socket on which it listens */
+    char name[48]; /* of the socket that the rank listens on */
 };
 
 _Static_assert(sizeof(struct introduction) == 64, "travels as it lies in memory");
 
-/* All zeros where the kernel does not tell. */
+/* The name of this host; all zeros if the kernel does not give the facts. */
 static struct host_name host_named(const char *given, const char *address)
 {
     char text[256] = "";
@@ -83,7 +84,7 @@ static struct host_name host_named(const char *given, const char *address)
     return out;
 }
 
-/* Where no memory can be shared at all (limits, filters of system calls) the others need not wait to find out. */
+/* Whether memory can be shared at all. If not (limits, filters of system calls), the other ranks need not wait to find out. */
 static bool can_share(void)
 {
     void *memory;
@@ -96,7 +97,8 @@ static bool can_share(void)
     return true;
 }
 
-/* A name that nobody can know before it is told. The listener, or -1. */
+/* Fills in this rank's introduction; the name of the socket is random, so only ranks of the group learn it. Returns the
+ * listener, or -1. */
 static int introduce(const char *host, const char *address, struct introduction *own)
 {
     uint8_t random[16];
@@ -109,7 +111,7 @@ static int introduce(const char *host, const char *address, struct introduction 
     return listen_fd;
 }
 
-/* Takes the listener. Whether this rank has met all others of its host. */
+/* Meets the other ranks of the host in shared memory. Takes the listener. Returns whether all of them were met. */
 static bool share(struct group *group, int shm_listen_fd, const struct tcp_options *options,
                   const struct introduction all[PLAN_RANKS_MAX])
 {
@@ -136,7 +138,7 @@ static bool share(struct group *group, int shm_listen_fd, const struct tcp_optio
     return met;
 }
 
-/* Tells all which host this rank is on, meets those of its host, and hears who else has met. Takes the listener. */
+/* Tells all ranks this rank's host, meets the ranks of the host, and learns which ranks have met. Takes the listener. */
 static int find_hosts(struct group *group, const struct tcp_options *options, const char *host)
 {
     struct introduction all[PLAN_RANKS_MAX] = {0};
@@ -177,7 +179,7 @@ static bool is_mixed(const struct group *group)
     return group->host_count > 1 && group->host_count < group->size;
 }
 
-/* Takes `listen_fd`. */
+/* Links the leaders of all hosts. Takes `listen_fd`. */
 static int link_leaders(struct group *group, int listen_fd, const struct tcp_options *options, char error[TCP_ERROR_BYTES])
 {
     if (!is_mixed(group) || group->hosts.leader[group->rank] != group->rank) {
@@ -201,7 +203,7 @@ static int link_leaders(struct group *group, int listen_fd, const struct tcp_opt
 
 /* ---- open and close ---- */
 
-/* Not what is for GPU memory: the collective that failed may be on its way through that. */
+/* Leaves GPU transfers open: the collective that failed may be inside them. */
 static void close_links(struct group *group)
 {
     shm_group_close(&group->memory);
@@ -317,7 +319,7 @@ void group_displace(struct group *group, void *memory)
 
 /* ---- collectives ---- */
 
-/* "0, 2, 4" and so on, as far as it fits. */
+/* Writes "0, 2, 4" and so on, as far as it fits. */
 static void list_ranks(const uint32_t *ranks, uint32_t count, char out[64])
 {
     size_t used = 0;
@@ -329,8 +331,8 @@ static void list_ranks(const uint32_t *ranks, uint32_t count, char out[64])
     }
 }
 
-/* Keeps the sentence of the part that broke, and closes all of them: by that the other ranks learn it. A part of the group
- * counts its ranks for itself, so the sentence says which they are. */
+/* Keeps the sentence of the part that broke and closes all parts, so that the other ranks learn of it. A part numbers its ranks
+ * from 0, so the sentence lists which ranks they are. */
 static int fail(struct group *group, int error, const char *sentence, uint32_t (*of)(const struct group *, uint32_t *))
 {
     char kept[TCP_ERROR_BYTES], list[64];
@@ -372,7 +374,7 @@ static int by_leaders(struct group *group, int error)
     return error == 0 ? 0 : fail(group, error, tcp_group_error(group->leaders), ranks_leading);
 }
 
-/* ---- memory of GPUs ---- */
+/* ---- GPU memory ---- */
 
 static int look_at_links(void *context, uint32_t *gone)
 {
@@ -401,7 +403,8 @@ const char *group_gpu_path(const struct group *group)
     return group->gpus != NULL ? gpu_group_path(group->gpus) : "";
 }
 
-/* What a wrong argument broke is nothing; what a part of the group broke is said already. */
+/* Runs a collective through the GPU transfers. A wrong argument breaks nothing; if a part of the group broke, its sentence
+ * stands. */
 static int by_gpus(struct group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
 {
     int error = gpu_group_run(group->gpus, kind, type, values, count, root);
@@ -417,7 +420,7 @@ static int by_gpus(struct group *group, enum plan_kind kind, enum element_type t
 
 /* ---- collectives ---- */
 
-/* Up to the leader, among the leaders, down again. */
+/* Sums an array in the host, then among the leaders, then hands it back down. */
 static int reduce_chunk(struct group *group, enum element_type type, void *values, uint64_t count)
 {
     int error = 0;
@@ -438,7 +441,7 @@ static bool one_host(const struct group *group)
     return group->memory != NULL && group->host_count == 1;
 }
 
-/* 0, or why no sum of these values can begin. */
+/* 0, or the reason why no sum of these values can begin. */
 static int check_sum(const struct group *group, enum element_type type, const void *values)
 {
     bool can = ELEMENT_ADDS(type) && (uintptr_t)values % element_type_bytes(type) == 0;

@@ -1,30 +1,29 @@
 #ifndef TRAIN_GROUP_GROUP_H
 #define TRAIN_GROUP_GROUP_H
-/* The collectives of a group of workers. Those on one host use memory that they share (train/group/shm/group.h), hosts speak TCP to
- * each other (train/group/tcp/group.h). A shell: who forms a group need not know which.
+/* The collectives of a group of workers. Ranks on one host use shared memory (train/group/shm/group.h), hosts use TCP between
+ * each other (train/group/tcp/group.h). A shell; its callers need not know which ranks share a host.
  *
  *     host A   rank 0 --.                       .-- rank 3   host B
  *              rank 1 --+-- rank 0 === rank 3 --+-- rank 4
  *              rank 2 --'    (TCP, encrypted)   '-- rank 5
  *
- * All-reduce: the ranks of each host sum in memory; the lowest rank of each host, its leader, sums with the other leaders, and
- * hands the result to its host. That goes part by part, of GROUP_CHUNK_BYTES at most, so that nobody waits for long without a
- * sign.
- * The order of the additions depends on the count and on who is with whom, and on nothing else; all ranks get the same bits,
- * for each sum is computed on one of them, or alike on all. What is not an all-reduce goes over TCP unless all are on one host.
+ * All-reduce: the ranks of each host sum in memory; the lowest rank of each host, its leader, sums with the other leaders and
+ * hands the result to its host. The array goes in parts of at most GROUP_CHUNK_BYTES, so that no rank waits long without a sign
+ * of progress. The order of the additions depends only on the count and on which ranks share a host. All ranks get the same
+ * bits, because each sum is computed on one rank, or alike on all. Other collectives go over TCP unless all ranks share a host.
  *
- * Who is with whom. All ranks connect by TCP as ever; then each tells all others, over these links, the name of its host and of
- * an abstract Unix socket on which it listens. The name of a host is a hash of what the kernel calls this boot and this network
- * namespace, as far as which abstract sockets reach, and of the address of the links. Containers with namespaces of their own
- * have other names, and so have clones of one virtual machine. Those of one name meet in shared memory, prove that they know
- * the group's key, and tell all whether they have: a host where one has not goes on by TCP alone. So a group forms wherever
- * TCP does. Nothing in a file system, and no memory or socket that outlives the processes, is ever made.
+ * How ranks find their host. All ranks connect by TCP. Over these links each rank then tells all ranks the name of its host and
+ * the abstract Unix socket it listens on. The host's name is a hash of the kernel's boot id, the network namespace (abstract
+ * sockets reach no further) and the address of the links. Containers with namespaces of their own have different names, and so
+ * do clones of a virtual machine. Ranks with the same host name meet in shared memory, prove that they know the group's key,
+ * and tell all ranks whether they succeeded; a host with a rank that failed uses TCP only. So a group forms wherever TCP works.
+ * No file is made, and no memory or socket that outlives the processes.
  *
- * A rank that is gone, revoked or broken ends the others' waits: in memory within some 20 ms, over TCP by its closed links,
- * from host to host through the leaders. A leader that waits for another host learns of a loss on its own when that wait ends;
- * every wait ends by its timeout.
+ * A rank that is gone, revoked or broken ends the waits of the other ranks: in memory within some 20 ms, over TCP by its closed
+ * links, from host to host through the leaders. A leader waiting for another host learns of a loss on its own host when that
+ * wait ends; every wait ends by its timeout.
  *
- * One thread at a time calls; the word of struct revoke may come from any. */
+ * Calls come from one thread at a time; only struct revoke may be used from any thread. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,23 +31,27 @@
 #include "train/group/tcp/group.h"
 #include "train/plan/element.h"
 
+/* GROUP_ERROR_BYTES: size of an error sentence with its NUL. GROUP_CHUNK_BYTES: the largest part of an all-reduce. */
 #define GROUP_ERROR_BYTES 480
 #define GROUP_CHUNK_BYTES (4u * 1024 * 1024)
 
 struct group;
 
-/* Takes `listen_fd` (tcp_group_listen) and closes it in every case. `host` is the name of this rank's host for those who know
- * better than the kernel, tests above all; NULL: as above. Errors are those of tcp_group_open; `error` then holds a sentence. */
+/* Opens the group: connects all ranks and finds the hosts. Takes `listen_fd` (tcp_group_listen) and closes it in every case.
+ * `host` overrides the name of this rank's host, mainly for tests; NULL: the name as above. The caller owns *out and closes it
+ * with group_close. Errors are those of tcp_group_open; `error` then holds a sentence and *out is untouched. */
 int group_open(struct group **out, int listen_fd, const struct tcp_options *options, const char *host,
                char error[GROUP_ERROR_BYTES]);
 
-/* Collectives, in place. Every rank makes the same calls in the same order with the same counts. On an error the values are
- * undefined and the group is broken: every later call returns that error, and the other ranks' collectives end, too.
- * ERR_CLOSED (a rank is gone, or revoked), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO;
- * ERR_USAGE, which breaks nothing: a type that cannot be added, no such root, elements that are not aligned to their type.
+/* Collectives, in place. Every rank makes the same calls in the same order with the same counts; counts are in elements of the
+ * type, and in bytes for broadcast. On an error the values are undefined and the group is broken: every later call returns the
+ * same error, and the collectives of the other ranks end too. ERR_CLOSED (a rank is gone, or the group is revoked),
+ * ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO. ERR_USAGE breaks nothing: a type without sums, a
+ * root that does not exist, elements not aligned to their type.
  *
- * all_reduce: the sum over the ranks. reduce_scatter: rank r has the sum of slice r (plan_slice_start), the rest is undefined.
- * all_gather: rank r's slice r reaches all. broadcast: the root's bytes reach all. barrier: returns when all have called it. */
+ * all_reduce: values become the sum over the ranks. reduce_scatter: slice r (plan_slice_start) becomes the sum on rank r, the
+ * rest is undefined. all_gather: slice r of rank r reaches all ranks. broadcast: the root's bytes reach all ranks. barrier:
+ * returns when all ranks have called it. */
 int group_all_reduce(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_reduce_scatter(struct group *group, enum element_type type, void *values, uint64_t count);
 int group_all_gather(struct group *group, enum element_type type, void *values, uint64_t count);
@@ -57,34 +60,35 @@ int group_barrier(struct group *group);
 
 struct gpu;
 
-/* From here on the memory of the collectives, but the barrier's, may be that of a GPU (train/group/gpu/gpu.h), on those ranks which have one. Every rank
- * calls it, once. Errors as of the collectives; that GPU memory has to go through host memory is none: group_gpu_path says
- * how it goes, and why, in one sentence, "" in a group of one or before this call. Valid until close. `gpu` outlives the
- * group.
+/* group_use_gpu: from here on the arrays of the collectives may be in GPU memory (train/group/gpu/gpu.h) on ranks with a GPU.
+ * Every rank calls it, once. Errors as of the collectives. GPU memory that has to go through host memory is no error.
+ * group_gpu_path gives the path and the reason for it in one sentence, "" in a group of one or before group_use_gpu; valid
+ * until close. `gpu` stays the caller's and outlives the group.
  *
- * With NCCL all ranks give GPU memory in the same collectives, or none does (ERR_MALFORMED). What the program has queued on the
- * legacy default stream, and on streams that synchronise with it, is waited for; when the call returns the memory has the
- * result. Which sums have the same bits in two runs: train/group/gpu/nccl_group.h. ERR_USAGE, too: memory of another GPU. */
+ * With NCCL all ranks give GPU memory in a collective, or none does (ERR_MALFORMED). A call waits for the program's work queued
+ * on the legacy default stream and on streams that synchronise with it, and when it returns the memory has the result.
+ * train/group/gpu/nccl_group.h tells which sums have the same bits in two runs. ERR_USAGE also for memory of another GPU. */
 int group_use_gpu(struct group *group, struct gpu *gpu);
 const char *group_gpu_path(const struct group *group);
 
-/* Puts memory of the group in the place of memory[bytes], whole pages: what is summed there is not copied between ranks of one
- * host. Its contents are zeroed, now and when it is displaced or the group ends, also by an error. Ranks need not do alike.
- * 0, also where it has no use; ERR_FULL (SHM_GROUP_ALLOCATIONS_MAX), ERR_MEMORY, ERR_IO. */
+/* group_place replaces memory[bytes] (whole pages, mapped by the caller) by memory of the group: an all-reduce of it copies
+ * nothing between ranks of a host. The contents become zero, then and also when group_displace or the end of the group, even by
+ * an error, makes the pages private again. Each rank may place what it likes. Returns 0 (also where sharing has no use),
+ * ERR_FULL (SHM_GROUP_ALLOCATIONS_MAX), ERR_MEMORY or ERR_IO. */
 int group_place(struct group *group, void *memory, size_t bytes);
 void group_displace(struct group *group, void *memory);
 
-/* Changes stall_timeout_ms. Where a leader waits for others its host waits for it, at most twice as long. */
+/* Changes stall_timeout_ms. While a leader waits for other hosts, its own host waits for it, at most twice as long. */
 void group_set_timeout(struct group *group, int stall_timeout_ms);
 
-/* How many hosts there are, and ranks on this one; ranks that share no memory count as a host each. */
+/* The number of hosts, and of ranks on this host. Ranks that share no memory count as a host each. */
 uint32_t group_hosts(const struct group *group);
 uint32_t group_ranks_here(const struct group *group);
 
-/* What broke the group, or was wrong with GPU memory: one sentence, "" if nothing was. Valid until close. */
+/* The reason why the group broke or GPU memory was refused: one sentence, "" if there is none. Valid until close. */
 const char *group_error(const struct group *group);
 
-/* NULL is allowed; the pointer is cleared. */
+/* Closes the links, ends placed memory and clears the pointer. NULL is allowed. */
 void group_close(struct group **group);
 
 #endif

@@ -3,7 +3,7 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 
-/* clang's __builtin_cpu_supports does not know this one. */
+/* clang's __builtin_cpu_supports does not know F16C. */
 static bool has_f16c(void)
 {
     unsigned a, b, c = 0, d;

@@ -1,19 +1,19 @@
 #ifndef TRAIN_GROUP_GPU_CUDA_ABI_H
 #define TRAIN_GROUP_GPU_CUDA_ABI_H
-/* The published ABI of the CUDA runtime (libcudart 11 to 13), as much of it as is used here. Nothing of CUDA is needed to build;
- * where its headers are there, train/group/gpu/cuda_abi_check.c compares. */
+/* The published ABI of the CUDA runtime (libcudart 11 to 13), as far as it is used here. Building needs nothing of CUDA; where
+ * the CUDA headers are installed, train/group/gpu/cuda_abi_check.c compares. */
 
 #include <stddef.h>
 
 #define CUDA_OK 0
 #define CUDA_NOT_READY 600
-#define CUDA_VERSION_MIN 11000 /* what cudaRuntimeGetVersion says: 1000 * major + 10 * minor */
+#define CUDA_VERSION_MIN 11000 /* as returned by cudaRuntimeGetVersion: 1000 * major + 10 * minor */
 
 /* Kinds of memory. */
 #define CUDA_MEMORY_DEVICE 2
 #define CUDA_MEMORY_MANAGED 3
 
-#define CUDA_COPY_DEFAULT 4 /* the runtime sees by the addresses in which direction */
+#define CUDA_COPY_DEFAULT 4 /* the runtime derives the direction from the addresses */
 #define CUDA_STREAM_NON_BLOCKING 1u
 #define CUDA_EVENT_DISABLE_TIMING 2u
 
@@ -28,7 +28,7 @@ struct cuda_pointer { /* cudaPointerAttributes; runtimes before 13 leave the las
     long reserved[8];
 };
 
-/* X(member of struct cuda_library, symbol, result, parameters), by the types that the one who asks gives. */
+/* X(member of struct cuda_library, symbol, result, parameters); the caller of the macro gives the types. */
 #define CUDA_FUNCTIONS(X, RESULT, POINTER, KIND, STREAM, EVENT)                                                      \
     X(runtime_version, cudaRuntimeGetVersion, RESULT, (int *))                                                       \
     X(device_count, cudaGetDeviceCount, RESULT, (int *))                                                             \

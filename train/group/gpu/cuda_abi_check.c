@@ -1,5 +1,5 @@
-/* Compared with the real headers: what train/group/gpu/cuda_abi.h says of the CUDA runtime. Nothing to run. Headers that are
- * older than what libshoal takes at run time are not looked at. */
+/* Compares train/group/gpu/cuda_abi.h with the real headers of the CUDA runtime at compile time. Headers older than the oldest
+ * runtime that libshoal accepts are not checked. */
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 

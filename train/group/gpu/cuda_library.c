@@ -50,7 +50,7 @@ int cuda_library_open(const char *path, struct cuda_library *out, char error[LIB
     if (path != NULL) {
         return try_library(path, out, error);
     }
-    /* What is wrong with the newest that is there says more than that an older one is not there. */
+    /* The fault of the newest library present is more helpful than the absence of an older one. */
     int result = ERR_NOT_FOUND;
     char sentence[LIBRARY_ERROR_BYTES];
     for (size_t i = 0; i < NAMES && result != 0; i++) {

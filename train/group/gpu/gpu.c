@@ -117,14 +117,14 @@ static void copier_close(const struct gpu *gpu, struct gpu_copier *copier)
     }
 }
 
-/* The event is behind what the program has queued; CUDA's code. */
+/* Records the event behind the work that the program has queued. Returns CUDA's code. */
 static int mark_queued(const struct gpu *gpu, struct gpu_copier *copier)
 {
     int code = copier->event != NULL ? CUDA_OK : gpu->cuda.event_create(&copier->event, CUDA_EVENT_DISABLE_TIMING);
     return code != CUDA_OK ? code : gpu->cuda.event_record(copier->event, NULL);
 }
 
-/* The copy is queued behind that, too; CUDA's code. */
+/* Queues the copy behind the program's work as well, and the event behind the copy. Returns CUDA's code. */
 static int begin_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes)
 {
     int code = copier->stream != NULL ? CUDA_OK : gpu->cuda.stream_create(&copier->stream, CUDA_STREAM_NON_BLOCKING);

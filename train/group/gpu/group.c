@@ -14,11 +14,11 @@ struct gpu_group {
     int stall_timeout_ms;
     struct gpu_watch watch;
     struct nccl_group *nccl; /* NULL: through host memory */
-    uint64_t name;           /* of its communicator */
+    uint64_t name;           /* of the communicator */
     char path[GPU_PATH_BYTES], error[NCCL_GROUP_ERROR_BYTES];
 };
 
-/* ---- how ---- */
+/* ---- the path of the memory ---- */
 
 static void say_lack(const struct gpu_group *g, uint32_t rank, enum gpu_lack lack, char *out, size_t size)
 {
@@ -81,7 +81,8 @@ static int tell(struct gpu_group *g, struct gpu_offer offers[PLAN_RANKS_MAX])
 
 /* ---- communicators ---- */
 
-/* Whether all ranks have one now; if not, nobody keeps his, and the first who has none goes to *without. */
+/* Checks whether all ranks have a communicator now. If not, no rank keeps its own, and *without is the first rank without
+ * one. */
 static int settle(struct gpu_group *g, uint32_t *without)
 {
     uint8_t has[PLAN_RANKS_MAX] = {0};
@@ -108,7 +109,7 @@ static void make_smaller(struct gpu_group *g, const struct nccl_options *options
     g->name = bytes_hash64(a->excluded, a->excluded_count * sizeof a->excluded[0], g->gpu->earlier_name) | 1;
 }
 
-/* Rank 0's id goes to all over the group's links, whose ends have proved who they are. */
+/* Makes a communicator from rank 0's id, sent over the group's links, whose ends are authenticated. */
 static int make_new(struct gpu_group *g, const struct nccl_options *options)
 {
     struct {
@@ -175,7 +176,7 @@ int gpu_group_open(struct gpu_group **out, struct group *group, struct gpu *gpu,
     }
     gpu_agree(&agreement, g->size, offers, options->leader);
     say_path(g, &agreement, offers);
-    /* That CUDA gives the GPU no more shows in what NCCL says. */
+    /* If CUDA can no longer use the GPU, NCCL reports it. */
     bool entered = gpu->lack != GPU_LACKS_GPU && gpu_enter(gpu, &before) == CUDA_OK;
     if (agreement.reason == GPU_REASON_NONE) {
         error = make(g, &agreement);
@@ -231,7 +232,7 @@ bool gpu_group_takes(const struct gpu_group *gpus, const void *memory)
     return gpus != NULL && gpu_owns(gpus->gpu, memory, &device);
 }
 
-/* What a rank tells the others before NCCL. */
+/* The collective that a rank is about to make by NCCL, as told to all ranks. */
 struct call {
     uint8_t kind, type;
     uint8_t zero[2];

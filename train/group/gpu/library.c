@@ -8,7 +8,7 @@ void *library_open(const char *name, bool loaded)
     return dlopen(name, RTLD_NOW | RTLD_LOCAL | (loaded ? RTLD_NOLOAD : 0));
 }
 
-/* ISO C has no conversion from dlsym's result to a function; POSIX promises that this works. */
+/* ISO C has no conversion from dlsym's result to a function; POSIX promises that copying the pointer works. */
 const char *library_find(void *library, const struct library_symbol *symbols, size_t count)
 {
     const char *missing = NULL;

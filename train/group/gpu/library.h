@@ -1,19 +1,20 @@
 #ifndef TRAIN_GROUP_GPU_LIBRARY_H
 #define TRAIN_GROUP_GPU_LIBRARY_H
-/* Libraries that are opened at run time. A shell. */
+/* Libraries opened at run time. A shell. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A function to look up. */
 struct library_symbol {
     const char *name;
-    void *function_pointer; /* what to set */
+    void *function_pointer; /* the function pointer to set */
 };
 
-/* The library, or NULL. `loaded`: only if the process has it already. */
+/* Returns the library, or NULL. `loaded`: only if the process has it already. Never closed. */
 void *library_open(const char *name, bool loaded);
 
-/* Sets the function pointers, to NULL where there is no such symbol. Returns the name of the first that is missing; NULL: none. */
+/* Sets the function pointers, to NULL for missing symbols. Returns the name of the first missing symbol; NULL: none. */
 const char *library_find(void *library, const struct library_symbol *symbols, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 #ifndef TRAIN_GROUP_GPU_NCCL_ABI_H
 #define TRAIN_GROUP_GPU_NCCL_ABI_H
-/* The published ABI of NCCL 2, as much of it as is used here. Nothing of NCCL is needed to build; where its header is there,
+/* The published ABI of NCCL 2, as far as it is used here. Building needs nothing of NCCL; where its header is installed,
  * train/group/gpu/nccl_abi_check.c compares. */
 
 #include <limits.h>
@@ -29,7 +29,7 @@ struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* As of NCCL_VERSION_MIN; newer ones see by size and version that the rest is not there. */
+/* As of NCCL_VERSION_MIN; newer versions see from size and version that the rest is missing. */
 struct nccl_config {
     size_t size;
     unsigned int magic;
@@ -42,7 +42,7 @@ struct nccl_config {
     int split_share;
 };
 
-/* X(member of struct nccl_library, symbol, result, parameters), by the types that the one who asks gives. */
+/* X(member of struct nccl_library, symbol, result, parameters); the caller of the macro gives the types. */
 #define NCCL_FUNCTIONS(X, RESULT, ID, CONFIG, TYPE, OP)                                                              \
     X(version, ncclGetVersion, RESULT, (int *))                                                                      \
     X(error_text, ncclGetErrorString, const char *, (RESULT))                                                        \
@@ -58,7 +58,7 @@ struct nccl_config {
     X(reduce, ncclReduce, RESULT, (const void *, void *, size_t, TYPE, OP, int, nccl_comm, cuda_stream))             \
     X(broadcast, ncclBroadcast, RESULT, (const void *, void *, size_t, TYPE, int, nccl_comm, cuda_stream))
 
-/* What older ones lack: members are NULL there. */
+/* Functions missing in older versions; their members are then NULL. */
 #define NCCL_FUNCTIONS_NEW(X, RESULT, CONFIG)                                                                        \
     X(comm_revoke, ncclCommRevoke, RESULT, (nccl_comm, int))                                                         \
     X(comm_shrink, ncclCommShrink, RESULT, (nccl_comm, int *, int, nccl_comm *, CONFIG *, int))

@@ -1,5 +1,5 @@
-/* Compared with the real header: what train/group/gpu/nccl_abi.h says of NCCL. Nothing to run. A header that is older than what libshoal takes at run
- * time is not looked at. */
+/* Compares train/group/gpu/nccl_abi.h with the real header of NCCL at compile time. A header older than the oldest NCCL that
+ * libshoal accepts is not checked. */
 #include <nccl.h>
 #include <stddef.h>
 

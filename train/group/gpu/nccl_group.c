@@ -21,20 +21,20 @@ struct nccl_group {
     nccl_comm comm; /* NULL: aborted, or left behind */
     bool is_revoked, is_stuck;
     cuda_stream stream;
-    cuda_event before, after; /* the program's work, ours */
+    cuda_event before, after; /* the end of the program's work, and of this group's */
     uint32_t gone;
     int broken; /* the error that ended the group, or 0 */
     char error[NCCL_GROUP_ERROR_BYTES];
 };
 
-/* ---- calls that may not come back ---- */
+/* ---- calls that may not return ---- */
 
 struct call {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool is_done, is_left; /* whoever is last frees it */
+    bool is_done, is_left; /* the last user frees the struct */
     nccl_comm comm;
-    int (*end)(nccl_comm comm); /* one of the two */
+    int (*end)(nccl_comm comm); /* either `end` or `revoke` is set */
     int (*revoke)(nccl_comm comm, int flags);
     int code;
 };
@@ -62,7 +62,7 @@ static void *call_thread(void *argument)
     return NULL;
 }
 
-/* The thread takes no signals: they are the program's. */
+/* Starts the call in a thread that takes no signals, because signals are the program's. */
 static bool call_start(struct call *call)
 {
     pthread_t thread;
@@ -77,7 +77,7 @@ static bool call_start(struct call *call)
     return started;
 }
 
-/* Ends the communicator in one way or the other; NCCL's answer goes to *code. False if it did not come back in time. */
+/* Ends the communicator by `end` or `revoke`; *code is NCCL's answer. Returns false if NCCL did not return in time. */
 static bool call_nccl(struct nccl_group *group, int (*end)(nccl_comm), int (*revoke)(nccl_comm, int), int *code)
 {
     struct call *call = calloc(1, sizeof *call);
@@ -112,7 +112,7 @@ static bool call_nccl(struct nccl_group *group, int (*end)(nccl_comm), int (*rev
     return done;
 }
 
-/* ---- what NCCL and CUDA say ---- */
+/* ---- answers of NCCL and CUDA ---- */
 
 static int fail(struct nccl_group *group, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -132,7 +132,7 @@ static int check_nccl(struct nccl_group *group, int code, const char *what)
         return 0;
     }
     return fail(group, code == NCCL_REMOTE_ERROR ? ERR_CLOSED : ERR_IO, "NCCL on rank %u: %s: %s", group->rank, what,
-                group->nccl->error_text(code)); /* which tells how NCCL would say more */
+                group->nccl->error_text(code)); /* the text tells how to make NCCL say more */
 }
 
 static int check_cuda(struct nccl_group *group, int code, const char *what)
@@ -140,7 +140,7 @@ static int check_cuda(struct nccl_group *group, int code, const char *what)
     return code == CUDA_OK ? 0 : fail(group, ERR_IO, "CUDA on rank %u: %s: %s", group->rank, what, group->cuda->error_text(code));
 }
 
-/* A communicator whose last call is done, or not yet: for gpu_wait. */
+/* For gpu_wait: whether the last call of a communicator is done. */
 struct asked {
     struct nccl_group *group;
     nccl_comm comm;
@@ -165,7 +165,7 @@ static int is_through(void *context)
         int error = check_cuda(asked->group, code, asked->what);
         return error != 0 ? error : 1;
     }
-    int ready = is_ready(context); /* threads of NCCL's own may have met an error */
+    int ready = is_ready(context); /* NCCL's own threads may have met an error */
     return ready < 0 ? ready : 0;
 }
 
@@ -234,7 +234,7 @@ static void give_up(struct nccl_group *group)
     }
 }
 
-/* Whatever runs on the GPU ends, so that the memory is the program's again. */
+/* Ends everything that runs on the GPU for this group, so that the memory belongs to the program again. */
 static void stop(struct nccl_group *group)
 {
     group->is_revoked = group->is_revoked || (group->comm != NULL && try_revoke(group));
@@ -243,7 +243,7 @@ static void stop(struct nccl_group *group)
     }
 }
 
-/* Says "through" to the others, so that nobody's memory is read when it is gone. */
+/* Finalizes the communicator with the other ranks, so that no rank's memory is read after it is gone. */
 static void part(struct nccl_group *group)
 {
     int code = NCCL_OK;
@@ -290,7 +290,7 @@ bool nccl_group_close(struct nccl_group **group)
         part(g);
     }
     bool came_back = !g->is_stuck;
-    if (came_back) { /* else what is left behind may use these still */
+    if (came_back) { /* otherwise the threads left behind may still use them */
         close_stream(g);
     }
     free(g);
@@ -406,7 +406,7 @@ int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const str
         int code = group->nccl->comm_shrink(old->comm, without, (int)excluded_count, &group->comm, NULL, 0);
         result = check_nccl(group, code, "a smaller communicator");
     }
-    /* NCCL gives the new one out when the old one is through with the call. */
+    /* NCCL gives the new communicator out when the old one is done with the call. */
     if (result == 0) {
         result = wait_for(group, old->comm, is_ready, options->open_timeout_ms, "a smaller communicator");
     }
@@ -417,7 +417,7 @@ int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const str
         result = wait_for(group, group->comm, is_ready, options->open_timeout_ms, "a smaller communicator");
     }
     if (result != 0) {
-        give_up(old); /* before the new one: NCCL makes it in a thread of the old one's */
+        give_up(old); /* before the new one, because NCCL makes it in a thread of the old one */
         group->is_stuck = old->is_stuck;
     }
     return finish_open(out, group, result, error);
@@ -442,7 +442,7 @@ static int nccl_type(enum element_type type)
     return types[type];
 }
 
-/* Each slice by its own call, for they need not be of one length. */
+/* Runs each slice by a call of its own, because slices may differ in length. */
 static int run_slices(struct nccl_group *group, enum plan_kind kind, enum element_type type, uint8_t *values, uint64_t count)
 {
     int first = NCCL_OK;
@@ -496,7 +496,7 @@ static int run_chunk(struct nccl_group *group, enum plan_kind kind, enum element
     return error != 0 ? error : wait_for(group, group->comm, is_through, group->stall_timeout_ms, what);
 }
 
-/* Our stream goes on where the program's work ends. */
+/* Makes the group's stream wait for the program's queued work. */
 static int follow_program(struct nccl_group *group)
 {
     int error = check_cuda(group, group->cuda->event_record(group->before, NULL), "work that the program has queued");
@@ -515,7 +515,7 @@ int nccl_group_run(struct nccl_group *group, enum plan_kind kind, enum element_t
         return group->broken;
     }
     int error = follow_program(group);
-    /* Slices are of the whole array, so what goes by slices goes at once. */
+    /* Slices are of the whole array, so collectives with slices run in one chunk. */
     bool is_whole = kind == PLAN_REDUCE_SCATTER || kind == PLAN_ALL_GATHER;
     uint64_t most = is_whole ? count : NCCL_CHUNK_BYTES / bytes;
     for (uint64_t done = 0; error == 0 && done < count;) {

@@ -57,7 +57,7 @@ int nccl_library_open(const char *path, struct nccl_library *out, char error[LIB
     int number = 0;
     if (nccl.version != NULL && nccl.version(&number) == NCCL_OK && number > 0) {
         nccl.number = (uint32_t)number;
-        int result = check_version(&nccl, name, error); /* says more than the function that an old one lacks */
+        int result = check_version(&nccl, name, error); /* more helpful than the name of a function that an old version lacks */
         if (result != 0) {
             return result;
         }
@@ -67,7 +67,7 @@ int nccl_library_open(const char *path, struct nccl_library *out, char error[LIB
                        missing != NULL ? missing : "version");
         return ERR_NOT_FOUND;
     }
-    /* NCCL reads them when it makes its first communicator. */
+    /* NCCL reads both when it makes its first communicator. */
     if (setenv("NCCL_ALGO", "Ring", 0) != 0 || setenv("NCCL_PROTO", "Simple", 0) != 0) {
         (void)snprintf(error, LIBRARY_ERROR_BYTES, "no memory is left for NCCL's settings");
         return ERR_MEMORY;

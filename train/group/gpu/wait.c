@@ -6,10 +6,11 @@
 
 #include "base/err.h"
 
-#define SPIN_US 200        /* then the processor is given away, */
-#define SLEEP_PART 16      /* for this part of what was waited already, so that a wait is not much longer than it needs to be, */
-#define SLEEP_US_MAX 1000  /* but for no longer than this, */
-#define SLEEP_US_MIN 50    /* and no shorter than this */
+#define SPIN_US 200        /* then the processor is yielded */
+/* a sleep lasts 1 / SLEEP_PART of the time waited so far, so that the wait ends little later than necessary */
+#define SLEEP_PART 16
+#define SLEEP_US_MAX 1000  /* longest sleep */
+#define SLEEP_US_MIN 50    /* shortest sleep */
 
 static uint64_t now_us(void)
 {

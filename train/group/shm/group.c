@@ -14,24 +14,23 @@
 #include "train/group/shm/meet.h"
 #include "train/group/shm/memory.h"
 
-/* A collective is a row of phases, numbered through the life of the group. In a phase each rank writes what it is doing
- * into its own line of its own area, the number of the phase last, and waits until all have that number. Nobody can be
- * in phase p + 2 before everybody has left phase p, so two lines, used in turn, are never written while they are read.
- * All that a peer writes is read once, into memory of our own, and checked there before it is used.
+/* A collective is a row of phases, numbered from the opening of the group. In a phase each rank writes its operation to its own
+ * line of its own area, the number of the phase last, and waits until all ranks have that number. No rank can be in phase p + 2
+ * before all ranks have left phase p, so two lines, used in turn, are never written while they are read. Everything written by
+ * a peer is read once, into private memory, and checked there before use.
  *
  *     direct     phase | sum the own slice of all ranks' memory, store it to all of them | phase
  *     small      copy own elements to the area | phase | sum all areas' into own memory
- *     in pieces  direct, piece by piece, where memory that is not the group's is copied to the area before and back
- *                after, while the next piece is summed: three pieces are on their way, so one phase each is enough
+ *     in pieces  direct, piece by piece; memory outside the group is copied to the area before and back after, while the
+ *                next piece is summed: three pieces are on their way, so one phase each is enough
  *
- * Cost for n ranks, in bytes that a rank moves: direct reads and writes one array, small reads n and writes two. Each
- * phase is a wait for all ranks, which is short while each has a processor and a change of processes for each if not.
- */
+ * Cost for n ranks, in bytes moved by a rank: direct reads and writes one array, small reads n and writes two. Each phase is a
+ * wait for all ranks, short if each has a processor of its own, otherwise a switch of processes for each rank. */
 
-#define SMALL_TOTAL (32u * 1024) /* of all ranks' together: beyond, a second phase is cheaper than reading them all */
-#define TINY_TOTAL 1024          /* copied, though it be the group's memory, to save the second phase, */
-#define TINY_TOTAL_CROWDED 8192  /* which costs more when not all ranks run at once */
-#define STREAM_BYTES (4u * 1024 * 1024) /* a copy of so much is not read again before it has left the caches */
+#define SMALL_TOTAL (32u * 1024) /* of all ranks together: above, a second phase is cheaper than reading them all */
+#define TINY_TOTAL 1024          /* up to this, even memory of the group is copied to save the second phase */
+#define TINY_TOTAL_CROWDED 8192  /* the same if not all ranks can run at once, which makes a phase more expensive */
+#define STREAM_BYTES (4u * 1024 * 1024) /* a copy of this size is not read again before it has left the caches */
 
 struct operation {
     enum plan_kind kind;
@@ -40,10 +39,10 @@ struct operation {
     uint64_t count;
     size_t element_bytes;
     uint8_t *values;
-    bool small; /* as a whole in side `side` of the area, where it goes through that */
+    bool small; /* as a whole in side `side` of the area, if the array goes through the area */
     unsigned side;
-    bool one_phase;      /* it does, on all ranks */
-    uint64_t step_count; /* elements of a slice that one step does */
+    bool one_phase;      /* the array does so on all ranks */
+    uint64_t step_count; /* elements of a slice done in a step */
     uint64_t steps;
 };
 
@@ -52,13 +51,13 @@ static bool reduces(const struct operation *o)
     return o->kind == PLAN_ALL_REDUCE || o->kind == PLAN_REDUCE_SCATTER;
 }
 
-/* Whose values are read. */
+/* Whether the rank's values are read. */
 static bool is_source(const struct operation *o, uint32_t rank)
 {
     return o->kind != PLAN_BROADCAST || rank == o->root;
 }
 
-/* Slices of an all-reduce are whole cache lines, so that no two ranks write to one. */
+/* The first element of a slice. Slices of an all-reduce are whole cache lines, so that no two ranks write to the same line. */
 static uint64_t slice_start(const struct shm_group *group, const struct operation *o, uint32_t slice)
 {
     if (o->kind == PLAN_BROADCAST) {
@@ -80,7 +79,7 @@ static uint64_t longest_slice(const struct shm_group *group, const struct operat
     return (o->count + group->size - 1) / group->size;
 }
 
-/* The part of a slice that step `step` does. */
+/* The number of elements of a slice done in step `step`, and their first element *start. */
 static uint64_t part(const struct shm_group *group, const struct operation *o, uint32_t slice, uint64_t step,
                      uint64_t *start)
 {
@@ -93,8 +92,8 @@ static uint64_t part(const struct shm_group *group, const struct operation *o, u
     return end - *start < o->step_count ? end - *start : o->step_count;
 }
 
-/* That part in a rank's array. In the area of a rank the parts of all slices lie one after the other if all are read,
- * and else just the one; what is small lies there as a whole. */
+/* The address of that part in a rank's array. In a rank's area the parts of all slices lie one after another if all are read,
+ * otherwise there is only one part; a small operation lies there as a whole. */
 static uint8_t *part_of(const struct shm_group *group, const struct operation *o, uint32_t rank, uint32_t slice,
                         uint64_t step, uint64_t start)
 {
@@ -108,7 +107,7 @@ static uint8_t *part_of(const struct shm_group *group, const struct operation *o
     return area->pieces[step % PIECES] + (reduces(o) ? slice * o->step_count : 0) * o->element_bytes;
 }
 
-/* Own values to the area, for `step`. */
+/* Copies own values for `step` to the area. */
 static void stage_in(struct shm_group *group, const struct operation *o, uint64_t step)
 {
     for (uint32_t slice = 0; slice < group->size; slice++) {
@@ -164,7 +163,7 @@ static void copy_step(struct shm_group *group, const struct operation *o, uint64
         return;
     }
     for (uint32_t i = 1; i < group->size; i++) {
-        uint32_t from = (group->rank + i) % group->size; /* not all from the same rank at once */
+        uint32_t from = (group->rank + i) % group->size; /* so that ranks do not all read from the same rank at once */
         uint64_t start, count = part(group, o, from, step, &start);
         if (count > 0) {
             reduce_copy(group->variant, o->values + start * o->element_bytes,
@@ -173,7 +172,7 @@ static void copy_step(struct shm_group *group, const struct operation *o, uint64
     }
 }
 
-/* Finds all arrays, how many of the sources go through areas, and with that the steps. */
+/* Finds all arrays and how many sources go through areas, and from these the steps. */
 static int resolve(struct shm_group *group, struct operation *o)
 {
     uint32_t sources = 0, staged = 0;
@@ -196,7 +195,8 @@ static int resolve(struct shm_group *group, struct operation *o)
     return 0;
 }
 
-/* Small, and all of it lies in areas: nobody touches it before two more phases, so this rank is done when it has it. */
+/* Finishes a small operation whose arrays are all in areas. No rank touches the areas before two more phases, so this rank is
+ * done once it has read them. */
 static void finish_small(struct shm_group *group, const struct operation *o)
 {
     if (!reduces(o)) {
@@ -218,7 +218,7 @@ static void finish_small(struct shm_group *group, const struct operation *o)
     }
 }
 
-/* In the first phase the ranks learn where all memory is; each further one ends a step. */
+/* In the first phase the ranks learn where each array is; each further phase ends a step. */
 static int run_steps(struct shm_group *group, struct operation *o, bool staged)
 {
     if (staged) {
@@ -329,7 +329,7 @@ int shm_group_barrier(struct shm_group *group)
 
 /* ---- open and close ---- */
 
-/* The processors that this thread may run on. */
+/* Fills in the processors that this thread may run on. */
 static void processors_fill(uint64_t out[PROCESSORS_MAX / 64])
 {
     cpu_set_t set;

@@ -35,7 +35,7 @@ static uint64_t clock_ms(void)
 _Static_assert(1 + sizeof prefix - 1 + SHM_GROUP_NAME_BYTES - 1 <= sizeof((struct sockaddr_un *)0)->sun_path,
                "every name fits an address");
 
-/* False when it is no name. */
+/* Returns false if the name is not valid. */
 static bool address_fill(const char *name, struct sockaddr_un *address, socklen_t *bytes)
 {
     size_t length = strnlen(name, SHM_GROUP_NAME_BYTES);
@@ -69,7 +69,7 @@ int shm_group_listen(const char *name, int *listen_fd)
     return 0;
 }
 
-/* Connects without waiting: a descriptor, or -1 with errno. */
+/* Connects without waiting. Returns a descriptor, or -1 with errno. */
 static int connect_to(const char *name)
 {
     struct sockaddr_un address;
@@ -104,7 +104,7 @@ struct meeting {
     const struct shm_group_options *options;
     int own_area;
     struct handshake handshake;
-    struct shm_met *met; /* by rank; -1 until that rank has proved itself */
+    struct shm_met *met; /* by rank; -1 until that rank has authenticated */
     uint32_t met_count;
     uint32_t *refused;
 };
@@ -131,8 +131,8 @@ static void met_end(struct shm_met *met)
     *met = (struct shm_met){-1, -1, -1};
 }
 
-/* This rank has proved itself. When it connects again, it has not seen that: the newer connection counts. Its process
- * is watched beside its socket, because children that it forks keep that open. */
+/* Keeps the descriptors of a rank that has authenticated. If the rank connects again, it did not see the success: the newer
+ * connection counts. The process is watched besides the socket, because its forked children keep the socket open. */
 static void peer_met(struct meeting *m, uint32_t rank, int fd, int area, int process)
 {
     m->met_count += m->met[rank].socket < 0;
@@ -150,7 +150,7 @@ enum stage { IDLE, WAIT_REPLY, WAIT_READY, DONE };
 struct connector {
     enum stage stage;
     int fd;
-    uint64_t when_ms; /* IDLE: of the next try; else the deadline of this one */
+    uint64_t when_ms; /* IDLE: time of the next try; otherwise the deadline of this try */
     struct handshake_transcript transcript;
 };
 
@@ -172,7 +172,7 @@ static void connector_begin(const struct meeting *m, struct connector *c, uint32
         return;
     }
     c->stage = WAIT_REPLY;
-    c->when_ms = now_ms + 2 * HANDSHAKE_MS; /* longer than the acceptor's patience, so that it gives up first */
+    c->when_ms = now_ms + 2 * HANDSHAKE_MS; /* longer than the acceptor waits, so that the acceptor gives up first */
 }
 
 static int connector_reply(const struct meeting *m, struct connector *c)
@@ -234,7 +234,7 @@ static void connector_step(struct meeting *m, struct connector *c, uint32_t rank
 struct pending {
     int fd; /* -1: free */
     bool answered;
-    uint32_t sender; /* who it says it is */
+    uint32_t sender; /* the claimed rank */
     uint64_t deadline_ms;
     struct handshake_transcript transcript;
 };
@@ -306,7 +306,7 @@ static void pending_accept(struct meeting *m, struct pending *all, int listen_fd
         return;
     }
     (void)shm_message_want_sender(fd);
-    struct pending *place = &all[0]; /* a free one, else the one that has taken longest */
+    struct pending *place = &all[0]; /* a free place, else the place of the oldest connection */
     for (size_t i = 0; i < PENDING_MAX && place->fd >= 0; i++) {
         if (all[i].fd < 0 || all[i].deadline_ms < place->deadline_ms) {
             place = &all[i];
@@ -318,7 +318,7 @@ static void pending_accept(struct meeting *m, struct pending *all, int listen_fd
     *place = (struct pending){.fd = fd, .deadline_ms = now_ms + HANDSHAKE_MS};
 }
 
-/* ---- all of it ---- */
+/* ---- both sides together ---- */
 
 static void meet_round(struct meeting *m, struct connector *connectors, struct pending *pending, int listen_fd)
 {

@@ -20,7 +20,7 @@ static int map(int fd, size_t bytes, void *at, void **out)
     if (memory == MAP_FAILED) {
         return errno == ENOMEM ? ERR_MEMORY : ERR_MALFORMED;
     }
-    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* where the administrator lets shared memory have them */
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* has an effect where the administrator allows huge pages for shared memory */
     *out = memory;
     return 0;
 }
@@ -48,7 +48,7 @@ int shm_memory_create(size_t bytes, void *at, int *fd, void **out)
         memory = at;
         goto err_unmap;
     }
-    /* Pages now, so that a machine without memory is an error here and not a signal later. Linux before 5.14 cannot. */
+    /* Pages now, so that lack of memory is an error here and not a signal later. Linux before 5.14 cannot. */
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         result = ERR_MEMORY;
         goto err_unmap;
@@ -79,7 +79,7 @@ int shm_memory_map(int fd, size_t bytes, void **out)
     struct stat status;
     struct statfs system;
     int seals = fcntl(fd, F_GET_SEALS);
-    /* Huge pages of hugetlbfs can run out at any access, so they are not taken, sealed or not. */
+    /* Huge pages of hugetlbfs can run out at any access, so they are not accepted, sealed or not. */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC ||
         fstat(fd, &status) != 0 || bytes == 0 || status.st_size < 0 || (uint64_t)status.st_size != bytes) {
         return ERR_MALFORMED;
@@ -120,7 +120,7 @@ int shm_message_want_sender(int socket)
     return setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 ? 0 : ERR_IO;
 }
 
-/* What came beside the bytes: the first descriptor, or -1; all others are closed. */
+/* Takes the control data of a packet: the first descriptor, or -1, and the sender; all other descriptors are closed. */
 static int take_beside(struct msghdr *packet, size_t *count, int *sender)
 {
     int first = -1;

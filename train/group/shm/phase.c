@@ -14,9 +14,11 @@
 #include "base/err.h"
 
 #define SPINS 2000   /* while each rank has a processor: some 40 us */
-#define YIELD_US 200 /* when it has not: how long to offer the processor before sleeping */
-#define SLEEP_PHASES 256 /* when that took so long: others use the processors too, and who has slept comes before them */
-#define WATCH_MS 20  /* a sleeper looks for dead peers, and for the word that the group is over, so often */
+#define YIELD_US 200 /* otherwise: how long to yield the processor before sleeping */
+/* phases to sleep after yielding took that long: other processes want the processors, and the scheduler prefers a waking
+ * sleeper */
+#define SLEEP_PHASES 256
+#define WATCH_MS 20  /* how often a sleeper checks for dead peers and for a revocation */
 
 static uint64_t clock_us(void)
 {
@@ -87,7 +89,7 @@ static bool arrived(const struct shm_group *group, uint32_t rank)
     return atomic_load(&line_of(group, rank)[ARRIVED]) == group->phase;
 }
 
-/* The first rank that is not there, or `size`. */
+/* The first rank that has not arrived, or `size`. */
 static uint32_t first_missing(const struct shm_group *group)
 {
     uint32_t i = 0;
@@ -97,8 +99,8 @@ static uint32_t first_missing(const struct shm_group *group)
     return i;
 }
 
-/* A socket hangs up and a pidfd is readable when the process is gone, or has closed the group; which is fine if it has
- * done its part. */
+/* Checks for peers that are gone. A socket hangs up and a pidfd becomes readable when the process has ended or has closed the
+ * group, which is fine if the peer has done its part. */
 static int watch(struct shm_group *group)
 {
     struct pollfd fds[2 * SHM_GROUP_RANKS_MAX + REVOKE_FDS], *revoke_fds = fds + 2 * group->size;
@@ -122,8 +124,8 @@ static int watch(struct shm_group *group)
     return 0;
 }
 
-/* Sleeps until somebody opens the gate, WATCH_MS at most. Whoever arrives last sees that all are there and that there
- * are sleepers, or we see that all are there: these four accesses have one order. */
+/* Sleeps until the gate opens, WATCH_MS at most. Either the last rank to arrive sees that all ranks are there and that there
+ * are sleepers, or this rank sees that all are there: the four accesses have a single order. */
 static void sleep_at_gate(struct shm_group *group)
 {
     struct area *area = group->peers[0].area;

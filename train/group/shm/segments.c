@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "train/group/shm/memory.h"
 
-/* On a rank's socket after the handshake. NEW carries a descriptor. */
+/* Messages on a rank's socket after the handshake. SEGMENT_NEW carries a descriptor. */
 enum { SEGMENT_NEW = 1, SEGMENT_GONE = 2 };
 
 struct message {
@@ -137,7 +137,7 @@ int shm_segments_tell(struct shm_group *group, struct segment *used)
     return error;
 }
 
-/* Takes one message from a peer. */
+/* Takes a message from a peer. */
 static int segment_hear(struct peer *peer)
 {
     struct message message;

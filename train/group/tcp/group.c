@@ -1,4 +1,4 @@
-/* The collectives of a group: one loop that moves records while it can, and then waits. */
+/* The collectives of a group: a loop that moves records while it can, and then waits. */
 #include "train/group/tcp/group.h"
 
 #include <poll.h>
@@ -145,7 +145,7 @@ uint32_t tcp_group_refused(const struct tcp_group *group)
     return group->refused;
 }
 
-/* Shutting down every link lets the peers' collectives fail, too, and their peers'. */
+/* Shutting down every link makes the peers' collectives fail as well, and in turn those of their peers. */
 int tcp_fail(struct tcp_group *group, int error, const char *format, ...)
 {
     va_list arguments;
@@ -176,7 +176,7 @@ static int stalled(struct tcp_group *group)
                     group->rank, group->stall_timeout_ms, receives ? transfer.peer : group->outgoing.peer);
 }
 
-/* Waits until something can move, a peer is gone, or the group is revoked. */
+/* Waits until a record can move, a peer is gone, or the group is revoked. */
 static int wait_for_movement(struct tcp_group *group, uint64_t still_since_ns)
 {
     uint64_t waited_ms = (tcp_now_ns() - still_since_ns) / 1000000;

@@ -1,4 +1,4 @@
-/* How the ranks of a group meet: each listens, the lower rank of a pair connects to the higher, both prove the key. */
+/* How the ranks of a group meet: each listens, the lower rank of a pair connects to the higher, and both prove the key. */
 #include "train/group/tcp/group.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static int cipher_start(const struct tcp_group *group, EVP_CIPHER_CTX *cipher, c
     return done == 1 ? 0 : ERR_IO;
 }
 
-/* Takes `fd`, which is connected to `peer`. */
+/* Makes `fd`, connected to `peer`, the link. Takes `fd`. */
 static int link_start(struct tcp_group *group, uint32_t peer, int fd, const struct handshake_transcript *transcript)
 {
     struct tcp_link *link = &group->links[peer];
@@ -105,7 +105,7 @@ struct connector {
     uint32_t peer;
     enum stage stage;
     int fd;
-    uint64_t when_ms; /* IDLE: of the next try; else the deadline of this one */
+    uint64_t when_ms; /* IDLE: time of the next try; otherwise the deadline of this try */
     struct handshake_transcript transcript;
     uint8_t input[HANDSHAKE_REPLY_BYTES];
     size_t used;
@@ -117,13 +117,14 @@ static void set_no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* Handshake messages are small and the first of their connection: they fit the empty socket buffer or it is broken. */
+/* Handshake messages are small and the first of their connection, so they fit the empty socket buffer or the connection is
+ * broken. */
 static bool send_small(int fd, const uint8_t *bytes, size_t count)
 {
     return send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)count;
 }
 
-/* Reads towards `want` bytes. 1 complete, 0 not yet, -1 broken. */
+/* Reads towards `want` bytes. 1: complete, 0: not yet, -1: broken. */
 static int read_towards(int fd, uint8_t *buffer, size_t *used, size_t want)
 {
     ssize_t n = recv(fd, buffer + *used, want - *used, MSG_DONTWAIT);
@@ -162,7 +163,7 @@ static void connector_begin(struct connector *c, const struct tcp_member *member
     set_no_delay(c->fd);
     c->stage = CONNECTING;
     c->used = 0;
-    c->when_ms = now_ms + 2 * HANDSHAKE_MS; /* longer than the acceptor's patience, so that it gives up first */
+    c->when_ms = now_ms + 2 * HANDSHAKE_MS; /* longer than the acceptor waits, so that the acceptor gives up first */
 }
 
 static bool connector_hello(const struct tcp_group *group, struct connector *c)
@@ -221,7 +222,7 @@ static void connector_step(struct tcp_group *group, struct connector *c, short e
 struct pending {
     int fd; /* -1: free */
     bool answered;
-    uint32_t sender; /* answered: who it says it is */
+    uint32_t sender; /* answered: the claimed rank */
     uint64_t deadline_ms;
     struct handshake_transcript transcript;
     uint8_t input[HANDSHAKE_HELLO_BYTES];
@@ -248,7 +249,7 @@ static bool pending_hello(const struct tcp_group *group, struct pending *p)
     return send_small(p->fd, reply, sizeof reply);
 }
 
-/* When a real peer has proved itself its descriptor belongs to its link. */
+/* Moves a pending connection on. Once the peer has authenticated, its descriptor belongs to its link. */
 static void pending_step(struct tcp_group *group, struct pending *p)
 {
     int n = read_towards(p->fd, p->input, &p->used, p->answered ? HANDSHAKE_MAC_BYTES : HANDSHAKE_HELLO_BYTES);
@@ -274,7 +275,7 @@ static void pending_accept(struct tcp_group *group, struct pending *all, int lis
         return;
     }
     set_no_delay(fd);
-    struct pending *place = &all[0]; /* a free one, else the one that has taken longest */
+    struct pending *place = &all[0]; /* a free place, else the place of the oldest connection */
     for (size_t i = 0; i < PENDING_MAX && place->fd >= 0; i++) {
         if (all[i].fd < 0 || all[i].deadline_ms < place->deadline_ms) {
             place = &all[i];
@@ -294,7 +295,7 @@ struct meeting {
     struct pending pending[PENDING_MAX];
 };
 
-/* The first rank that has no link yet, or PLAN_NOBODY. */
+/* The first rank without a link, or PLAN_NOBODY. */
 static uint32_t missing(const struct tcp_group *group)
 {
     for (uint32_t peer = 0; peer < group->size; peer++) {

@@ -1,4 +1,4 @@
-/* Records of a group's links. */
+/* Records of a group's links: header, encryption, sending and receiving. */
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static size_t record_bytes(const struct tcp_record *record)
     return TCP_HEADER_BYTES + record->length + (TCP_PLAIN ? 0 : TCP_TAG_BYTES);
 }
 
-/* What of the record has not moved yet. Returns the number of parts. */
+/* The parts of the record that have not moved yet. Returns their number. */
 static size_t parts_left(struct tcp_record *record, struct iovec out[3])
 {
     const struct iovec parts[3] = {{record->header, TCP_HEADER_BYTES},
@@ -91,7 +91,7 @@ static bool seal(struct tcp_group *group, struct tcp_record *record, const uint8
     return done;
 }
 
-/* Decrypts in place. */
+/* Decrypts the record in place. Returns whether the tag is right. */
 static bool open_record(struct tcp_group *group, struct tcp_record *record)
 {
     struct tcp_link *link = &group->links[record->peer];
@@ -122,7 +122,7 @@ static bool is_header(const uint8_t *header)
            header[7] < PLAN_STEPS_MAX;
 }
 
-/* `header` is not the one that is expected. */
+/* Fails the group with a sentence about `header`, which differs from the expected header. */
 static int mismatch(struct tcp_group *group, uint32_t peer, const uint8_t *header)
 {
     enum plan_kind kind = header[4];
@@ -143,8 +143,8 @@ static int mismatch(struct tcp_group *group, uint32_t peer, const uint8_t *heade
 
 /* ---- moving ---- */
 
-/* Plain, a record is sent from the caller's array, which the plan's next steps may not touch before all of it is gone;
- * encrypted, the array is done with when the record is sealed. */
+/* Starts sending a transfer. A plain record is sent from the caller's array, so the plan's next steps may not touch the array
+ * before all of it has left; with encryption, the array is free as soon as the record is sealed. */
 static int begin_record(struct tcp_group *group, const struct plan_transfer *transfer)
 {
     struct tcp_record *record = &group->outgoing;
@@ -207,15 +207,15 @@ static void add_received(struct tcp_group *group, const struct plan_transfer *tr
     }
 }
 
-/* What is broadcast may be what this rank has already, as the state of a group: of that nothing is lost when the rest does not
- * come. What other collectives copy is read into its place and decrypted there: if the tag does not hold the collective fails
- * and its values are undefined. */
+/* Whether a record is received beside the array. A broadcast may overwrite valid data of this rank, such as the state of a
+ * group, and a partial broadcast must not damage it. Other collectives receive copies in place and decrypt them there: if the
+ * tag is wrong the collective fails and its values are undefined. */
 static bool lands_beside(const struct tcp_group *group, const struct plan_transfer *transfer)
 {
     return transfer->add || group->plan.kind == PLAN_BROADCAST;
 }
 
-/* All of the incoming record is there. */
+/* Decrypts and adds or copies an incoming record that is complete. */
 static int finish_record(struct tcp_group *group, const struct plan_transfer *transfer)
 {
     struct tcp_record *record = &group->incoming;
@@ -232,7 +232,7 @@ static int finish_record(struct tcp_group *group, const struct plan_transfer *tr
     return 1;
 }
 
-/* Never reads further than the record, so that what comes after it waits in the socket, where tcp_look finds it. */
+/* Never reads past the record, so that later bytes wait in the socket, where tcp_look finds them. */
 int tcp_pull(struct tcp_group *group)
 {
     struct tcp_record *record = &group->incoming;
@@ -283,12 +283,12 @@ static int look_closed(struct tcp_group *group, uint32_t peer)
                   recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)) {
         return lost(group, peer);
     }
-    link->quiet = true; /* it has left after its part, or what it sent before it left is still to be read */
+    link->quiet = true; /* the peer has left after its part, or its last bytes are still to be read */
     return 0;
 }
 
-/* A rank that brought another length follows another plan, in which it may send to a rank that does not listen to it yet,
- * and so on round the group until all wait. Who looks at what comes early finds out at once. */
+/* Detects a rank that brought an array of another length. Such a rank follows another plan and may send to a rank that does not
+ * yet read from it, and so on round the group until all wait. Checking early records finds the fault at once. */
 int tcp_look(struct tcp_group *group, uint32_t peer, bool closed)
 {
     struct tcp_link *link = &group->links[peer];
@@ -304,7 +304,7 @@ int tcp_look(struct tcp_group *group, uint32_t peer, bool closed)
     if (n < TCP_HEADER_BYTES) {
         return 0;
     }
-    bool ahead = header_operation(header) > group->operation; /* through with this collective, and in a later one */
+    bool ahead = header_operation(header) > group->operation; /* the peer has finished this collective and is in a later one */
     bool same = header_operation(header) == group->operation && header[4] == group->plan.kind &&
                 header[5] == group->plan.algorithm && header[6] == group->type &&
                 bytes_get_u64(header + 16) == group->plan.count;
