@@ -1,9 +1,10 @@
-/* All-reduces that were begun. They are carried out one at a time and in order, by whoever is there first: a thread of their own
- * while the program computes, and the program's thread once it waits. The thread is there where it pays (shoal_use_thread).
+/* The all-reduces begun by the program. They are carried out in turn, by the first thread that is free: a thread of their own
+ * while the program computes, and the program's thread once it waits. The extra thread exists only where it pays
+ * (shoal_use_thread).
  *
- * The daemon's connection stays with the program's thread: where that carries one out, the group's waits look at the daemon's
- * descriptor; where it waits for the other thread, it looks itself, and what it hears there reaches the other thread as the
- * group's revocation. */
+ * The connection to the daemon stays with the program's thread. While that thread runs a collective, the group's waits watch
+ * the daemon's descriptor; while it waits for the extra thread, it watches the descriptor itself, and passes news on by
+ * revoking the group. */
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +22,7 @@ static bool is_settled(const struct client_background *b)
     return b->done_count == b->begun_count;
 }
 
-/* The next one. Called with the mutex held and none running; lets go of it meanwhile. */
+/* Runs the next all-reduce. Called with the mutex held and no all-reduce running; releases the mutex meanwhile. */
 static void run_next(struct shoal *s, int watch_fd)
 {
     struct client_background *b = &s->background;
@@ -33,7 +34,7 @@ static void run_next(struct shoal *s, int watch_fd)
     (void)pthread_mutex_lock(&b->mutex);
     b->is_running = false;
     b->error = error;
-    b->done_count = error == 0 ? b->done_count + 1 : b->begun_count; /* a broken group would fail the others, too */
+    b->done_count = error == 0 ? b->done_count + 1 : b->begun_count; /* a broken group would fail the rest, too */
     if (is_settled(b) && b->is_awaited) {
         (void)eventfd_write(b->done_fd, 1);
     }
@@ -64,7 +65,7 @@ void client_background_init(struct shoal *s)
     (void)pthread_cond_init(&s->background.changed, NULL);
 }
 
-/* The thread takes no signals: they are the program's. */
+/* Starts the thread. It takes no signals, because signals are the program's. */
 static int start(struct shoal *s)
 {
     struct client_background *b = &s->background;
@@ -102,7 +103,7 @@ int client_background_begin(struct shoal *s, const struct client_begun *what)
     }
     (void)pthread_mutex_lock(&b->mutex);
     if (b->error != 0) {
-        /* The group is broken, as the wait will say. */
+        /* The group is broken; shoal_all_reduce_wait reports the error. */
     } else if (b->begun_count == SHOAL_BEGUN_MAX) {
         error = ERR_FULL;
     } else {
@@ -138,7 +139,7 @@ static void wait_for_thread(struct shoal *s)
     (void)poll(fds, 2, CLIENT_RETRY_MS);
     eventfd_t ignored;
     (void)eventfd_read(b->done_fd, &ignored);
-    (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    (void)client_link_pump(s); /* the next call reports a daemon that is gone for good */
     (void)pthread_mutex_lock(&b->mutex);
     b->is_awaited = false;
 }

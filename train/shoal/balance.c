@@ -1,6 +1,6 @@
-/* Parts of a step's items that follow the ranks' speeds (train/plan/balance.h). What counts is the time from shoal_share to
- * shoal_step_commit without the collectives between: what the rank does with its items. All ranks hear all measures in the same
- * commits, so they cut the same parts in the same steps. */
+/* Parts of a step's items by the ranks' speeds (train/plan/balance.h). The measure is the time from shoal_share to
+ * shoal_step_commit without the collectives in between: the rank's work on its items. All ranks receive all measures in the
+ * same commits, so they cut the same parts in the same steps. */
 
 #include "base/bytes.h"
 #include "train/plan/ledger.h"
@@ -13,7 +13,7 @@ static bool has_use(const struct shoal *s)
     return s->balance.is_on && s->size > 1;
 }
 
-/* Two words of each rank, the own ones at words[rank]: all of all. */
+/* Exchanges two values per rank: words[rank] of this rank goes to all ranks, and all values come back. */
 static int exchange(struct shoal *s, uint64_t words[PLAN_RANKS_MAX][2])
 {
     uint8_t all[PLAN_RANKS_MAX][16] = {{0}};

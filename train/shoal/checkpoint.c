@@ -22,7 +22,7 @@ void client_checkpoint_free(struct client_save *save)
     *save = (struct client_save){.fd = -1};
 }
 
-/* Makes room for `count` bytes. The memory is taken now: a full machine is an error here, not a signal later. */
+/* Makes room for `count` bytes. The memory is allocated now, so that lack of memory is an error here and not a signal later. */
 static int reserve_save(struct client_save *save, size_t count)
 {
     if (save->fd >= 0 && save->capacity_bytes >= count) {
@@ -36,7 +36,7 @@ static int reserve_save(struct client_save *save, size_t count)
     if (save->fd < 0) {
         save->fd = memfd_create("shoal-checkpoint", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     }
-    /* Sealed against shrinking only, so that the daemon's reader cannot be cut short: a seal against writing would cost a
+    /* Sealed against shrinking only, so that the file cannot be cut short under the daemon. A seal against writing would cost a
      * new file, and 3 to 18 copies of the memory, for each checkpoint (tried). */
     if (save->fd < 0 || fallocate(save->fd, 0, 0, (off_t)count) != 0 ||
         fcntl(save->fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
@@ -51,8 +51,8 @@ static int reserve_save(struct client_save *save, size_t count)
     return 0;
 }
 
-/* The daemon is away and both buffers wait for it. The newer of the two is given up for the one that comes: it would be
- * superseded anyway. Its file is not reused, because a daemon that is just ending may still read it. */
+/* Frees a buffer while the daemon is away and both wait for it: drops the newer one, which the next checkpoint would supersede
+ * anyway. Its file is not reused, because a daemon about to end may still be reading it. */
 static int replace_waiting_save(struct shoal *s)
 {
     int newer = s->saves[1].request_id > s->saves[0].request_id;
@@ -134,7 +134,7 @@ int shoal_checkpoint_commit(struct shoal *s, uint64_t step)
     if (s->state == CLIENT_ALONE) {
         return 0;
     }
-    CHECK(s->filling >= 0); /* begin was called and has succeeded */
+    CHECK(s->filling >= 0); /* shoal_checkpoint_begin was called and succeeded */
     struct client_save *save = &s->saves[s->filling];
     s->filling = -1;
     uint8_t bytes[CLIENT_REQUEST_BYTES_MAX];
@@ -164,7 +164,7 @@ int shoal_checkpoint_save(struct shoal *s, uint64_t step, const void *bytes, siz
     return shoal_checkpoint_commit(s, step);
 }
 
-/* Reads into memory of our own: a mapping would end the program with a signal if the file were cut short. */
+/* Reads the checkpoint to private memory: with a mapping, a file cut short would end the program with a signal. */
 static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
 {
     struct stat status;

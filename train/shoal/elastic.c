@@ -1,6 +1,6 @@
-/* Groups that change (DESIGN 9): how a worker leaves a broken one, waits, and comes into the next with the state that it has,
- * or gets it from a member who has it. The daemon's word arrives while a collective waits: its descriptor is looked at there
- * (struct revoke). */
+/* Groups that change (DESIGN 9): how a worker leaves a broken group, waits, and enters the next group with its state, or
+ * receives the state from a member. Messages of the daemon arrive even during a collective, because the group's waits watch its
+ * descriptor (struct revoke). */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "base/err.h"
 #include "train/shoal/link.h"
 
-#define BROKEN_MAX 30 /* groups in a row in which no step was made: the program cannot go on */
-#define FORM_MS 20000 /* from the word of the group until all its links are there */
+#define BROKEN_MAX 30 /* groups in a row without an applied step: the program cannot go on */
+#define FORM_MS 20000 /* from the daemon's answer until all links of the group are made */
 
 int shoal_register(struct shoal *s, void *bytes, size_t count)
 {
@@ -38,7 +38,7 @@ void shoal_on_load(struct shoal *s, shoal_load_state *load, void *context)
 
 /* ---- leaving ---- */
 
-/* What the daemon has said counts for the group that forms, too. */
+/* Applies the daemon's request to leave; it also holds for a group that is still forming. */
 static void apply_notice(struct shoal *s)
 {
     struct client_elastic *e = &s->elastic;
@@ -64,7 +64,7 @@ void client_elastic_notice(struct shoal *s, uint64_t generation, bool at_once)
 static void watch(void *context)
 {
     struct shoal *s = context;
-    (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
+    (void)client_link_pump(s); /* the next call reports a daemon that is gone for good */
     s->revoke.watch_fd = s->fd;
 }
 
@@ -78,7 +78,7 @@ static void leave(struct shoal *s)
 int client_elastic_failed(struct shoal *s, int error)
 {
     if (error == ERR_USAGE || error == ERR_MEMORY) {
-        return error; /* the program's own fault, or nothing that another group would mend */
+        return error; /* the program's own fault, or a fault that another group would not mend */
     }
     leave(s);
     return ++s->elastic.broken_count < BROKEN_MAX ? SHOAL_AGAIN : error;
@@ -93,7 +93,7 @@ void client_elastic_close(struct shoal *s)
     }
 }
 
-/* ---- coming in ---- */
+/* ---- entering ---- */
 
 static int request_group(struct shoal *s, uint64_t id)
 {
@@ -113,7 +113,7 @@ static int request_group(struct shoal *s, uint64_t id)
     return client_link_begin_call(s, &writer, id);
 }
 
-/* For as long as it takes: the coordinator knows when there are enough. */
+/* Waits without a limit: the coordinator decides when there are enough workers. */
 static int wait_for_group(struct shoal *s)
 {
     uint64_t id = ++s->last_id;
@@ -133,8 +133,8 @@ static int wait_for_group(struct shoal *s)
     return client_link_end_call(s, error);
 }
 
-/* What the one who hands the state on says first. */
-enum loaded { LOADED, NOT_LOADED, NOT_HERE /* another may be able to */ };
+/* The first message of the rank that hands the state over. */
+enum loaded { LOADED, NOT_LOADED, NOT_HERE /* another rank may be able to load */ };
 
 struct head {
     uint64_t loaded;
@@ -154,7 +154,8 @@ static int broadcast(struct shoal *s, void *bytes, size_t count, uint32_t root)
     return client_elastic_failed(s, error);
 }
 
-/* What is half taken over is neither the state that was nor the one that comes: until all of it is here there is none. */
+/* Moves the state. A state received in part is neither the old state nor the new one: until all parts have arrived there is
+ * none. */
 static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
 {
     struct client_elastic *e = &s->elastic;
@@ -170,7 +171,7 @@ static int move_parts(struct shoal *s, uint32_t root, bool takes, uint64_t step)
     return error;
 }
 
-/* `takes`: this rank has not the state of that step. */
+/* Hands the state over from rank `root`. `takes`: this rank does not have the state of that step. */
 static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, uint64_t step)
 {
     struct client_elastic *e = &s->elastic;
@@ -205,7 +206,8 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     return error;
 }
 
-/* All who have the state are at the same step (the coordinator has seen to that): if that is everybody, nothing moves. */
+/* Brings the state to all ranks. All ranks with the state are at the same step (the coordinator ensures it); if every rank has
+ * the state, nothing moves. */
 static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint64_t step)
 {
     struct client_elastic *e = &s->elastic;
@@ -261,7 +263,8 @@ static int come_in(struct shoal *s)
     s->revoke.watch_fd = s->fd;
     s->revoke.watch = watch;
     s->revoke.context = s;
-    apply_notice(s); /* it may have come with the answer that named the group; alone in one, nobody looks at the word */
+    /* the request may have come with the answer that named the group; a group of one has no waits that would notice it */
+    apply_notice(s);
     char text[GROUP_ERROR_BYTES];
     error = group_open(&s->workers, listen_fd, &options, NULL, text);
     explicit_bzero(options.key, sizeof options.key);
@@ -315,7 +318,7 @@ int shoal_step_begin(struct shoal *s, uint64_t *step)
 
 /* ---- a step ---- */
 
-/* Every rank's hash of the state, compared. */
+/* Compares the hashes of the state of all ranks. */
 static int compare(struct shoal *s)
 {
     struct client_elastic *e = &s->elastic;

@@ -1,6 +1,6 @@
-/* Numbers that are not finite, found where they come from. A sum has the same bits on every rank, so all ranks see by
- * themselves that it is not finite, and nobody needs to ask in the steps that are well. Whose values made it so is known
- * only by who had them: each rank looks at its own before they are summed in place. */
+/* Values that are not finite, traced to their rank. A sum has the same bits on every rank, so each rank sees for itself whether
+ * the sum is finite, and normal steps need no exchange. The rank that brought the value is known only from the values before
+ * they are summed in place, so each rank examines its own beforehand. */
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ void client_finite_look(struct shoal *s, struct client_begun *what)
     }
 }
 
-/* "step 17, collective 2: ", or without steps "collective 40: ". */
+/* Writes "step 17, collective 2", or outside elastic groups "collective 40". */
 static void say_where(const struct shoal *s, const struct client_call *call, char *out, size_t size)
 {
     if (s->elastic.is_on) {

@@ -1,4 +1,4 @@
-/* Collectives of GPU memory (train/group/gpu/group.h), for programs. */
+/* Collectives of GPU memory (train/group/gpu/group.h), as offered to programs. */
 
 #include <poll.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "train/plan/finite.h"
 #include "train/shoal/link.h"
 
-#define PART_BYTES (4u * 1024 * 1024) /* of GPU memory that is looked at at once */
+#define PART_BYTES (4u * 1024 * 1024) /* GPU memory examined at a time */
 
 int shoal_use_gpu(struct shoal *s, unsigned flags)
 {
@@ -30,15 +30,15 @@ int client_gpu_join(struct shoal *s)
     return error == 0 ? 0 : client_fail(s, error, "%s", group_error(s->workers));
 }
 
-/* For waits of the program's thread, beside which the other one may make a collective: the links, and what the group says of itself,
- * are that one's. */
+/* The watch for waits of the program's thread, beside which the other thread may run a collective. The links and the group's
+ * own news belong to that collective, so only the daemon and the revocation are checked. */
 static int look_for_end(void *context, uint32_t *gone)
 {
     struct shoal *s = context;
     (void)gone;
     struct pollfd daemon = {.fd = s->fd, .events = POLLIN};
     if (poll(&daemon, 1, 0) > 0) {
-        (void)client_link_pump(s); /* that the daemon is gone for good is said by the next call */
+        (void)client_link_pump(s); /* the next call reports a daemon that is gone for good */
     }
     return revoke_is_set(&s->revoke) || client_background_has_failed(s) ? ERR_CLOSED : 0;
 }
@@ -58,7 +58,7 @@ const char *shoal_gpu_path(const struct shoal *s)
     return s->workers != NULL ? group_gpu_path(s->workers) : "";
 }
 
-/* Shows GPU memory in parts to `look`, which says whether it has seen enough. */
+/* Copies GPU memory to the host in parts and passes each to `look`, until it returns true. */
 static int show_gpu(struct shoal *s, const uint8_t *memory, size_t bytes, bool (*look)(void *context, const void *part, size_t bytes),
                     void *context)
 {
@@ -111,7 +111,7 @@ int client_gpu_hash(struct shoal *s, crypto_generichash_state *state, const void
 
 struct search {
     enum element_type type;
-    size_t done; /* elements before the first bad one, as far as is known */
+    size_t done; /* elements before the first bad one, as far as known */
     uint64_t bits;
 };
 
@@ -130,7 +130,7 @@ size_t client_gpu_first_bad(struct shoal *s, enum element_type type, const void 
 {
     struct search search = {.type = type};
     if (show(s, values, count * element_type_bytes(type), search_bad, &search) != 0 || search.done >= count) {
-        return count; /* what cannot be read is not summed either */
+        return count; /* memory that cannot be read cannot be summed either */
     }
     *bits = search.bits;
     return search.done;

@@ -58,7 +58,7 @@ static size_t put_utf8(uint32_t code, char *out)
     return 4;
 }
 
-/* `\uXXXX` at j->at (after the backslash), with its second half where it is a surrogate pair. */
+/* `\uXXXX` at j->at (after the backslash), with its second half if it is a surrogate pair. */
 static int json_escape_unicode(struct json *j, char *out, size_t *bytes)
 {
     uint32_t code;
@@ -89,7 +89,7 @@ static int json_text(struct json *j, size_t *bytes)
     }
     while (*j->at != '"') {
         if ((unsigned char)*j->at < 0x20 || used + 4 > sizeof j->text) {
-            return ERR_MALFORMED; /* the end of the text (NUL) is here too */
+            return ERR_MALFORMED; /* also at the end of the text (NUL) */
         }
         if (*j->at != '\\') {
             j->text[used++] = *j->at++;
@@ -136,7 +136,7 @@ static int json_number(struct json *j)
 
 static int json_value(struct json *j, unsigned depth);
 
-/* An object or a list: its count is known at the end only, so the head is written with room and filled in later. */
+/* An object or a list. Its count is known only at the end, so the head is written with room and filled in later. */
 static int json_container(struct json *j, unsigned depth, char close_sign)
 {
     uint8_t head[5] = {close_sign == '}' ? 0xdf : 0xdd, 0, 0, 0, 0};

@@ -1,7 +1,7 @@
-/* The daemon's half of libshoal: a queue of requests in the order of the program's calls. Reports and saves carry an id and stay
- * in the queue until they are answered; when the connection breaks, whatever is left is sent again after worker_open. The
- * daemon may so see a report twice (the answer was lost); it is the same point of the same series. client_link_pump moves what can
- * be moved without waiting; the calls of the program drive it. */
+/* The daemon's half of libshoal: a queue of requests in the order of the program's calls. Reports and saves carry an id and
+ * stay in the queue until their answers come; after a broken connection the rest is sent again behind worker_open. So the
+ * daemon may receive a report twice (if the answer was lost); it is the same point of the same series. client_link_pump sends
+ * and receives without waiting; the program's calls drive it. */
 
 #include "train/shoal/link.h"
 
@@ -21,8 +21,8 @@
 
 #define PROTOCOL_VERSION 1
 #define OPEN_REPLY_MS 10000
-#define AWAY_MS 60000    /* without a daemon for so long: it is lost */
-#define REFUSED_MS 10000 /* a daemon just back may not know its workers yet */
+#define AWAY_MS 60000    /* without a daemon for this long: lost */
+#define REFUSED_MS 10000 /* a restarted daemon may not know its workers at first */
 
 uint64_t client_link_now_ms(void)
 {
@@ -62,7 +62,7 @@ void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_
     pack_text(writer, op);
 }
 
-/* ERR_USAGE when it was too large, ERR_MEMORY. */
+/* Makes a request. ERR_USAGE (too large), ERR_MEMORY. */
 static int request_new(struct client_request **out, const struct pack_writer *writer, uint64_t id, int fd)
 {
     if (writer->failed) {
@@ -164,7 +164,7 @@ static void connect_daemon(struct shoal *s)
     s->open_until_ms = client_link_now_ms() + OPEN_REPLY_MS;
 }
 
-/* 1 all sent, 0 the socket is full, ERR_CLOSED. */
+/* 1: all sent, 0: the socket is full, ERR_CLOSED. */
 static int request_send(int socket_fd, struct client_request *request)
 {
     int error = frame_send_some(socket_fd, request->frame, request->bytes, request->fd, &request->sent);
@@ -217,7 +217,7 @@ uint64_t client_link_find_u64(const struct pack_reader *map, const char *key, ui
     return number;
 }
 
-/* What worker_open says about us. It is read once: after a daemon's restart it says the same. */
+/* Reads this worker's identity from the answer to worker_open, once: a restarted daemon gives the same. */
 static int read_identity(struct shoal *s, const struct pack_reader *reply)
 {
     bool failed = false;
@@ -232,7 +232,7 @@ static int read_identity(struct shoal *s, const struct pack_reader *reply)
     s->seed = client_link_find_u64(reply, "seed", UINT64_MAX, &failed);
     s->start_step = client_link_find_u64(reply, "step", UINT64_MAX, &failed);
     struct pack_reader map = pack_find(reply, "hyperparameters"), balance = pack_find(reply, "balance");
-    s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* daemons before it say nothing */
+    s->balance.is_wanted = !balance.failed && pack_read_bool(&balance) && !balance.failed; /* missing from older daemons */
     if (failed || experiment.failed || host.failed || map.failed || pack_peek(&map) != PACK_MAP || s->size < 1 ||
         s->rank >= s->size || map.count > HPARAMS_BYTES_MAX) {
         return client_fail(s, ERR_MALFORMED, "the daemon's answer to worker_open does not follow the protocol");
@@ -266,7 +266,7 @@ static void take_open_reply(struct shoal *s, const struct pack_reader *reply)
     }
 }
 
-/* Only answers to worker_load carry a descriptor, so that its owner is clear from the frame's content. */
+/* Keeps an answer. Only answers to worker_load carry a descriptor, so the frame's content tells whether one came. */
 static void take_answer(struct shoal *s, const struct pack_reader *reply, bool wanted)
 {
     struct pack_reader found = pack_find(reply, "found");
@@ -295,7 +295,7 @@ static void take_reply(struct shoal *s, uint64_t id, const struct pack_reader *r
     }
     struct pack_reader end = pack_find(reply, "end");
     if (!end.failed && !pack_read_bool(&end)) {
-        return; /* part of a stream: its last part is the answer */
+        return; /* part of a stream: the last part is the answer */
     }
     for (size_t i = 0; i < s->sent_count; i++) {
         struct client_request *request = s->queue[i];
@@ -343,7 +343,7 @@ static void take_notice(struct shoal *s, const struct pack_reader *frame, struct
     }
 }
 
-/* Takes all frames that are there. The connection may be gone afterwards. */
+/* Takes all frames received so far. The connection may be gone afterwards. */
 static void take_frames(struct shoal *s)
 {
     while (s->fd >= 0) {
@@ -361,7 +361,7 @@ static void take_frames(struct shoal *s)
             }
         }
         if (error != 0) {
-            s->answer_lost |= error == ERR_IO; /* it may have been an answer whose descriptor this process had no room for */
+            s->answer_lost |= error == ERR_IO; /* perhaps an answer with a descriptor that this process had no room for */
             disconnect(s, error == ERR_IO ? CLIENT_RETRY_MS : 0);
             return;
         }
@@ -452,7 +452,7 @@ int client_link_pump_call(struct shoal *s)
 int client_link_end_call(struct shoal *s, int error)
 {
     for (size_t i = 0; i < s->queue_count && error != 0; i++) {
-        s->queue[i]->wanted = false; /* the answer, if it comes, is nobody's */
+        s->queue[i]->wanted = false; /* if the answer still comes, no call wants it */
     }
     if (error != 0) {
         return error;
@@ -484,7 +484,7 @@ int client_link_call(struct shoal *s, const struct pack_writer *writer, uint64_t
         }
     }
     if (s->answer_lost) {
-        client_link_withdraw(s, id); /* else it comes again, as long as there is no room for it */
+        client_link_withdraw(s, id); /* otherwise the answer comes again, as long as there is no memory for it */
     }
     return client_link_end_call(s, error);
 }

@@ -1,6 +1,6 @@
-/* Memory for arrays that are summed. It stays where it is for as long as the program has it; in each group its pages are that
- * group's (group_place). A rank of a former group may be in the middle of a sum when this one is in the next group already: what
- * it still writes goes to pages that nobody else has any more. */
+/* Memory for arrays to be summed. It keeps its address while the program has it; in each group its pages belong to that group
+ * (group_place). A rank of a former group may be in the middle of a sum while this rank is already in the next group: late
+ * writes go to pages that no other rank uses any more. */
 
 #include <errno.h>
 #include <string.h>

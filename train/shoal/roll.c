@@ -1,7 +1,7 @@
-/* The roll call of a new group: before anything else each rank says how much state it has registered, and what it called last
- * in the group before. Where a group broke because its ranks called different things (arrays of different lengths, one
- * collective more or less), some of them saw the difference and the others only lost connections; here all learn it, and
- * end with the same sentence instead of breaking one group after the other. */
+/* The roll call of a new group: the first exchange, in which each rank tells its registered state and its last calls in the
+ * former group. If a group broke because its ranks called different collectives (arrays of different lengths, a collective more
+ * or less), some ranks saw the difference and the rest only lost connections. The roll call tells all ranks, so that they end
+ * with the same sentence instead of breaking one group after another. */
 
 #include <sodium.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@
 #define WORDS (6 + CALL_WORDS * CLIENT_CALLS_KEPT)
 #define ROLL_BYTES (WORDS * sizeof(uint64_t))
 
-/* As it travels: big-endian words of 8 bytes. */
+/* Travels as big-endian words of 8 bytes. */
 struct roll {
     uint64_t part_count, state_bytes, parts_hash;
-    uint64_t rank, generation; /* in the group of the calls; generation 0: none */
-    uint64_t own_rank;         /* in the group that begins; and BALANCES, if its parts may be unequal there */
+    uint64_t rank, generation; /* in the group of the calls; generation 0: no group */
+    uint64_t own_rank;         /* in the new group, plus BALANCES if the rank's parts may be unequal there */
     struct client_call calls[CLIENT_CALLS_KEPT];
 };
 
@@ -112,7 +112,7 @@ static struct roll from_words(const uint8_t *bytes)
     return roll;
 }
 
-/* ---- what two ranks do not have in common ---- */
+/* ---- differences between two ranks ---- */
 
 static void describe(const struct client_call *call, char *out, size_t size)
 {
@@ -165,8 +165,8 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
     return 0;
 }
 
-/* Registered state is compared with that of the lowest rank that has it in memory, or of rank 0 in a group that begins. Where
- * all who have it agree, whoever came to join them with another one ends alone. */
+/* Compares the registered state with that of the lowest rank that has it in memory, or of rank 0 in a group that starts. If all
+ * ranks with the state agree, a joining rank that differs ends alone. */
 static int judge_state(struct shoal *s, const uint8_t *all, const bool has_state[PLAN_RANKS_MAX])
 {
     uint32_t right = 0, wrong = s->size;

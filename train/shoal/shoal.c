@@ -1,5 +1,5 @@
-/* libshoal. Two halves that do not wait for each other: the group of the workers (train/group/group.h), and the
- * connection to the daemon, which may go away and come back (train/shoal/link.h). */
+/* libshoal. Two halves that do not wait for each other: the group of the workers (train/group/group.h), and the connection to
+ * the daemon, which may go away and come back (train/shoal/link.h). */
 
 #include "train/shoal/shoal.h"
 
@@ -231,7 +231,7 @@ void shoal_close(struct shoal **shoal)
     }
 }
 
-/* ---- who am I ---- */
+/* ---- this worker's place ---- */
 
 const char *shoal_error(const struct shoal *s)
 {
@@ -392,7 +392,7 @@ int client_collective_result(struct shoal *s, int error)
     return s->elastic.is_on ? client_elastic_failed(s, error) : error;
 }
 
-/* Before a collective: what was begun comes first. */
+/* Before a collective: waits for the all-reduces begun earlier. */
 static int settle(struct shoal *s)
 {
     if (s->elastic.is_on && !s->elastic.in_group) {
@@ -435,7 +435,7 @@ static int run_group(struct group *group, enum client_call_kind kind, enum eleme
     }
 }
 
-/* Outside Shoal there is nobody to wait for. */
+/* Outside Shoal there is no other rank to wait for. */
 static int run(struct shoal *s, enum client_call_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
 {
     if (s->workers == NULL) {
@@ -549,7 +549,7 @@ void shoal_check_finite(struct shoal *s, bool is_wanted)
 
 /* ---- reports ---- */
 
-/* What the daemon would refuse, when the program hears of it no more, or at its next checkpoint. */
+/* Refuses what the daemon would refuse later, at the next checkpoint or unseen by the program. */
 static int check_names(struct shoal *s, const char *group, const char *const *names, size_t count)
 {
     size_t bytes = 0;

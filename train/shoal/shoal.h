@@ -1,6 +1,6 @@
 #ifndef TRAIN_SHOAL_SHOAL_H
 #define TRAIN_SHOAL_SHOAL_H
-/* libshoal: what a training program in C links to be a worker of a Shoal trial.
+/* libshoal: the library that makes a training program in C a worker of a Shoal trial.
  *
  *     struct shoal *shoal;
  *     char error[SHOAL_ERROR_BYTES];
@@ -13,12 +13,14 @@
  * Outside Shoal (no SHOAL_SOCKET in the environment) the same program runs alone: a group of one, hyperparameters from
  * SHOAL_HPARAMS (JSON) and the seed from SHOAL_SEED where set, reports and checkpoints accepted and dropped.
  *
- * The daemon may be restarted while the program trains. Then reports and saves wait in memory (SHOAL_QUEUE_MAX of them)
- * and libshoal connects again, every 200 ms, from within its calls, and sends what was not answered once more. A call that
- * could be in the training loop does not wait for a daemon that is away. After 60 s without one, shoal_report,
- * shoal_progress and shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
+ * The daemon may be restarted while the program trains. Reports and saves then wait in memory (up to SHOAL_QUEUE_MAX), and
+ * libshoal, from within its calls, tries to connect again every 200 ms and repeats the requests without an answer. A call that
+ * may be in the training loop does not wait for an absent daemon. After 60 s without a daemon, shoal_report, shoal_progress and
+ * shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
  *
- * Calls on a context come from one thread. Errors are the negative codes of base/err.h; out-parameters are untouched on failure. */
+ * Calls on a context come from one thread. Functions that can fail return 0 or a negative code of base/err.h; out-parameters
+ * are untouched on failure. After an error the context stays usable except where the function's comment says otherwise, and
+ * shoal_error gives a sentence. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,23 +32,29 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
+/* SHOAL_ERROR_BYTES: size of an error sentence with its NUL. SHOAL_QUEUE_MAX: most reports that wait for the daemon.
+ * SHOAL_TIMEOUT_DEFAULT_MS: see shoal_set_timeout. */
 #define SHOAL_ERROR_BYTES 512
 #define SHOAL_QUEUE_MAX 4096
 #define SHOAL_TIMEOUT_DEFAULT_MS 60000
 
 struct shoal;
 
-/* Connects to the daemon, then forms the group with the other workers of the attempt: waits until all are there.
- * On failure `error` holds one sentence and *out is NULL. ERR_CLOSED (no daemon), ERR_REFUSED (it knows this worker no
- * more), ERR_TIMEOUT, ERR_MALFORMED, ERR_MEMORY, ERR_IO. The caller owns *out and closes it with shoal_close. */
+/* Connects to the daemon, then forms the group with the other workers of the attempt; waits until all are connected. The caller
+ * owns *out and closes it with shoal_close. On failure `error` holds one sentence and *out is NULL: ERR_CLOSED (no daemon),
+ * ERR_REFUSED (the daemon no longer knows this worker), ERR_TIMEOUT, ERR_MALFORMED, ERR_MEMORY, ERR_IO. */
 int shoal_open(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
 
-/* Waits up to 5 s for unanswered reports and saves, then frees everything and clears the pointer. NULL is allowed. */
+/* Waits up to 5 s for the answers to reports and saves, then frees the context and all its memory and clears the pointer. NULL
+ * is allowed. */
 void shoal_close(struct shoal **shoal);
 
-/* Why the last call on this context failed: one sentence, "" if none did. Valid until the next call. */
+/* The reason why the last call on this context failed: one sentence, "" if no call did. Valid until the next call. */
 const char *shoal_error(const struct shoal *shoal);
 
+/* This worker's place: its rank in the group (0 ... size - 1), the group's size and generation (a number that grows with each
+ * group of the attempt), and the trial it works for. In an elastic context the first three change in shoal_step_begin. Strings
+ * are valid until shoal_close. */
 uint32_t shoal_rank(const struct shoal *shoal); /* 0 ... size - 1 */
 uint32_t shoal_size(const struct shoal *shoal);
 uint64_t shoal_generation(const struct shoal *shoal);
@@ -54,116 +62,122 @@ const char *shoal_experiment(const struct shoal *shoal); /* "-" outside Shoal */
 uint32_t shoal_trial(const struct shoal *shoal);         /* index in the experiment */
 uint32_t shoal_attempt(const struct shoal *shoal);       /* from 1; 0 outside Shoal */
 uint64_t shoal_seed(const struct shoal *shoal);          /* of the trial, the same on all ranks */
-uint64_t shoal_start_step(const struct shoal *shoal);    /* of the checkpoint to start from, 0 if none */
+uint64_t shoal_start_step(const struct shoal *shoal);    /* step of the checkpoint to start from, 0 if there is none */
 
-/* Hyperparameters. `path` is "name" or "outer.inner". A missing one gives the fallback; another type is ERR_MALFORMED.
- * shoal_hparams gives the whole packed MessagePack map, valid until close. */
+/* Hyperparameters. `path` is "name" or "outer.inner". If the parameter is missing, *out is the fallback; a value of another
+ * type is ERR_MALFORMED. shoal_hparams gives the whole map as packed MessagePack, valid until shoal_close, and its length in
+ * bytes. */
 const uint8_t *shoal_hparams(const struct shoal *shoal, size_t *bytes);
 int shoal_hparam_double(struct shoal *shoal, const char *path, double fallback, double *out);
-int shoal_hparam_int(struct shoal *shoal, const char *path, int64_t fallback, int64_t *out); /* 64.0 is 64 */
+int shoal_hparam_int(struct shoal *shoal, const char *path, int64_t fallback, int64_t *out); /* 64.0 counts as 64 */
 
-/* Copies with a NUL. ERR_FULL when it does not fit `size`. `fallback` may be NULL: then ERR_NOT_FOUND. */
+/* Copies a text with its NUL to out[size]. ERR_FULL if `size` bytes are too few, ERR_NOT_FOUND if the parameter is missing and
+ * `fallback` is NULL, ERR_MALFORMED as above. */
 int shoal_hparam_text(struct shoal *shoal, const char *path, const char *fallback, char *out, size_t size);
 
-/* A list of whole numbers; a single number is a list of one. ERR_FULL above `capacity`. */
+/* Reads a list of whole numbers to out[capacity]; a single number counts as a list of one. *count is the length. ERR_FULL above
+ * `capacity`, ERR_MALFORMED as above. */
 int shoal_hparam_int_list(struct shoal *shoal, const char *path, const int64_t *fallback, size_t fallback_count,
                           int64_t *out, size_t capacity, size_t *count);
 
-/* Collectives: every rank makes the same calls in the same order with the same counts and types. They wait for the others, at
- * most SHOAL_TIMEOUT_DEFAULT_MS (or what shoal_set_timeout says) without a byte moving. After an error the group is lost and
- * every later collective returns the same error: end the program, Shoal starts the next attempt from the checkpoint (but see
- * shoal_check_finite, and elastic groups below).
- * ERR_CLOSED (a rank is gone), ERR_TIMEOUT, ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO; and ERR_USAGE, by
- * which nothing is lost: no such type or root, elements that are not aligned to their size.
+/* Collectives. Every rank makes the same calls in the same order with the same counts and types. A call waits for the other
+ * ranks, at most SHOAL_TIMEOUT_DEFAULT_MS (or the time of shoal_set_timeout) without a moved byte. After an error the group is
+ * lost and every later collective returns the same error: the program should end, and Shoal starts the next attempt from the
+ * checkpoint (exceptions: shoal_check_finite, and elastic groups below). ERR_CLOSED (a rank is gone), ERR_TIMEOUT,
+ * ERR_MALFORMED (ranks disagree), ERR_AUTH, ERR_MEMORY, ERR_IO. ERR_USAGE does not harm the group: an unknown type or root, or
+ * elements not aligned to their size.
  *
- * The memory is the caller's; on an error what is in it is undefined.
+ * Arrays stay the caller's and are changed in place; on an error their contents are undefined. `count` is in elements of
+ * `type`, for broadcast in bytes.
  *
  * all_reduce: values[count] becomes the sum over the ranks, with the same bits on every rank. reduce_scatter: slice r of
- * values[count], which is elements count * r / size to count * (r + 1) / size, becomes the sum on rank r; its other slices are
- * undefined. all_gather: slice r of rank r reaches all ranks. broadcast: bytes[count] of `root` reach every rank. barrier: returns when
- * all ranks have called it.
+ * values[count], the elements from count * r / size to count * (r + 1) / size, becomes the sum on rank r; its other slices are
+ * undefined. all_gather: slice r of rank r reaches all ranks. broadcast: bytes[count] of rank `root` reach every rank. barrier:
+ * returns when all ranks have called it.
  *
- * Halves (IEEE 754 binary16) and bfloat16 are added as float32 and rounded to nearest, ties to even: once, where all ranks of
- * the group share a host; else each time that a sum of some ranks travels on to another rank. Which sums those are depends
- * on the number of elements, the number of ranks and their hosts only, so a step that is done over ends with the same bits.
- * Where one rounding too many matters, sum float32. */
+ * Halves (IEEE 754 binary16) and bfloat16 are added as float32 and rounded to nearest, ties to even: once if all ranks of the
+ * group share a host, otherwise each time a partial sum travels to another rank. The order of the sums depends only on the
+ * number of elements, the number of ranks and their hosts, so a repeated step ends with the same bits. Where the additional
+ * rounding matters, sum float32. */
 enum shoal_type { SHOAL_F32 = 1, SHOAL_F16, SHOAL_BF16, SHOAL_BYTES };
 
 int shoal_all_reduce(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_f32(struct shoal *shoal, float *values, size_t count); /* of SHOAL_F32 */
 int shoal_reduce_scatter(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
-int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* SHOAL_BYTES, too */
+int shoal_all_gather(struct shoal *shoal, void *values, size_t count, enum shoal_type type); /* also of SHOAL_BYTES */
 int shoal_broadcast(struct shoal *shoal, void *bytes, size_t count, uint32_t root);
 int shoal_barrier(struct shoal *shoal);
-void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* > 0; also of the groups to come */
+void shoal_set_timeout(struct shoal *shoal, int timeout_ms); /* timeout_ms > 0; holds for later groups as well */
 
-/* With true, an all-reduce looks at the values and at the sums, which costs a pass over each: if a sum is infinite or no number,
- * it (or shoal_all_reduce_wait) returns ERR_NOT_FINITE, the same on every rank, and shoal_error names the step, the collective
- * in the step (from 1), the rank that brought the value, and where. The group stays whole: a program may leave the step out
- * (with shoal_step_commit all the same), scale its loss otherwise and go on. False at the beginning, for such programs as
- * expect infinities; the same on all ranks. */
+/* Switches the check for infinities and NaN in all-reduces on or off; off at the start. The same setting on all ranks. With the
+ * check an all-reduce examines the values and the sums, a pass over each: if a sum is not finite, the call (or
+ * shoal_all_reduce_wait) returns ERR_NOT_FINITE on every rank, and shoal_error names the step, the collective in the step (from
+ * 1), the rank that brought the value, and its index. The group stays whole: a program may skip the update (and still call
+ * shoal_step_commit), scale its loss differently and go on. */
 void shoal_check_finite(struct shoal *shoal, bool is_wanted);
 
-/* Memory for arrays that are summed: an all-reduce of them copies nothing between ranks of one host. `bytes` zeroed bytes, from
- * the beginning of a page on, until shoal_free or shoal_close. Coming into a group (shoal_step_begin) and the error of a
- * collective may leave zeros in it, so what a group hands on lies elsewhere: gradients belong here, parameters do not. Ranks
- * need not do alike. ERR_USAGE (no bytes), ERR_FULL, ERR_MEMORY, ERR_IO. shoal_free takes NULL, too. */
+/* Memory for arrays to be summed: an all-reduce of such memory copies nothing between ranks of one host. shoal_alloc gives
+ * `bytes` zeroed bytes, aligned to a page, valid until shoal_free or shoal_close. Entering a group (shoal_step_begin) or an
+ * error of a collective may reset the memory to zeros, so it suits gradients; parameters, which a group hands over, belong
+ * elsewhere. Each rank allocates as it likes. ERR_USAGE (0 bytes), ERR_FULL (SHOAL_ALLOCATIONS_MAX), ERR_MEMORY, ERR_IO.
+ * shoal_free allows NULL. */
 #define SHOAL_ALLOCATIONS_MAX 32
 int shoal_alloc(struct shoal *shoal, size_t bytes, void **out);
 void shoal_free(struct shoal *shoal, void *memory);
 
-/* An all-reduce beside the computation. begin returns at once; wait returns when all that was begun is summed, or the group is
- * broken: then nothing of it may be used. From begin to wait the values are libshoal's: the program neither reads nor
- * writes them. So the gradients of a layer travel while those of the layer below are computed:
+/* An all-reduce beside the computation. shoal_all_reduce_begin returns at once; shoal_all_reduce_wait returns when everything
+ * begun is summed or the group is broken, after which no sum may be used. Between begin and wait the arrays belong to libshoal:
+ * the program neither reads nor writes them. So the gradients of a layer travel while those of the layer below are computed:
  *
  *     for each layer, last first: compute its gradients; shoal_all_reduce_begin(shoal, gradients, count, SHOAL_F32);
  *     error = shoal_all_reduce_wait(shoal);
  *
- * Every rank begins the same in the same order, and one is summed after the other, to the bits that shoal_all_reduce gives.
- * Other calls may come between; a collective among them first waits for what was begun, and fails as wait would.
+ * Every rank begins the same arrays in the same order. They are summed one after another, to the same bits as by
+ * shoal_all_reduce. Other calls may come in between; a collective first waits for everything begun, and fails as wait would.
  * shoal_step_commit comes after wait.
  *
- * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX wait already), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no group);
- * nothing was begun then. wait: as a collective, for the first that failed; 0 where nothing was begun.
+ * begin: ERR_USAGE, ERR_FULL (SHOAL_BEGUN_MAX arrays are waiting), ERR_MEMORY (no thread can be started), SHOAL_AGAIN (in no
+ * group); the array is then not begun. wait: the error of the first failed array as of a collective; 0 if nothing was begun.
  *
- * A thread of libshoal does it where ranks are on several hosts, for there it hides waiting for the network, and this host has
- * more processors than ranks; else wait does it, since summing is work of the processors that compute. shoal_use_thread
- * says otherwise. What ranks use need not be alike. */
+ * If the ranks are on several hosts and this host has more processors than ranks, a thread of libshoal sums, to hide the wait
+ * for the network. Otherwise wait itself sums, because summing needs the processors that compute. shoal_use_thread overrides
+ * the choice; ranks may choose differently. */
 #define SHOAL_BEGUN_MAX 64
 int shoal_all_reduce_begin(struct shoal *shoal, void *values, size_t count, enum shoal_type type);
 int shoal_all_reduce_wait(struct shoal *shoal);
 void shoal_use_thread(struct shoal *shoal, bool is_wanted);
 
-/* Collectives of GPU memory. Every rank calls it, once: after shoal_open, or between shoal_open_elastic and the first shoal_step_begin.
- * From then on what collectives and shoal_register are given may be memory of the CUDA device that was current then, or
- * managed memory; each call finds out. Checkpoints are host memory.
+/* Collectives of GPU memory. Every rank calls shoal_use_gpu once: after shoal_open, or between shoal_open_elastic and the first
+ * shoal_step_begin. From then on the arrays of collectives and of shoal_register may be memory of the CUDA device current at
+ * the call, or managed memory; each collective detects the kind. Checkpoints are in host memory.
  *
- * The memory goes by NCCL where every rank has a GPU of its own and the same NCCL (2.18 or later), and all are on one host; with
- * SHOAL_GPU_PLAIN on all ranks also between hosts, on links of NCCL's own, which are neither encrypted nor authenticated. Then all
- * ranks give GPU memory in a collective, or none does. Else it goes through host memory and the links of host memory: slower,
- * but ranks without a GPU, whose memory is the host's, can be of the group. shoal_gpu_path says which it is in this group, and why,
- * in one sentence; "" before the group is there, and in a group of one. Valid until the next call.
+ * NCCL moves the memory if every rank has a GPU of its own and the same NCCL (2.18 or later) and all ranks are on one host;
+ * with SHOAL_GPU_PLAIN on all ranks also between hosts, on links of NCCL's own, which are neither encrypted nor authenticated.
+ * With NCCL all ranks give GPU memory in a collective, or none does. Otherwise GPU memory goes through host memory and its
+ * links: slower, but ranks without a GPU, with arrays in host memory, can take part. shoal_gpu_path tells the path of this
+ * group and the reason in one sentence; "" before the group exists and in a group of one. Valid until the next call.
  *
- * A collective waits for what the program has queued on CUDA's legacy default stream and on streams that synchronise with it (not on
- * streams made with cudaStreamNonBlocking), and returns when the result is in the memory.
+ * A collective waits for the program's work queued on CUDA's legacy default stream and on streams that synchronise with it (not
+ * on streams made with cudaStreamNonBlocking), and returns when the result is in the memory.
  *
- * By NCCL, too, all ranks end with the same bits, but they are not those of host memory, and halves and bfloat16 are rounded at each
- * addition. Two runs have the same bits if NCCL, its settings, the GPUs and their wiring, and the ranks are the same. For
- * that it sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in this process where the environment does not say otherwise; call it before there are
- * threads that read the environment.
+ * With NCCL, too, all ranks end with the same bits, but the bits differ from those of host memory, and halves and bfloat16 are
+ * rounded at each addition. Two runs have the same bits if NCCL, its settings, the GPUs and their wiring, and the ranks are the
+ * same. For this purpose shoal_use_gpu sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in this process unless the environment has
+ * them; call it before other threads read the environment.
  *
- * CUDA and NCCL are opened at run time as libcudart.so.13, .12, .11.0 and libnccl.so.2, or what SHOAL_LIBCUDART and SHOAL_LIBNCCL
- * name. That something is missing is no error. ERR_USAGE (called twice, or too late), ERR_MEMORY, errors as of a collective. */
+ * CUDA and NCCL are opened at run time as libcudart.so.13, .12, .11.0 and libnccl.so.2, or as named by SHOAL_LIBCUDART and
+ * SHOAL_LIBNCCL. A missing library is no error. ERR_USAGE (called twice, or too late), ERR_MEMORY, errors as of a
+ * collective. */
 #define SHOAL_GPU_PLAIN 1u
 int shoal_use_gpu(struct shoal *shoal, unsigned flags);
 const char *shoal_gpu_path(const struct shoal *shoal);
 
-/* Elastic groups: a lost worker costs its group the step that it was in, and nobody's process. Open with shoal_open_elastic,
- * register what training carries from step to step, then
+/* Elastic groups: a lost worker costs its group the present step, and no other worker's process ends. Open with
+ * shoal_open_elastic, register the state that training carries from step to step, then
  *
  *     for (;;) {
  *         uint64_t step;                                    steps applied so far
- *         int error = shoal_step_begin(shoal, &step);       comes into a group: rank, size and generation may be others
+ *         int error = shoal_step_begin(shoal, &step);       enters a group: rank, size and generation may change
  *         if (error == SHOAL_STOP || step == last) break;
  *         compute this rank's part of the step (shoal_share)
  *         error = shoal_all_reduce_f32(shoal, gradients, count);
@@ -173,100 +187,105 @@ const char *shoal_gpu_path(const struct shoal *shoal);
  *         if (error == SHOAL_STOP) break;
  *     }
  *
- * Between begin and commit all ranks make the same collectives. Every collective outside them, too, may return SHOAL_AGAIN; do
- * over after the next shoal_step_begin what was under way. */
+ * Between begin and commit all ranks make the same collectives. A collective outside may return SHOAL_AGAIN as well; repeat the
+ * interrupted work after the next shoal_step_begin. */
 #define SHOAL_AGAIN 1 /* call shoal_step_begin */
-#define SHOAL_STOP 2  /* Shoal has asked for it: rank 0, and who is in no group, saves; then leave with status 0 */
+#define SHOAL_STOP 2  /* Shoal asks to stop: rank 0, or a worker in no group, saves a checkpoint; then leave with status 0 */
 
-/* As shoal_open, but without a group yet: rank and size are known after shoal_step_begin. */
+/* As shoal_open, but without a group: rank and size are known after shoal_step_begin. */
 int shoal_open_elastic(struct shoal **out, char error[SHOAL_ERROR_BYTES]);
 
 #define SHOAL_PARTS_MAX 32
 
-/* A part of the state: `bytes` stays valid until close. All ranks register the same sizes in the same order, before the first
- * shoal_step_begin (which else is ERR_MALFORMED on every rank, and names two ranks and their sizes; on those only
- * who join a group that agrees). What must be the same for a step to give the same result belongs to it: parameters, optimiser state,
- * generator state, counters. ERR_FULL, ERR_USAGE. */
+/* Registers a part of the state: bytes[count], the caller's memory, must stay valid until shoal_close. The state is everything
+ * that must be equal for a step to give the same result: parameters, optimiser state, generator state, counters. All ranks
+ * register the same sizes in the same order, before the first shoal_step_begin. If sizes differ, shoal_step_begin returns
+ * ERR_MALFORMED with a sentence naming two ranks and their sizes: on every rank, or, if the ranks with the state agree, only on
+ * the ranks that join them. ERR_FULL (SHOAL_PARTS_MAX), ERR_USAGE (too late, or no bytes). */
 int shoal_register(struct shoal *shoal, void *bytes, size_t count);
 
-/* Called in rank 0 of a group of which nobody has the state yet, the others get it from there: loads the checkpoint if there is
- * one (shoal_checkpoint_load), else leaves the parts as they begin, and says how many steps they have behind them. Its
- * error ends shoal_step_begin on all ranks; ERR_MEMORY on this one only, the others form a group without it. Without it training begins at step 0. */
+/* Sets the function that loads the state. It is called in shoal_step_begin, on rank 0 of a group in which no rank has the
+ * state; the other ranks receive the state from there. It loads the checkpoint if there is one (shoal_checkpoint_load),
+ * otherwise leaves the parts in their initial state, and sets *step to the number of applied steps. Its error ends
+ * shoal_step_begin on all ranks, but ERR_MEMORY only on this rank: the other ranks form a group without it. Without a load
+ * function training begins at step 0. */
 typedef int shoal_load_state(void *context, uint64_t *step);
 void shoal_on_load(struct shoal *shoal, shoal_load_state *load, void *context);
 
-/* Comes into a group if this worker is in none: waits for the others, gets the state from one who has it, or hands it on. 0,
- * SHOAL_STOP (in no group), ERR_CLOSED (the daemon is gone), ERR_REFUSED, ERR_MALFORMED (ranks registered different sizes, or the
- * last group broke because ranks called different collectives: the sentence names two of them and what they called),
- * ERR_MEMORY, ERR_IO, ERR_CORRUPT (the state came from another in part, nobody has it any more, and there is no checkpoint: only
- * a program that is started anew can begin), what the load function said. */
+/* Enters a group if this worker is in none: waits for the other workers, and receives the state from a rank that has it or
+ * hands the state over. *step is the number of applied steps. Returns 0; SHOAL_STOP (in no group); ERR_CLOSED (the daemon is
+ * gone); ERR_REFUSED; ERR_MALFORMED (ranks registered different sizes, or the last group broke because ranks called different
+ * collectives: the sentence names two ranks and their calls); ERR_MEMORY; ERR_IO; ERR_CORRUPT (the state arrived only in part,
+ * no rank has it any more, and there is no checkpoint: only a restarted program can begin); or the load function's error. */
 int shoal_step_begin(struct shoal *shoal, uint64_t *step);
 
-/* The step is applied in memory. Learns whether anybody was asked to stop or to leave the group for a larger one, the same on
- * all ranks. Every SHOAL_CHECK_STEPS it compares a hash of the state: ERR_CORRUPT on the rank that differs from the most (on
- * all, if none are the most). ERR_USAGE where what was begun is not waited for. 0, SHOAL_STOP, SHOAL_AGAIN, ERR_... as
- * shoal_step_begin. */
+/* Ends a step that is applied in memory. All ranks learn alike whether a rank was asked to stop, or to leave the group for a
+ * larger one. Every SHOAL_CHECK_STEPS steps a hash of the state is compared: ERR_CORRUPT on the ranks that differ from the
+ * majority (on all ranks if there is none). ERR_USAGE if a begun all-reduce was not waited for. 0, SHOAL_STOP, SHOAL_AGAIN (the
+ * step counts all the same), or errors as of shoal_step_begin. */
 #define SHOAL_CHECK_STEPS 256
 int shoal_step_commit(struct shoal *shoal);
 
-/* This rank's part [*first, *first + *count) of a step's `total` items, samples for example: contiguous, in rank order, together
- * all of them. Called between shoal_step_begin and shoal_step_commit, before the items are computed, once for what is computed
- * once. Of `total` items equal parts are those from total * rank / size on.
+/* This rank's part [*first, *first + *count) of a step's `total` items (samples, for example). Parts are contiguous, in rank
+ * order, and cover all items. Called between shoal_step_begin and shoal_step_commit, before the items are computed, once for
+ * each computation. The equal part of rank r starts at total * r / size. Returns 0 or SHOAL_AGAIN.
  *
- * Parts are equal unless the experiment says `balance: on` and the program is elastic: then they follow the ranks' speeds, with
- * at least one item for each rank where there are enough. libshoal measures, from this call to shoal_step_commit, how long a
- * rank takes for its items, without the collectives and what it waits for in them (but with what the program has queued on the
- * GPU). After the steps 4, 8, 16 and 32 of a group, and every 32 steps from then on, all ranks agree on parts, if one of them has
- * computed for 200 ms since they last did. Those who go on in another group bring their speeds. It does not matter how long a
- * rank takes outside of that time.
+ * Parts are equal unless the experiment has `balance: on` and the program is elastic; then they follow the ranks' speeds, with
+ * at least one item per rank if there are enough. libshoal measures the time from this call to shoal_step_commit, without
+ * collectives and waits in them, but with the program's queued GPU work. After the steps 4, 8, 16 and 32 of a group, and then
+ * every 32 steps, all ranks agree on new parts if a rank has computed for 200 ms since the last agreement. Ranks that move to
+ * another group bring their speeds. Time spent outside the measured span does not matter.
  *
- * Add up over a rank's items, not their mean; all-reduce the sums, and divide them by `total`: that is exact, whatever the parts
- * are. But sums that are rounded depend on who adds what: with `balance: on` two runs do not end with the same bits. All ranks
- * of a run do. 0, or SHOAL_AGAIN. */
+ * Sum over a rank's items instead of averaging, all-reduce the sums, and divide by `total`: the result is exact for any parts.
+ * Rounded sums, however, depend on which rank adds which items: with `balance: on` two runs end with different bits, while all
+ * ranks of a run have the same bits. */
 int shoal_share(struct shoal *shoal, uint32_t total, uint32_t *first, uint32_t *count);
 
-/* Whether shoal_share gives parts by speed in this group: the same on all its ranks, true also while such parts are equal. */
+/* Whether shoal_share gives parts by speed in this group: the same on all its ranks, and true even while the parts are
+ * equal. */
 bool shoal_is_balanced(const struct shoal *shoal);
 
-#define SHOAL_GROUP_BYTES_MAX 31   /* of names, without their NUL */
+#define SHOAL_GROUP_BYTES_MAX 31   /* of a name, without its NUL */
 #define SHOAL_METRIC_BYTES_MAX 127
-#define SHOAL_METRICS_BYTES_MAX 7680 /* of one report: the bytes of its names, and 12 for each */
+#define SHOAL_METRICS_BYTES_MAX 7680 /* of a report: the bytes of its names, and 12 for each metric */
 
 /* Reports metrics: names[count] with values[count] belong to `group` ("training", "validation", "test") at `step`. Usually
- * called by rank 0 only. Does not wait. ERR_FULL (the queue is full: nothing was kept of this report), ERR_CLOSED,
- * ERR_REFUSED (the daemon knows this worker no more), ERR_USAGE (a name is too long, or there are too many: nothing was kept). The
- * metric that trials are compared by (searcher.metric) has at most 63 bytes. */
+ * called by rank 0 only. Copies its arguments and does not wait. On an error nothing of the report is kept: ERR_FULL (the queue
+ * is full), ERR_CLOSED, ERR_REFUSED (the daemon no longer knows this worker), ERR_USAGE (a name is too long, or there are too
+ * many). The metric that trials are compared by (searcher.metric) has at most 63 bytes. */
 int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count);
 
-/* Says how far training is; cheap enough for every step (sent at most every 200 ms). */
+/* Reports the number of applied steps; cheap enough for every step (sent at most every 200 ms). Errors as of shoal_report. */
 int shoal_progress(struct shoal *shoal, uint64_t step);
 
-/* Saves a checkpoint: copies the bytes and returns; the daemon stores and replicates them while training goes on. Which are the
- * best (save_trial_best) goes by searcher.metric as it was last reported, so report what was measured at this step before. There
- * are two buffers. When the daemon still reads both, this waits for one, at most 50 s (ERR_TIMEOUT: not saved). When
- * the daemon is away and both wait for it, the newer checkpoint replaces the newer of the two. Also ERR_MEMORY, ERR_CLOSED,
- * ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error says why), ERR_CORRUPT (the registered parts hold no
- * state: the group broke while it came from another worker, and shoal_step_begin has not got it since). */
+/* Saves a checkpoint of `step`: copies bytes[count] and returns; the daemon stores and replicates them while training goes on.
+ * The choice of the best checkpoints (save_trial_best) uses the last reported value of searcher.metric, so report the
+ * measurement of this step first. There are two buffers. If the daemon is still reading both, the call waits for one, at most
+ * 50 s (ERR_TIMEOUT: not saved). If the daemon is away and both buffers wait for it, the new checkpoint replaces the newer of
+ * the two. Also ERR_MEMORY, ERR_CLOSED, ERR_REFUSED (the daemon refused this or the last checkpoint; shoal_error has the
+ * reason), ERR_CORRUPT (the registered parts hold no valid state: the group broke while the state was arriving, and
+ * shoal_step_begin has not received it since). */
 int shoal_checkpoint_save(struct shoal *shoal, uint64_t step, const void *bytes, size_t count);
 
-/* The same without the copy: begin gives count bytes to fill, commit hands them over. Nothing else is called between. */
+/* The same without the copy: begin gives *bytes with room for `count` bytes, owned by libshoal, and commit hands them over. No
+ * other call comes in between. Errors as of shoal_checkpoint_save. */
 int shoal_checkpoint_begin(struct shoal *shoal, size_t count, void **bytes);
 int shoal_checkpoint_commit(struct shoal *shoal, uint64_t step);
 
-/* Waits until the daemon has answered all reports and saves. 0, ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (it refused one;
- * said once). Call it before leaving after shoal_should_stop. */
+/* Waits until the daemon has answered all reports and saves, at most timeout_ms. 0, ERR_TIMEOUT, ERR_CLOSED, ERR_REFUSED (the
+ * daemon refused one; returned once). Call it before leaving after shoal_should_stop. */
 int shoal_flush(struct shoal *shoal, int timeout_ms);
 
-/* The checkpoint to start from. ERR_NOT_FOUND when there is none. The caller frees *bytes with free(). Also ERR_CLOSED,
- * ERR_TIMEOUT (50 s), ERR_MEMORY, ERR_CORRUPT (shorter than announced), ERR_MALFORMED. */
+/* Loads the checkpoint to start from: bytes[count] of `step`. The caller frees *bytes with free(). ERR_NOT_FOUND if there is
+ * none. Also ERR_CLOSED, ERR_TIMEOUT (50 s), ERR_MEMORY, ERR_CORRUPT (shorter than announced), ERR_MALFORMED. */
 int shoal_checkpoint_load(struct shoal *shoal, void **bytes, size_t *count, uint64_t *step);
 
-/* True once the daemon has asked this trial to save and leave (pause, cancel, preempt, leave). Ranks may learn it at
- * different steps: decide together, for example by an all-reduced flag. */
+/* True once the daemon has asked this trial to save and leave (pause, cancel, preempt, leave). Ranks may see it at different
+ * steps: decide together, for example by an all-reduced flag. */
 bool shoal_should_stop(struct shoal *shoal);
 
-/* The step of the newest checkpoint that the daemon has confirmed as durable; 0 if none. */
+/* The step of the newest checkpoint confirmed as durable by the daemon; 0 if there is none. */
 uint64_t shoal_durable_step(const struct shoal *shoal);
 
 #pragma GCC visibility pop
