@@ -12,7 +12,7 @@
 #define PIXEL_MEAN 0.2860f
 #define PIXEL_DEVIATION 0.3530f
 
-/* Streams of the seed: the model's layers use the low ones. */
+/* The first stream of the seed for orders; the model's layers use the low streams. */
 #define ORDER_STREAM (1ull << 32)
 
 static int read_pair(const char *directory, const char *images_name, const char *labels_name, struct idx_images *images,

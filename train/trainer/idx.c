@@ -18,7 +18,7 @@
 #define IMAGES_MAGIC 0x00000803u
 #define LABELS_MAGIC 0x00000801u
 
-/* A file that is read from its start to its end, unpacked on the way where it is packed. */
+/* A file read from start to end, and unpacked on the way if it is packed. */
 struct source {
     int fd;
     bool packed;
@@ -146,7 +146,7 @@ static int source_read(struct source *source, uint8_t *out, size_t want, size_t 
     return 0;
 }
 
-/* Reads magic and dimensions: sizes[dimension_count]. */
+/* Reads the magic number and the dimensions: sizes[dimension_count]. */
 static int read_head(struct source *source, uint32_t magic, const char *what, uint32_t *sizes, unsigned dimension_count)
 {
     uint8_t head[16];
@@ -175,7 +175,7 @@ static int read_head(struct source *source, uint32_t magic, const char *what, ui
     return 0;
 }
 
-/* Reads exactly `count` bytes, which must be all that is left. */
+/* Reads exactly `count` bytes; the file must end there. */
 static int read_body(struct source *source, size_t count, uint8_t **out)
 {
     uint8_t *bytes = malloc(count + 1);
@@ -234,7 +234,7 @@ static int read_labels(struct source *source, uint32_t expected_count, uint32_t 
     return 0;
 }
 
-/* NULL: `*result` and `error` say why. */
+/* Opens a source. NULL on an error, with the code in *result and a sentence in `error`. */
 static struct source *source_new(const char *directory, const char *name, char *error, int *result)
 {
     struct source *source = malloc(sizeof *source);

@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 
-/* A line with the trial that it belongs to. */
+/* A line with its trial. */
 struct entry {
-    struct ledger_line line; /* first, so that ledger_compare takes an entry */
+    struct ledger_line line; /* first, so that ledger_compare accepts an entry */
     char experiment[64];
     uint32_t trial;
 };
@@ -24,7 +24,7 @@ bool ledger_line_read(const char *text, char experiment[64], uint32_t *trial, st
     struct ledger_line line = {0};
     char name[64], balanced[2], rest;
     uint32_t of_trial;
-    uint64_t us; /* of the monotonic clock: nothing that is judged here */
+    uint64_t us; /* of the monotonic clock; not judged here */
     int fields = sscanf(text, "%*20[0-9] %63s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu32
                               " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %1[01] %c",
                         name, &of_trial, &line.attempt, &line.rank, &line.step, &line.generation, &line.size,
@@ -67,7 +67,7 @@ static int read_log(struct log *log, const char *path, FILE *errors)
     for (size_t number = 1; result == 0 && fgets(text, sizeof text, file) != NULL; number++) {
         struct entry entry = {0};
         if (strchr(text, '\n') == NULL && feof(file) != 0) {
-            break; /* its writer was killed in the midst of it, or still writes: the others' lines tell of the step */
+            break; /* the writer was killed in the middle of the line, or is still writing: other ranks' lines prove the step */
         }
         if (!ledger_line_read(text, entry.experiment, &entry.trial, &entry.line)) {
             (void)fprintf(errors, "shoal-train ledger: %s, line %zu is no line of a log of steps (SHOAL_STEP_LOG)\n", path, number);

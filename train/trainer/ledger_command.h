@@ -7,11 +7,11 @@
 
 #include "train/plan/ledger.h"
 
-/* Reads a line "ms experiment trial attempt rank step generation size batch_first batch_count first count". False if it is
- * none. */
+/* Reads a line "ms experiment trial attempt rank step generation size batch_first batch_count first count us balanced". Returns
+ * false if the text is not such a line. */
 bool ledger_line_read(const char *text, char experiment[64], uint32_t *trial, struct ledger_line *out);
 
-/* argv[argc] are the words after "ledger". Writes one line for each trial to `out`, or one sentence to `errors`. The exit
+/* argv[argc] are the arguments after "ledger". Writes a line per trial to `out`, or a sentence to `errors`. Returns the exit
  * status: 0, 1 (a sample was not used once, or a log cannot be read), or 2 for wrong usage. */
 int ledger_command(int argc, char *const *argv, FILE *out, FILE *errors);
 

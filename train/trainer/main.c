@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 {
     const char *model = NULL, *data_dir = getenv("SHOAL_DATA");
     if (descriptors_fill_standard() != 0) {
-        return 1; /* without a word: a place to write it to is what is missing */
+        return 1; /* silently: there is no descriptor to write an error to */
     }
     if (argc > 1 && strcmp(argv[1], "plan") == 0 && (argc == 2 || strcmp(argv[2], "--help") != 0)) {
         return plan_command(argc - 2, argv + 2, stdout, stderr);

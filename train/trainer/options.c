@@ -21,7 +21,7 @@ static int read_number(struct shoal *shoal, const char *name, double fallback, d
         bytes_copy_text(error, TRAINER_ERROR_BYTES, shoal_error(shoal));
         return ERR_USAGE;
     }
-    if (!(value >= low && value <= high)) { /* not-a-number fails too */
+    if (!(value >= low && value <= high)) { /* NaN fails as well */
         (void)snprintf(error, TRAINER_ERROR_BYTES, "hyperparameter '%s' is %g; it must be %s", name, value, range);
         return ERR_USAGE;
     }

@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static int usage(FILE *errors, const char 
     return 2;
 }
 
-/* "4096", "64K", "16M", "1G", in powers of 1024. */
+/* Reads "4096", "64K", "16M", "1G", in powers of 1024. */
 static bool read_number(const char *text, uint64_t max, bool suffixes, uint64_t *out)
 {
     char *end;
@@ -51,7 +51,7 @@ static bool read_number(const char *text, uint64_t max, bool suffixes, uint64_t 
     return true;
 }
 
-/* Takes one option with its value. 0 or 2, with the sentence written. */
+/* Takes an option with its value. 0, or 2 with the sentence written. */
 static int take(struct request *r, const char *name, const char *value, FILE *errors)
 {
     uint64_t number;

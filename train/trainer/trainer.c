@@ -18,9 +18,10 @@
 #include "train/trainer/models/vector.h"
 #include "train/trainer/state.h"
 
-#define BUCKET_BYTES (256 * 1024) /* at least, but the last: a smaller one costs more waiting than it hides */
-#define SHARED_BYTES (4 * 1024 * 1024) /* from here on a copy costs more than to read what another processor has just written */
-#define EVALUATE_COUNT 250 /* samples in one evaluation batch */
+#define BUCKET_BYTES (256 * 1024) /* at least, except the last bucket: a smaller bucket costs more waiting than it hides */
+/* from this size on, a copy costs more than reading lines just written by another processor */
+#define SHARED_BYTES (4 * 1024 * 1024)
+#define EVALUATE_COUNT 250 /* samples in a batch of an evaluation */
 #define PRINT_S 5.0
 #define LEAVE_MS 45000 /* for the daemon to take the last checkpoint */
 
@@ -33,11 +34,11 @@ struct trainer {
     struct {
         double loss_sum;
         uint64_t loss_count;
-    } counters;      /* of the state, as they are handed on */
+    } counters;      /* of the state, as handed over to other ranks */
     float *reduced;  /* [parameter_count + 1]: gradients, loss */
     bool is_shared;  /* `reduced` is from shoal_alloc */
-    size_t bucket_end;  /* of `reduced`: from here on it is in a bucket */
-    int bucket_error;   /* of the first that could not be begun */
+    size_t bucket_end;  /* of `reduced`: from here on the elements are in a bucket */
+    int bucket_error;   /* of the first bucket that could not be begun */
     float *inputs;   /* [batch][features] */
     uint8_t *labels; /* [batch] */
     uint8_t fingerprint[TRAINER_FINGERPRINT_BYTES];
@@ -46,15 +47,15 @@ struct trainer {
     struct {
         uint64_t validated_step; /* + 1; 0: none */
         uint64_t is_tested;
-    } done; /* that goes with a step, but is none: rank 0 of a generation says it to the others */
+    } done; /* work beside the steps that is done; rank 0 of a new generation tells the other ranks */
     bool stopped;
-    bool is_apart; /* stopped in no group: each saves what it has, for rank 0 may be gone */
+    bool is_apart; /* stopped in no group: each worker saves its own state, because rank 0 may be gone */
     uint64_t steps_per_epoch, step_count;
-    uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0 none yet */
+    uint64_t shuffled_epoch; /* the epoch of data.order, + 1; 0: none yet */
     uint64_t saved_step;
     struct ledger_range range; /* of the last step */
-    bool is_balanced; /* was shared by speeds */
-    struct timespec applied, applied_steady; /* when it was applied: its commit may take until a broken group is left */
+    bool is_balanced; /* the range was shared by speeds */
+    struct timespec applied, applied_steady; /* when the step was applied; its commit may take until a broken group is left */
     int step_log_fd;
     double printed_at_s;
     uint64_t printed_step;
@@ -70,14 +71,14 @@ __attribute__((format(printf, 3, 4))) static int fail(struct trainer *t, int cod
     return code;
 }
 
-/* What a call of libshoal returned: SHOAL_AGAIN and SHOAL_STOP are no failures. */
+/* Fails with libshoal's sentence; SHOAL_AGAIN and SHOAL_STOP are no failures and are returned as they are. */
 static int fail_shoal(struct trainer *t, int code)
 {
     if (code > 0) {
         return code;
     }
     if (code == ERR_NOT_FINITE) {
-        return fail(t, code, "%s", shoal_error(t->shoal)); /* names the step itself */
+        return fail(t, code, "%s", shoal_error(t->shoal)); /* the sentence names the step itself */
     }
     return fail(t, code, "step %llu: %s", (unsigned long long)t->state.step, shoal_error(t->shoal));
 }
@@ -93,7 +94,7 @@ static double clock_s(void)
 
 static int take_memory(struct trainer *t)
 {
-    uint32_t share = t->options->batch_size; /* a group may shrink to one */
+    uint32_t share = t->options->batch_size; /* a group may shrink to a single rank */
     uint32_t batch = share > EVALUATE_COUNT ? share : EVALUATE_COUNT;
     struct mlp_options shape = {
         .inputs = t->data.features,
@@ -132,8 +133,8 @@ static int take_memory(struct trainer *t)
     return 0;
 }
 
-/* What must be the same for a checkpoint to be continued. Not the ranks, so that another group can take over; and not the
- * steps, so that a run can be made longer, unless the learning rate depends on them. */
+/* The facts that must be the same to continue from a checkpoint. Not the ranks, so that another group can take over; and not
+ * the number of steps, so that a run can be made longer, unless the learning rate depends on it. */
 static void make_fingerprint(struct trainer *t)
 {
     char text[512];
@@ -145,7 +146,7 @@ static void make_fingerprint(struct trainer *t)
     (void)crypto_generichash(t->fingerprint, sizeof t->fingerprint, (const uint8_t *)text, strlen(text), NULL, 0);
 }
 
-/* In rank 0 of a group that has no state yet. */
+/* Loads the state, on rank 0 of a group that has no state yet. */
 static int load(void *context, uint64_t *step)
 {
     struct trainer *t = context;
@@ -172,7 +173,7 @@ static int load(void *context, uint64_t *step)
     return 0;
 }
 
-/* The parts of the state that a member gets from another's memory. */
+/* Registers the parts of the state that a rank receives from another rank's memory. */
 static int register_state(struct trainer *t)
 {
     size_t bytes = t->state.parameter_count * sizeof(float);
@@ -183,7 +184,7 @@ static int register_state(struct trainer *t)
     return error == 0 ? 0 : fail_shoal(t, error);
 }
 
-/* ---- one step ---- */
+/* ---- a step ---- */
 
 static void log_step(struct trainer *t)
 {
@@ -196,12 +197,12 @@ static void log_step(struct trainer *t)
                           (unsigned long long)t->applied_steady.tv_sec * 1000000 +
                               (unsigned long long)t->applied_steady.tv_nsec / 1000,
                           (int)t->is_balanced);
-    /* One write each, so that lines of several ranks do not mix. A log that cannot be written is no reason to stop. */
+    /* A single write, so that lines of several ranks do not mix. Training goes on even if the log cannot be written. */
     (void)!write(t->step_log_fd, line, (size_t)length);
 }
 
-/* Gradients are reduced in buckets while the backward pass makes those of the layers below. The loss travels in the first. Where
- * buckets end depends on the model alone, so that the sums have the same bits in every run. */
+/* Reduces gradients in buckets while the backward pass computes those of the layers below. The loss travels in the first
+ * bucket. The buckets' ends depend on the model alone, so that the sums have the same bits in every run. */
 static void reduce_bucket(void *context, size_t offset, double loss)
 {
     struct trainer *t = context;
@@ -236,7 +237,7 @@ static int train_step(struct trainer *t)
     t->bucket_end = parameter_count + 1;
     t->bucket_error = 0;
     (void)t->model->gradient(t->model, t->state.parameters, &batch, t->reduced, reduce_bucket, t);
-    error = shoal_all_reduce_wait(t->shoal); /* also for those before one that could not be begun */
+    error = shoal_all_reduce_wait(t->shoal); /* even if a later bucket could not be begun */
     error = t->bucket_error != 0 ? t->bucket_error : error;
     if (error != 0) {
         return fail_shoal(t, error);
@@ -254,9 +255,10 @@ static int train_step(struct trainer *t)
     return 0;
 }
 
-/* ---- what rank 0 tells ---- */
+/* ---- reports and checkpoints of rank 0 ---- */
 
-/* A diverged run has a loss that is no number; such a value is left out, since nobody could order trials by it. */
+/* Reports metrics. A diverged run has values that are not finite; they are left out, because trials cannot be ordered by
+ * them. */
 static int report(struct trainer *t, const char *group, const char *const *names, const double *values, size_t count)
 {
     const char *kept_names[4];
@@ -354,8 +356,8 @@ static int test(struct trainer *t)
     return report(t, "test", names, &accuracy, 1);
 }
 
-/* The state is the same on all ranks; rank 0 hands it over. A checkpoint that the daemon does not take (its disk is full,
- * it is slow) costs progress only if something else fails too, so training goes on and says so. */
+/* Saves a checkpoint. The state is the same on all ranks; rank 0 hands it over. A checkpoint refused by the daemon (full disk,
+ * slow disk) costs progress only if another failure follows, so training prints a line and goes on. */
 static int save(struct trainer *t)
 {
     if ((t->rank != 0 && !t->is_apart) || t->saved_step == t->state.step) {
@@ -365,7 +367,7 @@ static int save(struct trainer *t)
     t->state.loss_sum = t->counters.loss_sum;
     t->state.loss_count = t->counters.loss_count;
     int error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
-    if (error == ERR_REFUSED) { /* that may be said of the last one */
+    if (error == ERR_REFUSED) { /* perhaps about the last checkpoint */
         (void)fprintf(stderr, "step %llu: the daemon refused a checkpoint or a report: %s\n", (unsigned long long)t->state.step,
                       shoal_error(t->shoal));
         error = shoal_checkpoint_begin(t->shoal, trainer_state_bytes(&t->state), &room);
@@ -388,13 +390,15 @@ static int save(struct trainer *t)
 
 /* ---- the loop ---- */
 
-/* To be validated. A checkpoint of the same step is saved afterwards: it goes by the metric that was last reported. */
+/* Whether the state is to be validated. A checkpoint of the same step is saved afterwards, because the choice of the best
+ * checkpoints uses the last reported metric. */
 static bool is_due(const struct trainer *t)
 {
     return (t->state.step > 0 && t->state.step % t->steps_per_epoch == 0) || t->state.step == t->step_count;
 }
 
-/* What goes with a step that is applied on this rank, whatever becomes of its group: it must not depend on the others. */
+/* Logs, reports and saves after a step applied on this rank, in any state of the group: nothing here may depend on other
+ * ranks. */
 static int tell(struct trainer *t, bool is_leaving)
 {
     int error = 0;
@@ -415,7 +419,8 @@ static int tell(struct trainer *t, bool is_leaving)
     return error;
 }
 
-/* A step, and what goes with it. The commit comes between: the state that others may ask for is complete by then. */
+/* Makes a step and its reports. The commit comes in between, so that the state is complete before other ranks may ask for
+ * it. */
 static int step(struct trainer *t)
 {
     int error = train_step(t);
@@ -427,7 +432,7 @@ static int step(struct trainer *t)
     return error != 0 ? error : committed == 0 ? 0 : fail_shoal(t, committed);
 }
 
-/* Comes into a group, and in a new one agrees with the others on what goes with the step. */
+/* Enters a group, and in a new group agrees with the other ranks on the work beside the steps. */
 static int begin(struct trainer *t)
 {
     int error = shoal_step_begin(t->shoal, &t->state.step);
@@ -456,8 +461,8 @@ static int begin(struct trainer *t)
     return 0;
 }
 
-/* Until all steps are made and tested, or Shoal asks to stop. A group that breaks breaks what was under way: it is done
- * over in the next one. */
+/* Trains until all steps are made and tested, or Shoal asks to stop. Work interrupted by a broken group is repeated in the next
+ * group. */
 static int train(struct trainer *t)
 {
     for (;;) {
@@ -483,7 +488,7 @@ static int train(struct trainer *t)
         }
         error = error == 0 ? step(t) : error;
         if (error == SHOAL_STOP) {
-            t->stopped = t->state.step < t->step_count; /* else it is as good as done */
+            t->stopped = t->state.step < t->step_count; /* otherwise training is as good as done */
             if (t->stopped) {
                 return 0;
             }

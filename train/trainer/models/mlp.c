@@ -16,7 +16,7 @@
 #define LAYERS_MAX (MLP_HIDDEN_MAX + 1)
 
 struct mlp {
-    struct model model; /* first, so that one pointer is both */
+    struct model model; /* first, so that a pointer to either is a pointer to both */
     enum reduce_variant variant;
     uint32_t layer_count;
     uint32_t widths[LAYERS_MAX + 1]; /* layer i is widths[i] -> widths[i + 1] */
@@ -24,7 +24,7 @@ struct mlp {
     uint32_t batch_count_max;
     float *memory;
     float *outputs[LAYERS_MAX]; /* [batch][widths[i + 1]] after ReLU; of the last layer: before softmax */
-    float *deltas[LAYERS_MAX];  /* derivative of the loss by what goes into ReLU or softmax */
+    float *deltas[LAYERS_MAX];  /* derivative of the loss by the input of ReLU or softmax */
 };
 
 static size_t weight_count(const struct mlp *mlp, uint32_t layer)
@@ -32,14 +32,14 @@ static size_t weight_count(const struct mlp *mlp, uint32_t layer)
     return (size_t)mlp->widths[layer] * mlp->widths[layer + 1];
 }
 
-/* Of a layer, in an array as the parameters or their gradients. */
+/* The biases of a layer in an array laid out as the parameters. */
 static float *biases_of(const struct mlp *mlp, float *array, uint32_t layer)
 {
     return array + mlp->offsets[layer] + weight_count(mlp, layer);
 }
 
-/* He et al., "Delving deep into rectifiers", ICCV 2015, as uniform numbers of the same variance: with + - * / and sqrt
- * alone they have the same bits on every processor, which normal ones by libm would not. */
+/* He et al., "Delving deep into rectifiers", ICCV 2015, as uniform numbers of the same variance: computed with + - * / and sqrt
+ * alone, they have the same bits on every processor, unlike normal numbers by libm. */
 static void mlp_init(const struct model *model, uint64_t seed, float *parameters)
 {
     const struct mlp *mlp = (const struct mlp *)(const void *)model;
@@ -76,7 +76,7 @@ static void forward(struct mlp *mlp, const float *parameters, const struct model
     }
 }
 
-/* The loss of one sample; `delta`, where asked for, gets its derivative: softmax minus the one-hot label. */
+/* The loss of a sample; `delta`, if not NULL, gets the derivative: softmax minus the one-hot label. */
 static double cross_entropy(const float *scores, uint32_t classes, uint8_t label, float *delta)
 {
     float highest = scores[0];

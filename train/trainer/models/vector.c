@@ -18,8 +18,8 @@ float *vector_new(size_t count)
     return aligned_alloc(LINE_BYTES, vector_lines(count) * sizeof(float));
 }
 
-/* Each loop is written once; the compiler makes of it what a variant's instructions allow. Since it must not contract
- * (-ffp-contract=off), and no sum goes across vectors, all have the same bits. */
+/* Each loop is written once; the compiler uses the instructions of each variant. All variants have the same bits, because the
+ * compiler must not contract (-ffp-contract=off) and no sum goes across the lanes of a vector. */
 #define BODY static inline __attribute__((always_inline)) void
 
 BODY scale_bytes_body(float *restrict out, const uint8_t *restrict in, size_t count, float factor, float shift)
@@ -88,7 +88,8 @@ BODY sgd_body(float *restrict parameters, float *restrict velocities, const floa
 #define AVX512
 #endif
 
-/* Defines vector_NAME: PARAMETERS and ARGUMENTS are those of NAME_body in parentheses, NAMED the former after a variant. */
+/* Defines vector_NAME: PARAMETERS and ARGUMENTS are those of NAME_body in parentheses; NAMED is PARAMETERS preceded by a
+ * variant. */
 #define VARIANTS(name, named, parameters, arguments)                                                                    \
     static void name##_portable parameters                                                                             \
     {                                                                                                                  \
