@@ -19,8 +19,7 @@
  * shoal_checkpoint_save return ERR_CLOSED. Collectives use sockets between the workers only.
  *
  * Calls on a context come from one thread. Functions that can fail return 0 or a negative code of base/err.h; out-parameters
- * are untouched on failure. After an error the context stays usable except where the function's comment says otherwise, and
- * shoal_error gives a sentence. */
+ * are untouched on failure, and shoal_error gives a sentence. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -256,7 +255,7 @@ bool shoal_is_balanced(const struct shoal *shoal);
 int shoal_report(struct shoal *shoal, const char *group, uint64_t step, const char *const *names, const double *values,
                  size_t count);
 
-/* Reports the number of applied steps; cheap enough for every step (sent at most every 200 ms). Errors as of shoal_report. */
+/* Reports the number of applied steps; cheap enough for every step (sent at most every 200 ms). ERR_CLOSED, ERR_REFUSED. */
 int shoal_progress(struct shoal *shoal, uint64_t step);
 
 /* Saves a checkpoint of `step`: copies bytes[count] and returns; the daemon stores and replicates them while training goes on.

@@ -21,7 +21,7 @@
  * OPERATION, COUNT and WHAT are the same on all ranks, otherwise some rank is wrong. */
 enum word { ARRIVED, GENERATION, OPERATION, COUNT, WHAT, OFFSET, SEGMENT };
 
-/* A rank's area, mapped by all ranks of the host. Its owner writes the lines and `small`; other ranks also write the rest. */
+/* A rank's area, mapped by all ranks of the host. Other ranks than its owner write given_up, gate, sleepers and pieces only. */
 struct area {
     _Alignas(64) _Atomic uint64_t lines[2][LINE_WORDS];
     _Alignas(64) _Atomic uint32_t given_up; /* 0, or 1 + the rank whose group broke first */
