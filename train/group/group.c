@@ -405,7 +405,8 @@ const char *group_gpu_path(const struct group *group)
 
 /* Runs a collective through the GPU transfers. A wrong argument breaks nothing; if a part of the group broke, its sentence
  * stands. */
-static int by_gpus(struct group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int by_gpus(struct group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                   uint32_t root)
 {
     int error = gpu_group_run(group->gpus, kind, type, values, count, root);
     if (error == 0 || group->broken != 0) {

@@ -3,7 +3,8 @@
 #include <string.h>
 
 /* Sets the reason against NCCL between two ranks, if there is one, and returns whether there is. */
-static bool objects(struct gpu_agreement *out, const struct gpu_offer *offers, const uint32_t *leader, uint32_t rank, uint32_t other)
+static bool objects(struct gpu_agreement *out, const struct gpu_offer *offers, const uint32_t *leader, uint32_t rank,
+                    uint32_t other)
 {
     const struct gpu_offer *own = &offers[rank], *theirs = &offers[other];
     out->rank = other;

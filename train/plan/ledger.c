@@ -120,9 +120,10 @@ static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *
         }
         if (line.first != place) {
             format_text(error, LEDGER_ERROR_BYTES,
-                        "step %llu (attempt %u, generation %u): rank %u begins at sample %u of the epoch, and the ranks before it end "
-                        "at %llu",
-                        (unsigned long long)any->step, any->attempt, any->generation, rank, line.first, (unsigned long long)place);
+                        "step %llu (attempt %u, generation %u): rank %u begins at sample %u of the epoch, and the ranks "
+                        "before it end at %llu",
+                        (unsigned long long)any->step, any->attempt, any->generation, rank, line.first,
+                        (unsigned long long)place);
             return false;
         }
         if (has_equal_parts && line.count != equal_part(any, rank).count) {
@@ -159,8 +160,8 @@ static bool follow_epoch(const struct ledger_line *line, uint64_t *place, uint64
     }
     if (line->batch_first != *place) {
         format_text(error, LEDGER_ERROR_BYTES,
-                    "step %llu (attempt %u, generation %u): its batch begins at sample %u of the epoch, and the steps before it end "
-                    "at %llu",
+                    "step %llu (attempt %u, generation %u): its batch begins at sample %u of the epoch, and the steps "
+                    "before it end at %llu",
                     (unsigned long long)line->step, line->attempt, line->generation, line->batch_first,
                     (unsigned long long)*place);
         return false;

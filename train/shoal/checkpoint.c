@@ -86,7 +86,7 @@ static int choose_save(struct shoal *s, int *out)
         }
         if (client_link_now_ms() >= until_ms) {
             return client_fail(s, ERR_TIMEOUT, "the daemon still reads the last two checkpoints after %d s",
-                              CLIENT_ANSWER_MS / 1000);
+                               CLIENT_ANSWER_MS / 1000);
         }
         client_link_wait(s, until_ms);
     }
@@ -107,7 +107,8 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
         return 0;
     }
     if (s->elastic.is_torn) {
-        return client_fail(s, ERR_CORRUPT, "there is no state to save: the worker that handed it on was lost in the midst of it");
+        return client_fail(s, ERR_CORRUPT,
+                           "there is no state to save: the worker that handed it on was lost in the midst of it");
     }
     if (s->refused != 0) {
         s->refused = 0;
@@ -170,7 +171,7 @@ static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
     struct stat status;
     if (s->answer_fd < 0 || fstat(s->answer_fd, &status) != 0 || status.st_size < 0 || (uint64_t)status.st_size < count) {
         return client_fail(s, ERR_CORRUPT, "the daemon announced a checkpoint of %llu bytes and gave less",
-                          (unsigned long long)count);
+                           (unsigned long long)count);
     }
     uint8_t *bytes = malloc(count > 0 ? count : 1);
     if (bytes == NULL) {
@@ -181,7 +182,7 @@ static int read_checkpoint(struct shoal *s, uint64_t count, void **out)
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
             free(bytes);
             return client_fail(s, ERR_IO, "cannot read the checkpoint from the daemon: %s",
-                              n < 0 ? strerror(errno) : "it ends early");
+                               n < 0 ? strerror(errno) : "it ends early");
         }
         done += n > 0 ? (uint64_t)n : 0;
     }

@@ -21,7 +21,7 @@ int shoal_register(struct shoal *s, void *bytes, size_t count)
     struct client_elastic *e = &s->elastic;
     if (!e->is_on || e->in_group || count == 0) {
         return client_fail(s, ERR_USAGE, "a part of the state is registered after shoal_open_elastic, before the first "
-                                        "shoal_step_begin, and has at least one byte");
+                                         "shoal_step_begin, and has at least one byte");
     }
     if (e->part_count == SHOAL_PARTS_MAX) {
         return client_fail(s, ERR_FULL, "there is room for %d parts of the state", SHOAL_PARTS_MAX);
@@ -184,8 +184,9 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
         head.step = 0;
     }
     if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
-        loaded = client_fail(s, ERR_CORRUPT, "there is no checkpoint, and the worker that handed the state on was lost in the midst "
-                                            "of it");
+        loaded = client_fail(s, ERR_CORRUPT,
+                             "there is no checkpoint, and the worker that handed the state on was lost in the midst "
+                             "of it");
         head.loaded = NOT_HERE;
     }
     int error = broadcast(s, &head, sizeof head, root);
@@ -218,7 +219,7 @@ static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint
     }
     if (has_state[s->rank] && (!e->has_state || e->applied != step)) {
         return client_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
-                          (unsigned long long)step);
+                           (unsigned long long)step);
     }
     root = have > 0 ? root : 0;
     int error = have == s->size ? 0 : hand_on(s, root, have == 0, s->rank != root && !has_state[s->rank], step);
@@ -355,7 +356,7 @@ static int compare(struct shoal *s)
         return 0;
     }
     return client_fail(s, ERR_CORRUPT, "after step %llu the state of rank %u is not that of %s", (unsigned long long)e->applied,
-                      s->rank, most * 2 > s->size ? "the other ranks" : "any other rank");
+                       s->rank, most * 2 > s->size ? "the other ranks" : "any other rank");
 }
 
 int shoal_step_commit(struct shoal *s)
@@ -365,7 +366,8 @@ int shoal_step_commit(struct shoal *s)
         return SHOAL_AGAIN;
     }
     if (client_background_is_busy(s)) {
-        return client_fail(s, ERR_USAGE, "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
+        return client_fail(s, ERR_USAGE,
+                           "a step is committed after shoal_all_reduce_wait: not all that was begun for it is summed");
     }
     (void)client_balance_pause(s);
     e->applied++;

@@ -32,7 +32,10 @@ static void say_where(const struct shoal *s, const struct client_call *call, cha
 int client_finite_judge(struct shoal *s, const struct client_begun *what)
 {
     uint64_t bits;
-    size_t count = what->count, bad = s->checks_finite ? client_gpu_first_bad(s, what->type, what->values, count, &bits) : count;
+    size_t count = what->count, bad = count;
+    if (s->checks_finite) {
+        bad = client_gpu_first_bad(s, what->type, what->values, count, &bits);
+    }
     if (bad == count) {
         return 0;
     }
@@ -52,14 +55,14 @@ int client_finite_judge(struct shoal *s, const struct client_begun *what)
     char where[64];
     say_where(s, &what->call, where, sizeof where);
     if (ranks == 0) {
-        return client_fail(s, ERR_NOT_FINITE, "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a "
-                                             "finite one",
-                          where, bad, count, s->size);
+        return client_fail(s, ERR_NOT_FINITE,
+                           "%s: the sum of value %zu of %zu is not finite, though each of the %u ranks brought a finite one",
+                           where, bad, count, s->size);
     }
     char more[48] = "";
     if (ranks > 1) {
         (void)snprintf(more, sizeof more, " (and so did %u other rank%s)", ranks - 1, ranks > 2 ? "s" : "");
     }
-    return client_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first, finite_word(what->type, all[first].bits),
-                      (unsigned long long)all[first].bad - 1, count, more);
+    return client_fail(s, ERR_NOT_FINITE, "%s: rank %u brought %s as value %llu of %zu%s", where, first,
+                       finite_word(what->type, all[first].bits), (unsigned long long)all[first].bad - 1, count, more);
 }

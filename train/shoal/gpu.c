@@ -12,7 +12,8 @@
 int shoal_use_gpu(struct shoal *s, unsigned flags)
 {
     if (s->gpu != NULL || s->elastic.in_group || s->elastic.has_state || (flags & ~SHOAL_GPU_PLAIN) != 0) {
-        return client_fail(s, ERR_USAGE, "shoal_use_gpu is called once, before the first shoal_step_begin, with 0 or SHOAL_GPU_PLAIN");
+        return client_fail(s, ERR_USAGE,
+                           "shoal_use_gpu is called once, before the first shoal_step_begin, with 0 or SHOAL_GPU_PLAIN");
     }
     if (client_background_is_busy(s)) {
         return client_fail(s, ERR_USAGE, "shoal_use_gpu is called after shoal_all_reduce_wait");
@@ -59,8 +60,8 @@ const char *shoal_gpu_path(const struct shoal *s)
 }
 
 /* Copies GPU memory to the host in parts and passes each to `look`, until it returns true. */
-static int show_gpu(struct shoal *s, const uint8_t *memory, size_t bytes, bool (*look)(void *context, const void *part, size_t bytes),
-                    void *context)
+static int show_gpu(struct shoal *s, const uint8_t *memory, size_t bytes, 
+                    bool (*look)(void *context, const void *part, size_t bytes), void *context)
 {
     struct gpu_copier *copier = &s->gpu->program;
     size_t most = bytes < PART_BYTES ? bytes : PART_BYTES;

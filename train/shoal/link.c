@@ -50,7 +50,7 @@ int client_fail(struct shoal *s, int error, const char *format, ...)
 /* ---- requests ---- */
 
 void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
-                      uint32_t arguments)
+                       uint32_t arguments)
 {
     pack_writer_init(writer, bytes, CLIENT_REQUEST_BYTES_MAX);
     pack_map(writer, 3 + arguments);

@@ -296,7 +296,7 @@ int client_watch_fd(const struct shoal *s);
 /* client_read_group reads the answer to worker_group: rank, size, generation, the members and the key. client_listen opens the
  * listener for the group's links; the caller owns it. 0 or an error with its sentence. */
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
-                     bool has_state[PLAN_RANKS_MAX], uint64_t *step);
+                      bool has_state[PLAN_RANKS_MAX], uint64_t *step);
 int client_listen(struct shoal *s, int *listen_fd, uint16_t *port);
 
 /* ---- train/shoal/link.c ---- */
@@ -306,7 +306,7 @@ int client_fail(struct shoal *s, int error, const char *format, ...) __attribute
 
 /* Starts a request {"v", "id", "op", ...}; `arguments` more pairs follow. */
 void client_link_begin(struct pack_writer *writer, uint8_t bytes[CLIENT_REQUEST_BYTES_MAX], uint64_t id, const char *op,
-                      uint32_t arguments);
+                       uint32_t arguments);
 
 /* Queues a request; `fd` (-1: none) is sent along, stays the caller's, and must be open until the answer comes. ERR_FULL if
  * `limit` requests are waiting, ERR_USAGE (too large), ERR_MEMORY. */

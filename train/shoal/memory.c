@@ -15,7 +15,7 @@ static int place(struct shoal *s, const struct client_memory *memory)
 {
     int error = group_place(s->workers, memory->bytes, memory->count);
     return error == 0 ? 0 : client_fail(s, error, "%zu bytes cannot be shared with the ranks of this host: %s", memory->count,
-                                       err_text(error));
+                                        err_text(error));
 }
 
 int client_memory_place(struct shoal *s)

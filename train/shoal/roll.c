@@ -135,12 +135,12 @@ static int compare_state(struct shoal *s, const struct roll *one, const struct r
     }
     bool same_sum = one->part_count == other->part_count && one->state_bytes == other->state_bytes;
     return client_fail(s, ERR_MALFORMED,
-                      "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
-                      "register the same sizes in the same order",
-                      (uint32_t)one->own_rank, (unsigned long long)one->state_bytes,
-                      (unsigned long long)one->part_count, (uint32_t)other->own_rank,
-                      (unsigned long long)other->state_bytes, (unsigned long long)other->part_count,
-                      same_sum ? " of other sizes" : "");
+                       "rank %u has registered %llu bytes of state in %llu parts, rank %u %llu bytes in %llu%s: all ranks "
+                       "register the same sizes in the same order",
+                       (uint32_t)one->own_rank, (unsigned long long)one->state_bytes,
+                       (unsigned long long)one->part_count, (uint32_t)other->own_rank,
+                       (unsigned long long)other->state_bytes, (unsigned long long)other->part_count,
+                       same_sum ? " of other sizes" : "");
 }
 
 static int compare_calls(struct shoal *s, const struct roll *one, const struct roll *other)
@@ -157,10 +157,10 @@ static int compare_calls(struct shoal *s, const struct roll *one, const struct r
         describe(a, first, sizeof first);
         describe(b, second, sizeof second);
         return client_fail(s, ERR_MALFORMED,
-                          "in step %llu, collective %llu, rank %llu called %s and rank %llu %s: all ranks make the same "
-                          "collectives with the same counts",
-                          (unsigned long long)a->step, (unsigned long long)a->index, (unsigned long long)one->rank, first,
-                          (unsigned long long)other->rank, second);
+                           "in step %llu, collective %llu, rank %llu called %s and rank %llu %s: all ranks make the same "
+                           "collectives with the same counts",
+                           (unsigned long long)a->step, (unsigned long long)a->index, (unsigned long long)one->rank, first,
+                           (unsigned long long)other->rank, second);
     }
     return 0;
 }

@@ -48,7 +48,7 @@ static int open_alone(struct shoal *s)
 }
 
 int client_read_group(struct shoal *s, struct tcp_options *options, struct tcp_member members[PLAN_RANKS_MAX],
-                     bool has_state[PLAN_RANKS_MAX], uint64_t *step)
+                      bool has_state[PLAN_RANKS_MAX], uint64_t *step)
 {
     struct pack_reader reply;
     pack_reader_init(&reply, s->answer, s->answer_bytes);
@@ -79,8 +79,8 @@ int client_listen(struct shoal *s, int *listen_fd, uint16_t *port)
 {
     int error = tcp_group_listen(s->host, listen_fd, port);
     return error == 0 ? 0
-                      : client_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s", s->host,
-                                   error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
+                      : client_fail(s, error, "cannot listen on %s, where the daemon wants this worker's data link: %s",
+                                    s->host, error == ERR_USAGE ? "it is not a numeric address" : strerror(errno));
 }
 
 static int form_group(struct shoal *s)
@@ -409,7 +409,8 @@ static int check_elements(struct shoal *s, const void *values, enum shoal_type t
 {
     enum element_type element = (enum element_type)type;
     if (!ELEMENT_ADDS(element) && !(moves && element == ELEMENT_BYTES)) {
-        return client_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16", (int)type);
+        return client_fail(s, ERR_USAGE, "there is no sum of type %d: elements are SHOAL_F32, SHOAL_F16 or SHOAL_BF16",
+                           (int)type);
     }
     size_t bytes = element_type_bytes(element);
     if ((uintptr_t)values % bytes != 0) {
@@ -555,20 +556,22 @@ static int check_names(struct shoal *s, const char *group, const char *const *na
     size_t bytes = 0;
     if (strlen(group) > SHOAL_GROUP_BYTES_MAX) {
         return client_fail(s, ERR_USAGE, "a group of metrics has a name of at most %d bytes; '%.40s...' is longer",
-                          SHOAL_GROUP_BYTES_MAX, group);
+                           SHOAL_GROUP_BYTES_MAX, group);
     }
     for (size_t i = 0; i < count; i++) {
         size_t length = strlen(names[i]);
         if (length > SHOAL_METRIC_BYTES_MAX) {
-            return client_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer", SHOAL_METRIC_BYTES_MAX,
-                              names[i]);
+            return client_fail(s, ERR_USAGE, "a metric has a name of at most %d bytes; '%.40s...' is longer",
+                               SHOAL_METRIC_BYTES_MAX, names[i]);
         }
         bytes += length + 12;
     }
     return bytes <= SHOAL_METRICS_BYTES_MAX
                ? 0
-               : client_fail(s, ERR_USAGE, "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
-                                          "bytes, at most %d fit", count, bytes, SHOAL_METRICS_BYTES_MAX);
+               : client_fail(s, ERR_USAGE,
+                             "%zu metrics are too many for one report: their names, and 12 bytes for each, have %zu "
+                             "bytes, at most %d fit",
+                             count, bytes, SHOAL_METRICS_BYTES_MAX);
 }
 
 int shoal_report(struct shoal *s, const char *group, uint64_t step, const char *const *names, const double *values,
@@ -638,7 +641,7 @@ int shoal_flush(struct shoal *s, int timeout_ms)
         }
         if (client_link_now_ms() >= until_ms) {
             return client_fail(s, ERR_TIMEOUT, "the daemon has not answered %zu requests within %d ms", s->queue_count,
-                              timeout_ms);
+                               timeout_ms);
         }
         client_link_wait(s, until_ms);
     }

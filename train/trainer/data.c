@@ -87,8 +87,8 @@ void trainer_data_gather(const struct trainer_data *data, const struct trainer_s
 {
     for (uint32_t i = 0; i < count; i++) {
         size_t item = order != NULL ? order[start + i] : start + i;
-        vector_scale_bytes(data->variant, inputs + (size_t)i * data->features, set->pixels + item * data->features, data->features,
-                           1.0f / (255.0f * PIXEL_DEVIATION), -PIXEL_MEAN / PIXEL_DEVIATION);
+        vector_scale_bytes(data->variant, inputs + (size_t)i * data->features, set->pixels + item * data->features,
+                           data->features, 1.0f / (255.0f * PIXEL_DEVIATION), -PIXEL_MEAN / PIXEL_DEVIATION);
         labels[i] = set->labels[item];
     }
 }

@@ -70,7 +70,8 @@ static int read_log(struct log *log, const char *path, FILE *errors)
             break; /* the writer was killed in the middle of the line, or is still writing: other ranks' lines prove the step */
         }
         if (!ledger_line_read(text, entry.experiment, &entry.trial, &entry.line)) {
-            (void)fprintf(errors, "shoal-train ledger: %s, line %zu is no line of a log of steps (SHOAL_STEP_LOG)\n", path, number);
+            (void)fprintf(errors, "shoal-train ledger: %s, line %zu is no line of a log of steps (SHOAL_STEP_LOG)\n", path,
+                          number);
             result = 1;
         } else if (!log_add(log, &entry)) {
             (void)fputs("shoal-train ledger: no memory is left\n", errors);
@@ -110,8 +111,8 @@ static int judge_trial(const struct entry *entries, size_t count, uint32_t sampl
     bool holds = ledger_prove(lines, count, samples, &v, error);
     if (holds) {
         (void)fprintf(out,
-                      "%s/%u: %llu steps, %llu complete epochs of %u samples, each sample used once, by %llu groups; %llu lines are "
-                      "void, %llu inferred\n",
+                      "%s/%u: %llu steps, %llu complete epochs of %u samples, each sample used once, by %llu groups; "
+                      "%llu lines are void, %llu inferred\n",
                       entries->experiment, entries->trial, (unsigned long long)v.steps, (unsigned long long)v.epochs, v.samples,
                       (unsigned long long)v.groups, (unsigned long long)v.void_lines, (unsigned long long)v.inferred);
     } else {

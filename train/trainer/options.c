@@ -56,7 +56,8 @@ static int read_hidden(struct shoal *shoal, struct trainer_options *out, char *e
     }
     for (size_t i = 0; i < count; i++) {
         if (widths[i] < 1 || widths[i] > MLP_WIDTH_MAX) {
-            (void)snprintf(error, TRAINER_ERROR_BYTES, "hyperparameter 'hidden' has a layer of %lld units; 1 to %d are possible",
+            (void)snprintf(error, TRAINER_ERROR_BYTES,
+                           "hyperparameter 'hidden' has a layer of %lld units; 1 to %d are possible",
                            (long long)widths[i], MLP_WIDTH_MAX);
             return ERR_USAGE;
         }

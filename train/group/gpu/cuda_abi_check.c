@@ -11,7 +11,8 @@ _Static_assert(CUDA_OK == (int)cudaSuccess && CUDA_NOT_READY == (int)cudaErrorNo
 _Static_assert(sizeof(cudaError_t) == sizeof(int) && sizeof(enum cudaMemcpyKind) == sizeof(int), "enums pass as int");
 _Static_assert(CUDA_MEMORY_DEVICE == (int)cudaMemoryTypeDevice && CUDA_MEMORY_MANAGED == (int)cudaMemoryTypeManaged, "memory");
 _Static_assert(CUDA_COPY_DEFAULT == (int)cudaMemcpyDefault, "copies");
-_Static_assert(CUDA_STREAM_NON_BLOCKING == cudaStreamNonBlocking && CUDA_EVENT_DISABLE_TIMING == cudaEventDisableTiming, "flags");
+_Static_assert(CUDA_STREAM_NON_BLOCKING == cudaStreamNonBlocking && CUDA_EVENT_DISABLE_TIMING == cudaEventDisableTiming,
+               "flags");
 _Static_assert(__builtin_types_compatible_p(cuda_stream, cudaStream_t), "streams");
 _Static_assert(__builtin_types_compatible_p(cuda_event, cudaEvent_t), "events");
 

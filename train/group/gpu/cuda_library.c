@@ -23,7 +23,8 @@ static int try_library(const char *name, struct cuda_library *out, char error[LI
 #undef CUDA_SYMBOL
     const char *missing = library_find(library, symbols, sizeof symbols / sizeof symbols[0]);
     if (missing != NULL) {
-        (void)snprintf(error, LIBRARY_ERROR_BYTES, "the CUDA runtime %.200s has no %s: install CUDA 11 or later", name, missing);
+        (void)snprintf(error, LIBRARY_ERROR_BYTES, "the CUDA runtime %.200s has no %s: install CUDA 11 or later", name,
+                       missing);
         return ERR_NOT_FOUND;
     }
     int version = 0, count = 0, code = cuda.runtime_version(&version);

@@ -147,8 +147,8 @@ static int is_copied(void *context)
     return asked->code == CUDA_OK ? 1 : asked->code == CUDA_NOT_READY ? 0 : ERR_IO;
 }
 
-int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
-             char error[NCCL_GROUP_ERROR_BYTES])
+int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes,
+             const struct gpu_watch *watch, char error[NCCL_GROUP_ERROR_BYTES])
 {
     int code = begin_copy(gpu, copier, to, from, bytes);
     struct asked asked = {gpu, copier->event, code};

@@ -56,8 +56,8 @@ int gpu_stage(const struct gpu *gpu, struct gpu_copier *copier, size_t bytes);
 
 /* Copies between host and device in any direction, after the work that the program has queued (train/group/gpu/nccl_group.h),
  * and waits for the end. ERR_CLOSED (by `watch`) or ERR_IO; `error` then holds a sentence. */
-int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes, const struct gpu_watch *watch,
-             char error[NCCL_GROUP_ERROR_BYTES]);
+int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const void *from, size_t bytes,
+             const struct gpu_watch *watch, char error[NCCL_GROUP_ERROR_BYTES]);
 
 /* Waits for the work that the program has queued, or until `watch` finds the group over. An error is left for the next copy to
  * report. */

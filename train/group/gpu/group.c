@@ -53,8 +53,8 @@ static void say_path(struct gpu_group *g, const struct gpu_agreement *a, const s
         break;
     case GPU_REASON_HOSTS:
         (void)snprintf(why, sizeof why,
-                       "ranks %u and %u are on different hosts, and NCCL's links are neither encrypted nor authenticated", a->rank,
-                       a->other);
+                       "ranks %u and %u are on different hosts, and NCCL's links are neither encrypted nor authenticated",
+                       a->rank, a->other);
         break;
     }
     (void)snprintf(g->path, sizeof g->path, "GPU memory goes through host memory: %s", why);
@@ -150,8 +150,8 @@ static int make(struct gpu_group *g, const struct gpu_agreement *a)
         error = error != 0 ? error : settle(g, &without);
     }
     if (error == 0 && g->nccl == NULL) {
-        (void)snprintf(g->path, sizeof g->path, "GPU memory goes through host memory: NCCL did not start on rank %u%s%s", without,
-                       without == g->rank ? ": " : "", without == g->rank ? g->error : "");
+        (void)snprintf(g->path, sizeof g->path, "GPU memory goes through host memory: NCCL did not start on rank %u%s%s",
+                       without, without == g->rank ? ": " : "", without == g->rank ? g->error : "");
     }
     return error;
 }
@@ -257,7 +257,8 @@ static int tell_call(struct gpu_group *g, enum plan_kind kind, enum element_type
     return error;
 }
 
-static int run_nccl(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int run_nccl(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                    uint32_t root)
 {
     int error = tell_call(g, kind, type, count, root);
     if (error != 0) {
@@ -270,7 +271,8 @@ static int run_nccl(struct gpu_group *g, enum plan_kind kind, enum element_type 
     return error;
 }
 
-static int run_group(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int run_group(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                     uint32_t root)
 {
     switch (kind) {
     case PLAN_ALL_REDUCE:
@@ -284,7 +286,8 @@ static int run_group(struct gpu_group *g, enum plan_kind kind, enum element_type
     }
 }
 
-static int run_staged(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int run_staged(struct gpu_group *g, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                      uint32_t root)
 {
     size_t bytes = count * element_type_bytes(type);
     if (bytes == 0) {
@@ -307,7 +310,8 @@ int gpu_group_run(struct gpu_group *gpus, enum plan_kind kind, enum element_type
     int device, before;
     if (gpu_owns(gpus->gpu, values, &device) && device != gpus->gpu->device) {
         (void)snprintf(gpus->error, sizeof gpus->error,
-                       "the memory is of CUDA device %d; this worker's collectives are of device %d", device, gpus->gpu->device);
+                       "the memory is of CUDA device %d; this worker's collectives are of device %d", device,
+                       gpus->gpu->device);
         return ERR_USAGE;
     }
     int code = gpu_enter(gpus->gpu, &before);

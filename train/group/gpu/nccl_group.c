@@ -137,7 +137,8 @@ static int check_nccl(struct nccl_group *group, int code, const char *what)
 
 static int check_cuda(struct nccl_group *group, int code, const char *what)
 {
-    return code == CUDA_OK ? 0 : fail(group, ERR_IO, "CUDA on rank %u: %s: %s", group->rank, what, group->cuda->error_text(code));
+    return code == CUDA_OK ? 0 : fail(group, ERR_IO, "CUDA on rank %u: %s: %s", group->rank, what,
+                                      group->cuda->error_text(code));
 }
 
 /* For gpu_wait: whether the last call of a communicator is done. */
@@ -180,7 +181,8 @@ static int wait_for(struct nccl_group *group, nccl_comm comm, int (*done)(void *
         return fail(group, error, "NCCL stalled on rank %u: %s took longer than %d ms", group->rank, what, limit_ms);
     }
     return group->gone == GPU_NOBODY ? fail(group, error, "rank %u was told that its group is over", group->rank)
-                                     : fail(group, error, "rank %u lost rank %u: it closed its links while NCCL had %s under way",
+                                     : fail(group, error,
+                                            "rank %u lost rank %u: it closed its links while NCCL had %s under way",
                                             group->rank, group->gone, what);
 }
 
@@ -389,8 +391,9 @@ bool nccl_group_can_shrink(const struct nccl_group *group)
     return group->comm != NULL && !group->is_stuck && group->nccl->comm_revoke != NULL && group->nccl->comm_shrink != NULL;
 }
 
-int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const struct nccl_options *options, const uint32_t *excluded,
-                      uint32_t excluded_count, char error[NCCL_GROUP_ERROR_BYTES])
+int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const struct nccl_options *options,
+                      const uint32_t *excluded, uint32_t excluded_count,
+                      char error[NCCL_GROUP_ERROR_BYTES])
 {
     CHECK(nccl_group_can_shrink(old) && excluded_count > 0 && excluded_count < PLAN_RANKS_MAX);
     struct nccl_group *group = group_new(options, error);
@@ -438,7 +441,8 @@ const char *nccl_group_error(const struct nccl_group *group)
 static int nccl_type(enum element_type type)
 {
     static const int types[] = {
-        [ELEMENT_F32] = NCCL_TYPE_F32, [ELEMENT_F16] = NCCL_TYPE_F16, [ELEMENT_BF16] = NCCL_TYPE_BF16, [ELEMENT_BYTES] = NCCL_TYPE_BYTES};
+        [ELEMENT_F32] = NCCL_TYPE_F32, [ELEMENT_F16] = NCCL_TYPE_F16, [ELEMENT_BF16] = NCCL_TYPE_BF16,
+        [ELEMENT_BYTES] = NCCL_TYPE_BYTES};
     return types[type];
 }
 
@@ -459,7 +463,8 @@ static int run_slices(struct nccl_group *group, enum plan_kind kind, enum elemen
     return first;
 }
 
-static int start(struct nccl_group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count, uint32_t root)
+static int start(struct nccl_group *group, enum plan_kind kind, enum element_type type, void *values, uint64_t count,
+                 uint32_t root)
 {
     switch (kind) {
     case PLAN_ALL_REDUCE:
@@ -508,7 +513,8 @@ int nccl_group_run(struct nccl_group *group, enum plan_kind kind, enum element_t
 {
     bool sums = kind == PLAN_ALL_REDUCE || kind == PLAN_REDUCE_SCATTER;
     size_t bytes = element_type_bytes(type);
-    if (kind < PLAN_ALL_REDUCE || kind > PLAN_ALL_GATHER || bytes == 0 || (sums && !ELEMENT_ADDS(type)) || root >= group->size) {
+    if (kind < PLAN_ALL_REDUCE || kind > PLAN_ALL_GATHER || bytes == 0 || (sums && !ELEMENT_ADDS(type)) ||
+        root >= group->size) {
         return ERR_USAGE;
     }
     if (group->broken != 0 || count == 0) {

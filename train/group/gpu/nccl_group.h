@@ -53,8 +53,9 @@ int nccl_group_open(struct nccl_group **out, const struct nccl_options *options,
 
 /* Opens a communicator of some of the ranks of `old`. They all call it, keep their order, and give the same list of ranks of
  * `old` to leave out, at least one. `old` may be broken, and must be closed in every case. Errors as of nccl_group_open. */
-int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const struct nccl_options *options, const uint32_t *excluded,
-                      uint32_t excluded_count, char error[NCCL_GROUP_ERROR_BYTES]);
+int nccl_group_shrink(struct nccl_group **out, struct nccl_group *old, const struct nccl_options *options,
+                      const uint32_t *excluded, uint32_t excluded_count,
+                      char error[NCCL_GROUP_ERROR_BYTES]);
 
 /* Whether nccl_group_shrink can be tried: NCCL has the function, and the communicator was not aborted. */
 bool nccl_group_can_shrink(const struct nccl_group *group);

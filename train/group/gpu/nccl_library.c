@@ -37,7 +37,8 @@ int nccl_library_open(const char *path, struct nccl_library *out, char error[LIB
 {
     const char *name = path != NULL ? path : "libnccl.so.2", *blocking = getenv("NCCL_COMM_BLOCKING");
     if (blocking != NULL && strcmp(blocking, "0") != 0) {
-        (void)snprintf(error, LIBRARY_ERROR_BYTES, "NCCL_COMM_BLOCKING=%.40s keeps NCCL from ending a call when a rank is gone: unset it",
+        (void)snprintf(error, LIBRARY_ERROR_BYTES,
+                       "NCCL_COMM_BLOCKING=%.40s keeps NCCL from ending a call when a rank is gone: unset it",
                        blocking);
         return ERR_REFUSED;
     }

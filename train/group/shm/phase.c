@@ -198,11 +198,11 @@ static int fail_differs(struct shm_group *group, uint32_t rank, const uint64_t t
     const uint64_t *ours = group->words;
     return shm_phase_fail(group, ERR_MALFORMED,
                           "rank %u is in operation %" PRIu64 " (%s of %" PRIu64 " %s, root %u), rank %u in %" PRIu64
-                          " (%s of %" PRIu64
-                          " %s, root %u): every rank must call the same collectives with the same counts",
-                          rank, theirs[OPERATION], plan_kind_name(theirs[WHAT] & 0xff), theirs[COUNT], element_type_name(theirs[WHAT] >> 8 & 0xff),
-                          (unsigned)(theirs[WHAT] >> 16 & 0xffff), group->rank, ours[OPERATION], plan_kind_name(ours[WHAT] & 0xff),
-                          ours[COUNT], element_type_name(ours[WHAT] >> 8 & 0xff), (unsigned)(ours[WHAT] >> 16 & 0xffff));
+                          " (%s of %" PRIu64 " %s, root %u): every rank must call the same collectives with the same counts",
+                          rank, theirs[OPERATION], plan_kind_name(theirs[WHAT] & 0xff), theirs[COUNT],
+                          element_type_name(theirs[WHAT] >> 8 & 0xff), (unsigned)(theirs[WHAT] >> 16 & 0xffff),
+                          group->rank, ours[OPERATION], plan_kind_name(ours[WHAT] & 0xff), ours[COUNT],
+                          element_type_name(ours[WHAT] >> 8 & 0xff), (unsigned)(ours[WHAT] >> 16 & 0xffff));
 }
 
 void shm_phase_line(const struct shm_group *group, uint32_t rank, uint64_t words[LINE_WORDS])

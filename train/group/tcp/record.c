@@ -118,8 +118,8 @@ static int lost(struct tcp_group *group, uint32_t peer)
 
 static bool is_header(const uint8_t *header)
 {
-    return bytes_get_u32(header) <= TCP_PIECE_BYTES && plan_exists(header[4], header[5]) && element_type_bytes(header[6]) != 0 &&
-           header[7] < PLAN_STEPS_MAX;
+    return bytes_get_u32(header) <= TCP_PIECE_BYTES && plan_exists(header[4], header[5]) &&
+           element_type_bytes(header[6]) != 0 && header[7] < PLAN_STEPS_MAX;
 }
 
 /* Fails the group with a sentence about `header`, which differs from the expected header. */

@@ -118,12 +118,14 @@ BODY sgd_body(float *restrict parameters, float *restrict velocities, const floa
 #define LIST(...) (enum reduce_variant variant, __VA_ARGS__), (__VA_ARGS__)
 #define DEFINE(...) VARIANTS(__VA_ARGS__)
 
-DEFINE(scale_bytes, LIST(float *out, const uint8_t *in, size_t count, float factor, float shift), (out, in, count, factor, shift))
+DEFINE(scale_bytes, LIST(float *out, const uint8_t *in, size_t count, float factor, float shift),
+       (out, in, count, factor, shift))
 DEFINE(add_bias, LIST(float *matrix, const float *biases, size_t rows, size_t columns), (matrix, biases, rows, columns))
 DEFINE(add_bias_relu, LIST(float *matrix, const float *biases, size_t rows, size_t columns), (matrix, biases, rows, columns))
 DEFINE(sum_rows, LIST(float *sums, const float *matrix, size_t rows, size_t columns), (sums, matrix, rows, columns))
 DEFINE(relu_back, LIST(float *sums, float *matrix, const float *outputs, size_t rows, size_t columns),
        (sums, matrix, outputs, rows, columns))
 DEFINE(sgd,
-       LIST(float *parameters, float *velocities, const float *gradients, size_t count, float scale, float momentum, float rate),
+       LIST(float *parameters, float *velocities, const float *gradients, size_t count, float scale, float momentum,
+            float rate),
        (parameters, velocities, gradients, count, scale, momentum, rate))
