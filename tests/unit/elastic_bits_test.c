@@ -43,7 +43,7 @@ static uint64_t assert_equal_bits(const struct elastic_run *run, const bool *end
  * others were getting it, so that nobody has it whole, and all who are left say so. */
 static bool assert_ended(struct elastic_run *run, bool *ended)
 {
-    static const char lost[] = "there is no checkpoint, and the worker that handed the state on was lost in the midst of it";
+    static const char lost[] = "there is no checkpoint, and the worker handing the state over was lost on the way";
     uint64_t hash = 0;
     uint32_t left = 0;
     for (uint32_t number = 0; number < FAKE_RANKS_MAX; number++) {

@@ -424,12 +424,12 @@ static void test_what_nccl_cannot_do_goes_through_host_memory(void **state)
         {"FAKE_CUDA_VERSION=10020", FAKE_PATH, FAKE_PATH, "rank 1 has no GPU that CUDA can use", "is 10.2: install CUDA 11 or later"},
         {NULL, FAKE_PATH, "/nowhere/libnccl.so.2", "rank 1 has no NCCL", "NCCL cannot be opened: /nowhere/libnccl.so.2: "},
         {NULL, FAKE_PATH, FAKE_WITHOUT_BROADCAST_PATH, "rank 1 has no NCCL", "has no ncclBroadcast: it is too old, or not NCCL"},
-        {"FAKE_NCCL_VERSION=21403", FAKE_PATH, FAKE_PATH, "rank 1 has a NCCL that is too old", "is version 2.14.3: install 2.18.0 or later"},
-        {"FAKE_NCCL_VERSION=2708", FAKE_PATH, FAKE_PATH, "rank 1 has a NCCL that is too old", "install 2.18.0 or later"},
+        {"FAKE_NCCL_VERSION=21403", FAKE_PATH, FAKE_PATH, "rank 1 has an NCCL that is too old", "is version 2.14.3: install 2.18.0 or later"},
+        {"FAKE_NCCL_VERSION=2708", FAKE_PATH, FAKE_PATH, "rank 1 has an NCCL that is too old", "install 2.18.0 or later"},
         {"FAKE_NCCL_VERSION=22703", FAKE_PATH, FAKE_PATH, "rank 0 has NCCL 2.28.9 and rank 1 2.27.3", NULL},
         {"NCCL_ALGO=Tree", FAKE_PATH, FAKE_PATH, "NCCL_ALGO and NCCL_PROTO of ranks 0 and 1 differ", NULL},
         {"NCCL_COMM_BLOCKING=1", FAKE_PATH, FAKE_PATH, "rank 1 cannot use its NCCL", "NCCL_COMM_BLOCKING=1 keeps NCCL from ending"},
-        {"FAKE_CUDA_BUS=0000:01:00.", FAKE_PATH, FAKE_PATH, "ranks 0 and 1 are on one GPU, which NCCL does not do", NULL},
+        {"FAKE_CUDA_BUS=0000:01:00.", FAKE_PATH, FAKE_PATH, "ranks 0 and 1 share a GPU, which NCCL does not support", NULL},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct world *w = world_new(3, body_everything);

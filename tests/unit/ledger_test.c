@@ -429,7 +429,7 @@ static void test_each_step_is_judged_by_its_own_rule(void **state)
 static void test_only_in_the_last_step_of_its_group_a_line_is_missing(void **state)
 {
     (void)state;
-    static const char went_on[] = "step 1 (attempt 1, generation 1): a rank has no line of it, and its group went on";
+    static const char went_on[] = "step 1 (attempt 1, generation 1): a rank has no line of this step, and its group went on";
     assert_int_equal(run_command(ALONE("1", "0") END, NULL, 0), 0);
     assert_int_equal(run_command(ALONE("1", "0") END ALONE("2", "4") END, NULL, 0), 1);
     assert_non_null(strstr(said, went_on));
@@ -467,10 +467,10 @@ static void test_the_command_refuses_in_one_sentence(void **state)
         {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 9" END, {NULL}, 0, 1, "line 7 is no line"},
         {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 86400000000\n", {NULL}, 0, 1, "line 7 is no line"},
         {GOOD_LOG HEAD "1 0 5 2 1 4 4 4 4 86400000000 2\n", {NULL}, 0, 1, "line 7 is no line"},
-        {HEAD "1 0 0 2 1 4 4 4 4" END, {NULL}, 0, 1, "there is no step 0"},
-        {HEAD "1 0 1 2 0 4 4 4 4" END, {NULL}, 0, 1, "no group of nobody"},
+        {HEAD "1 0 0 2 1 4 4 4 4" END, {NULL}, 0, 1, "steps count from 1"},
+        {HEAD "1 0 1 2 0 4 4 4 4" END, {NULL}, 0, 1, "a group has at least 1 rank"},
         {HEAD "1 0 1 2 1 0 0 0 0" END, {NULL}, 0, 1, "its batch is empty"},
-        {HEAD "1 3 1 2 1 0 4 0 4" END, {NULL}, 0, 1, "is none of the group"},
+        {HEAD "1 3 1 2 1 0 4 0 4" END, {NULL}, 0, 1, "is not in the group"},
         {GOOD_LOG, {"--samples", "0"}, 2, 2, "--samples is a whole number from 1"},
         {GOOD_LOG, {"--quick"}, 1, 2, "there is no option --quick"},
         {GOOD_LOG, {"/nowhere/log"}, 1, 1, "cannot read /nowhere/log: No such file"},

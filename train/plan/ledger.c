@@ -136,7 +136,7 @@ static bool prove_step(const struct ledger_line *lines, size_t count, uint64_t *
         place += line.count;
     }
     if (next < count) {
-        say(error, &lines[next], "a rank has two lines, or is none of the group");
+        say(error, &lines[next], "a rank has two lines, or is not in the group");
         return false;
     }
     if (place != (uint64_t)any->batch_first + any->batch_count) {
@@ -188,7 +188,7 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
 {
     for (size_t i = 0; i < count; i++) {
         if (lines[i].step == 0 || lines[i].size == 0) {
-            say(error, &lines[i], "there is no step 0, and no group of nobody");
+            say(error, &lines[i], "steps count from 1, and a group has at least 1 rank");
             return false;
         }
         CHECK(i == 0 || ledger_compare(&lines[i - 1], &lines[i]) <= 0);
@@ -201,7 +201,7 @@ bool ledger_prove(struct ledger_line *lines, size_t count, uint32_t samples, str
         end = end_of_step(lines, count, i);
         bool is_last = end == count || compare_groups(&lines[end], &lines[i]) != 0;
         if (!is_last && end - i < lines[i].size) {
-            say(error, &lines[i], "a rank has no line of it, and its group went on");
+            say(error, &lines[i], "a rank has no line of this step, and its group went on");
             return false;
         }
         if (lines[i].is_void) {

@@ -108,7 +108,7 @@ int shoal_checkpoint_begin(struct shoal *s, size_t count, void **bytes)
     }
     if (s->elastic.is_torn) {
         return client_fail(s, ERR_CORRUPT,
-                           "there is no state to save: the worker that handed it on was lost in the midst of it");
+                           "there is no state to save: the worker handing it over was lost on the way");
     }
     if (s->refused != 0) {
         s->refused = 0;

@@ -185,8 +185,7 @@ static int hand_on(struct shoal *s, uint32_t root, bool is_fresh, bool takes, ui
     }
     if (s->rank == root && is_fresh && loaded == 0 && head.step == 0 && e->is_worn) {
         loaded = client_fail(s, ERR_CORRUPT,
-                             "there is no checkpoint, and the worker that handed the state on was lost in the midst "
-                             "of it");
+                             "there is no checkpoint, and the worker handing the state over was lost on the way");
         head.loaded = NOT_HERE;
     }
     int error = broadcast(s, &head, sizeof head, root);
@@ -218,7 +217,7 @@ static int get_state(struct shoal *s, const bool has_state[PLAN_RANKS_MAX], uint
         root = has_state[rank] && root == s->size ? rank : root;
     }
     if (has_state[s->rank] && (!e->has_state || e->applied != step)) {
-        return client_fail(s, ERR_MALFORMED, "the daemon takes rank %u to be at step %llu; it is not", s->rank,
+        return client_fail(s, ERR_MALFORMED, "the daemon believes rank %u to be at step %llu, but the rank is not", s->rank,
                            (unsigned long long)step);
     }
     root = have > 0 ? root : 0;

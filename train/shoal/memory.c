@@ -31,10 +31,10 @@ int shoal_alloc(struct shoal *s, size_t bytes, void **out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0) {
-        return client_fail(s, ERR_USAGE, "memory has at least one byte");
+        return client_fail(s, ERR_USAGE, "shoal_alloc needs at least one byte");
     }
     if (s->memory_count == SHOAL_ALLOCATIONS_MAX) {
-        return client_fail(s, ERR_FULL, "there can be %d pieces of memory at one time", SHOAL_ALLOCATIONS_MAX);
+        return client_fail(s, ERR_FULL, "shoal_alloc gives at most %d pieces of memory at a time", SHOAL_ALLOCATIONS_MAX);
     }
     size_t count = bytes > PTRDIFF_MAX - page ? 0 : (bytes + page - 1) / page * page;
     void *memory = count == 0 ? MAP_FAILED : mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

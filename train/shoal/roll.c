@@ -218,7 +218,7 @@ int client_roll_call(struct shoal *s, const bool has_state[PLAN_RANKS_MAX])
     }
     uint8_t *all = calloc(s->size, ROLL_BYTES);
     if (all == NULL) {
-        return client_fail(s, ERR_MEMORY, "no memory is left to come into a group");
+        return client_fail(s, ERR_MEMORY, "no memory is left to enter a group");
     }
     struct roll own = own_roll(s);
     to_words(&own, all + ROLL_BYTES * s->rank);

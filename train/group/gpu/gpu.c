@@ -155,7 +155,7 @@ int gpu_copy(const struct gpu *gpu, struct gpu_copier *copier, void *to, const v
     uint32_t gone;
     int result = code != CUDA_OK ? ERR_IO : gpu_wait(watch, is_copied, &asked, INT_MAX, INT_MAX, &gone);
     if (result == ERR_CLOSED) {
-        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "the group was over while GPU memory was copied");
+        (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "the group ended while GPU memory was copied");
     } else if (result != 0) {
         (void)snprintf(error, NCCL_GROUP_ERROR_BYTES, "GPU memory cannot be copied: %s", gpu->cuda.error_text(asked.code));
     }

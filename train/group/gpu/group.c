@@ -24,7 +24,7 @@ static void say_lack(const struct gpu_group *g, uint32_t rank, enum gpu_lack lac
 {
     static const char *const whats[] = {[GPU_LACKS_GPU] = "has no GPU that CUDA can use",
                                         [GPU_LACKS_NCCL] = "has no NCCL",
-                                        [GPU_LACKS_NEW_NCCL] = "has a NCCL that is too old",
+                                        [GPU_LACKS_NEW_NCCL] = "has an NCCL that is too old",
                                         [GPU_LACKS_WORKING_NCCL] = "cannot use its NCCL"};
     bool own = rank == g->rank && g->gpu->why[0] != 0;
     (void)snprintf(out, size, "rank %u %s%s%s", rank, whats[lack], own ? ": " : "", own ? g->gpu->why : "");
@@ -49,7 +49,7 @@ static void say_path(struct gpu_group *g, const struct gpu_agreement *a, const s
         (void)snprintf(why, sizeof why, "NCCL_ALGO and NCCL_PROTO of ranks %u and %u differ", a->rank, a->other);
         break;
     case GPU_REASON_SHARED:
-        (void)snprintf(why, sizeof why, "ranks %u and %u are on one GPU, which NCCL does not do", a->rank, a->other);
+        (void)snprintf(why, sizeof why, "ranks %u and %u share a GPU, which NCCL does not support", a->rank, a->other);
         break;
     case GPU_REASON_HOSTS:
         (void)snprintf(why, sizeof why,
