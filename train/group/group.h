@@ -35,6 +35,7 @@
 #define GROUP_ERROR_BYTES 480
 #define GROUP_CHUNK_BYTES (4u * 1024 * 1024)
 
+/* A group; opaque, owned by its opener. */
 struct group;
 
 /* Opens the group: connects all ranks and finds the hosts. Takes `listen_fd` (tcp_group_listen) and closes it in every case.

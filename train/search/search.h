@@ -18,8 +18,10 @@
 #define SEARCH_VALUES_BYTES_MAX 4096 /* the packed values of a trial */
 #define SEARCH_TRIALS_MAX 100000
 
+/* A single trial with the constants, every point of a grid, or random draws. */
 enum search_kind { SEARCH_SINGLE, SEARCH_GRID, SEARCH_RANDOM };
 
+/* One value; one of several values; a whole number, a number, or a power of a base, between bounds. */
 enum search_parameter_kind { SEARCH_CONST, SEARCH_CATEGORICAL, SEARCH_INT, SEARCH_DOUBLE, SEARCH_LOG };
 
 /* A parameter. `values` (const: one value; categorical: an array of values) are MessagePack bytes, borrowed from the caller or,

@@ -37,6 +37,7 @@ extern "C" {
 #define SHOAL_QUEUE_MAX 4096
 #define SHOAL_TIMEOUT_DEFAULT_MS 60000
 
+/* The context of a worker; opaque. */
 struct shoal;
 
 /* Connects to the daemon, then forms the group with the other workers of the attempt; waits until all are connected. The caller

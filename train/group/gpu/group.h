@@ -11,6 +11,7 @@
 
 #define GPU_PATH_BYTES 512
 
+/* The GPU transfers of a group; opaque, owned by its opener. */
 struct gpu_group;
 
 /* The arguments of gpu_group_open, borrowed for that call. */

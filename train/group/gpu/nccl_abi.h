@@ -25,6 +25,7 @@
 
 typedef struct ncclComm *nccl_comm; /* opaque */
 
+/* ncclUniqueId: opaque bytes. */
 struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };

@@ -30,6 +30,7 @@
 #define NCCL_END_MS 5000    /* for NCCL to end a communicator */
 #define NCCL_CHUNK_BYTES (64u * 1024 * 1024) /* of one sum, so that a long sum does not count as a stall */
 
+/* A communicator; opaque, owned by its opener. */
 struct nccl_group;
 
 /* The arguments of nccl_group_open. */

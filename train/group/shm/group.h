@@ -28,6 +28,7 @@
 #define SHM_GROUP_ERROR_BYTES 256
 #define SHM_GROUP_ALLOCATIONS_MAX 64 /* of a rank at a time */
 
+/* A group; opaque, owned by its opener. */
 struct shm_group;
 
 /* Where a rank listens. */

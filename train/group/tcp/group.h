@@ -30,6 +30,7 @@
 #define TCP_TAG_BYTES 16
 #define TCP_ERROR_BYTES 320
 
+/* A group; opaque, owned by its opener. */
 struct tcp_group;
 
 /* Where a rank listens. */
