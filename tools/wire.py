@@ -23,9 +23,18 @@ def _run(*arguments, text=None):
     return done.stdout
 
 
+def why_no_delays():
+    """Why no link can be delayed here; None if links can."""
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR))
+    except OSError as error:
+        return f"links cannot be delayed here: /dev/net/tun: {error.strerror}"
+    return None
+
+
 class Wire:
     """Places the nodes of a mesh that has not started yet: node i has the address 10.77.42.(i + 1). `relay`: the program that
-    delays frames, chaos_relay; only callers of `delay` need it."""
+    delays frames, chaos_relay; needed by `delay` only (see `why_no_delays`)."""
 
     def __init__(self, nodes, relay=None):
         if os.geteuid() != 0:

@@ -2,7 +2,8 @@
 """Storms over a mesh of real daemons, each in a network namespace of its own: daemons and machines are killed, stopped, cut
 off, given lossy, slow or long links, old or full disks, while experiments run; after each storm everything is healed, and what users
 see is checked from outside. All is drawn from one seed. Needs root; where namespaces are not allowed it is skipped, with a
-line that says so. Prints each fault, and at the end one line: ok|FAILED|skipped chaos (SECONDS) REASON."""
+line that says so; where links cannot be delayed it does without that kind. Prints each fault, and at the end one line:
+ok|FAILED|skipped chaos (SECONDS) REASON."""
 
 import argparse
 import math
@@ -23,7 +24,7 @@ from lab import Lab, Skip  # noqa: E402
 from mesh import Node  # noqa: E402
 from plan import DISK_FAULTS, FAULTS, Planner, Streams  # noqa: E402
 from watch import Watch  # noqa: E402
-from wire import NoNamespaces, Wire  # noqa: E402
+from wire import NoNamespaces, Wire, why_no_delays  # noqa: E402
 from workload import Workload  # noqa: E402
 
 DISK_BYTES = 512 << 20
@@ -71,6 +72,12 @@ class Chaos:
             self.say(f"({text})")
 
     def build_up(self, kinds):
+        why_not = why_no_delays() if "delayed" in kinds else None
+        if why_not is not None:
+            kinds = [kind for kind in kinds if kind != "delayed"]
+            if not kinds:
+                raise Skip(why_not)
+            self.say(f"no fault is of the kind delayed: {why_not}")
         self.mesh = self.lab.mesh(list(NAMES[:self.arguments.nodes]), start=False)
         spare = Node(self.mesh.base, "spare", build=self.lab.build) if "clone" in kinds else None
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from wire import NoNamespaces, Wire  # noqa: E402
+from wire import NoNamespaces, Wire, why_no_delays  # noqa: E402
 
 SKIPPED = 77
 QUEUE_FRAMES = 4096  # as in relay.c
@@ -197,6 +197,10 @@ def a_relay_ends_with_who_started_it(pair):
 
 
 def main():
+    why_not = why_no_delays()
+    if why_not is not None:
+        print(f"skipped: {why_not}")
+        return SKIPPED
     try:
         pair = Pair(f"{sys.argv[1]}/chaos_relay")
     except NoNamespaces as error:
