@@ -1,8 +1,9 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
-/* A capped piece of memory that a core allocates from. The caller gives the bytes and keeps them until the core is
- * done; nothing is taken from the system. Freed blocks go to a list of their size class (powers of two from 32), so
- * state that is replaced again and again does not grow. Same calls, same addresses relative to the base. */
+/* A fixed piece of memory that a core allocates from. The caller provides the bytes and keeps them until the core is
+ * done; the arena asks the system for nothing. A freed block goes to the free list of its size class (powers of two
+ * from 32 bytes), so state that is replaced again and again does not grow. The same calls give the same addresses,
+ * relative to `base`. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,23 +14,26 @@
 struct arena {
     uint8_t *base;
     size_t capacity_bytes;
-    size_t reserve_bytes; /* of the fresh end: handed out only while ... */
-    bool takes_reserve;   /* ... this is set; both are the owner's to set */
-    size_t fresh_bytes; /* handed out from the fresh end so far */
-    size_t used_bytes;  /* in live blocks, rounded to their classes */
+    size_t reserve_bytes; /* at the fresh end, set by the owner: handed out only while `takes_reserve` is set */
+    bool takes_reserve;   /* set by the owner around the calls that may use the reserve */
+    size_t fresh_bytes; /* bytes handed out from the fresh end so far */
+    size_t used_bytes;  /* bytes in live blocks, rounded up to their size classes */
     void *free_lists[ARENA_CLASSES];
 };
 
-/* `memory` must be aligned to 16. */
+/* Empties the arena over `memory`, which must be aligned to 16 bytes and outlive the arena. */
 void arena_init(struct arena *arena, void *memory, size_t capacity_bytes);
 
-/* Zeroed bytes aligned to 16, or NULL when the cap is reached. */
+/* Returns a block of `bytes` zeroed bytes, aligned to 16, that is valid until arena_give; NULL if the arena is full (or
+ * closed to this call by its reserve) or the block is larger than the largest class. */
 void *arena_take(struct arena *arena, size_t bytes);
 
-/* Gives back a block; `bytes` is what was asked for. NULL is allowed. */
+/* Gives a block back; `bytes` is the size it was taken with. A NULL block is ignored. */
 void arena_give(struct arena *arena, void *block, size_t bytes);
 
-/* Grows an array block, copying: NULL when the cap is reached, the old block then untouched. */
+/* Makes a block larger; new_bytes >= old_bytes, and the added bytes are zero. Returns the block, which may have moved
+ * (the old pointer is then invalid), or NULL when the arena is full: the old block is then untouched and still valid. A
+ * NULL `block` takes a new one. */
 void *arena_grow(struct arena *arena, void *block, size_t old_bytes, size_t new_bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Write and read unsigned integers in big-endian order. */
 void bytes_put_u16(uint8_t out[2], uint16_t value);
 void bytes_put_u32(uint8_t out[4], uint32_t value);
 void bytes_put_u64(uint8_t out[8], uint64_t value);
@@ -16,17 +17,18 @@ uint64_t bytes_get_u64(const uint8_t in[8]);
 /* Writes 2 * count lower-case digits and a NUL: `out` holds 2 * count + 1 chars. */
 void bytes_to_hex(char *out, const uint8_t *bytes, size_t count);
 
-/* Reads exactly 2 * count digits (either case) that end in NUL; ERR_MALFORMED otherwise, `out` then undefined. */
+/* Reads exactly 2 * count hexadecimal digits (either case) that end in NUL. 0, or ERR_MALFORMED: `out` is then
+ * undefined. */
 int bytes_from_hex(uint8_t *out, size_t count, const char *hex);
 
-/* Copies at most size - 1 chars of `text` and always ends in NUL; the rest of `out` is zeroed, so that structs with
- * such fields compare and leave the process without stray bytes. True if all of it fitted. */
+/* Copies at most size - 1 chars of `text`; `out` always ends in NUL, and the rest of it is zeroed, so that structs with
+ * such fields can be compared by bytes and leave the process without stray memory. True if all of `text` fitted. */
 bool bytes_copy_text(char *out, size_t size, const char *text);
 
-/* The same for text that is not NUL-terminated. Stops at an embedded NUL. */
+/* As bytes_copy_text, for `text_bytes` chars that need no NUL at the end. Stops at an embedded NUL. */
 bool bytes_copy_text_n(char *out, size_t size, const char *text, size_t text_bytes);
 
-/* 64-bit FNV-1a with a final avalanche: for tables and seeds, never for security. */
+/* 64-bit FNV-1a with a final avalanche: for hash tables and seeds, never for security. */
 uint64_t bytes_hash64(const void *bytes, size_t count, uint64_t seed);
 
 #endif

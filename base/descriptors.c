@@ -12,7 +12,8 @@ int descriptors_fill_standard(void)
         if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) {
             continue;
         }
-        /* All lower ones are open by now, so this takes the number. Not close-on-exec: a child needs the three as well. */
+        /* All lower descriptors are open by now, so open() returns `fd`. No close-on-exec: a child needs all three as
+         * well. */
         if (open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) != fd) {
             return ERR_IO;
         }

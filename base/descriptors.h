@@ -1,11 +1,11 @@
 #ifndef BASE_DESCRIPTORS_H
 #define BASE_DESCRIPTORS_H
-/* The three standard descriptors, which the caller of a program may have closed. */
+/* The three standard descriptors. Whatever started the program may have closed some of them. */
 
-/* Fills whichever of descriptors 0, 1 and 2 is closed with /dev/null, so that no file or socket that is opened later gets
- * its number, and with it what is written to standard output or error. To a standard output that was closed writing still
- * fails, as before; on standard error nobody listens, and it succeeds. Call it first in main. ERR_IO: there is no
- * /dev/null; the program should not go on. */
+/* Opens /dev/null on each of descriptors 0, 1 and 2 that is closed. Otherwise a file or socket that is opened later
+ * would get such a number, and receive what the program writes to standard output or standard error. Writes to a
+ * standard output that was closed still fail afterwards, as before; writes to a standard error that was closed succeed,
+ * since nobody reads it. Call this first in main. 0, or ERR_IO: there is no /dev/null, and the program should stop. */
 int descriptors_fill_standard(void);
 
 #endif

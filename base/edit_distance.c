@@ -8,7 +8,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment (Damerau 1964, restricted: a swapped pair is not edited again): three rows of the usual
+/* Optimal string alignment (Damerau 1964, restricted: a swapped pair is not edited again), with three rows of the usual
  * table. */
 size_t edit_distance(const char *a, const char *b)
 {

@@ -1,7 +1,7 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
-/* The one list of errors. A function that can fail returns 0 or one of these, all negative; its out-parameters are
- * untouched on failure. */
+/* The list of all errors. A function that can fail returns 0 or one of these negative numbers; after a failure its
+ * out-parameters are unchanged. */
 
 #define ERR_MAP(X)                                                           \
     X(ERR_MALFORMED, -1, "malformed", "the bytes do not follow the format")  \
@@ -28,8 +28,8 @@ enum err {
 #undef ERR_ENUM
 };
 
-/* The short name ("malformed") and the sentence of an error; "ok" for 0 and "unknown" for anything else.
- * Static strings, valid for ever. */
+/* The short name ("malformed") and the sentence of an error; "ok" for 0, "unknown" for a number that is not in the
+ * list. Both return static strings that are always valid. */
 const char *err_name(int code);
 const char *err_text(int code);
 

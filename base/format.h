@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Understands %s %c %u %d %llu %lld %zu %x %% (no widths). Always ends in NUL; the text is cut at `size`. Returns the
- * number of chars written without the NUL. */
+/* Formats into `out` like snprintf. Understands %s %c %u %d %llu %lld %zu %x %% (no widths). The text is cut at `size`
+ * and always ends in NUL. Returns the number of chars written, without the NUL. */
 size_t format_text(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -21,7 +21,7 @@ static int wait_for(int fd, short events, int timeout_ms)
     return ready > 0 ? 0 : ready == 0 ? ERR_TIMEOUT : ERR_IO;
 }
 
-/* One sendmsg of what is left of a frame after `*sent` bytes of head and body. As frame_send_some. */
+/* One sendmsg of the rest of a frame, after `*sent` bytes of head and body. Results as frame_send_some. */
 static int send_once(int socket_fd, const uint8_t *bytes, size_t count, int passed_fd, int flags, size_t *sent)
 {
     uint8_t head[FRAME_HEAD_BYTES];
@@ -113,7 +113,7 @@ static void keep_fd(struct frame_reader *reader, int fd)
             return;
         }
     }
-    (void)close(fd); /* more than a frame may carry: the sender is wrong */
+    (void)close(fd); /* the sender passed more descriptors than frames may carry */
 }
 
 int frame_reader_fill(struct frame_reader *reader, int socket_fd)
@@ -154,7 +154,7 @@ int frame_reader_fill(struct frame_reader *reader, int socket_fd)
         return ERR_CLOSED;
     }
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
-        return ERR_IO; /* this process has no room for a descriptor: the next one would be taken for it */
+        return ERR_IO; /* this process had no room for a descriptor, so the next descriptor would be taken for the lost one */
     }
     reader->used_bytes += (size_t)n;
     return 0;

@@ -1,6 +1,6 @@
 #ifndef BASE_ID_H
 #define BASE_ID_H
-/* The names of things, as plain values. All zero means "none". */
+/* The identifiers of nodes, experiments, blobs, leases and meshes, as plain values. All zero means "none". */
 
 #include <endian.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ typedef struct {
     uint8_t bytes[NODE_ID_BYTES];
 } node_id;
 
-/* Drawn by the client that submits. */
+/* Drawn at random by the client that submits the experiment. */
 typedef struct {
     uint8_t bytes[EXPERIMENT_ID_BYTES];
 } experiment_id;
@@ -30,16 +30,18 @@ typedef struct {
     uint8_t bytes[HASH_BYTES];
 } hash256;
 
-/* The proof that a worker holds its slot; secret. Records show its hash only. */
+/* The secret by which a worker proves that it holds its slot. Records contain only its hash. */
 typedef struct {
     uint8_t bytes[TOKEN_BYTES];
 } lease_token;
 
+/* Names one mesh; drawn when the mesh is created. */
 typedef struct {
     uint8_t bytes[MESH_ID_BYTES];
 } mesh_id;
 
-/* The order of memcmp, for a count that is a multiple of 8. Inline: a quarter of a node's time was memcmp's calls. */
+/* Compares in the order of memcmp; `count` must be a multiple of 8. Inline, because the calls to memcmp took a quarter
+ * of a node's time. */
 static inline int id_compare_bytes(const uint8_t *a, const uint8_t *b, size_t count)
 {
     for (size_t i = 0; i < count; i += 8) {
@@ -53,6 +55,7 @@ static inline int id_compare_bytes(const uint8_t *a, const uint8_t *b, size_t co
     return 0;
 }
 
+/* For each type of identifier: _compare (the order of memcmp: < 0, 0 or > 0), _equal, and _is_none (all bytes zero). */
 #define ID_FUNCTIONS(type)                                              \
     _Static_assert(sizeof(type) % 8 == 0, "whole words");               \
     static inline int type##_compare(type a, type b)                    \
@@ -75,15 +78,16 @@ ID_FUNCTIONS(hash256)
 ID_FUNCTIONS(lease_token)
 ID_FUNCTIONS(mesh_id)
 
-/* One try at running a trial. Attempts of one trial are ordered by (number, term, coordinator). */
+/* One attempt at running a trial. The attempts of one trial are ordered by (number, term, coordinator). */
 typedef struct {
     experiment_id experiment;
     uint32_t trial;
-    uint32_t number; /* from 1 */
-    uint64_t term;   /* of the coordinator that made it */
+    uint32_t number; /* counts from 1 */
+    uint64_t term;   /* of the coordinator that created the attempt */
     node_id coordinator;
 } attempt_id;
 
+/* < 0, 0 or > 0 in the order of attempts; both must be of the same trial. */
 static inline int attempt_id_compare_order(const attempt_id *a, const attempt_id *b)
 {
     if (a->number != b->number) {
@@ -95,6 +99,7 @@ static inline int attempt_id_compare_order(const attempt_id *a, const attempt_id
     return node_id_compare(a->coordinator, b->coordinator);
 }
 
+/* True if all fields are equal, experiment and trial included. */
 static inline bool attempt_id_equal(const attempt_id *a, const attempt_id *b)
 {
     return experiment_id_equal(a->experiment, b->experiment) && a->trial == b->trial &&

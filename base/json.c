@@ -16,7 +16,7 @@ struct sink {
 
 static void put(struct sink *sink, const char *text, size_t bytes)
 {
-    if (sink->full || bytes >= sink->size - sink->used) { /* one more for the NUL */
+    if (sink->full || bytes >= sink->size - sink->used) { /* ">=" keeps room for the NUL */
         sink->full = true;
         return;
     }
@@ -87,7 +87,7 @@ static void put_double(struct sink *sink, double value)
     }
 }
 
-/* Recursion is bounded: the caller has checked that the value is at most 32 deep. */
+/* The recursion is bounded: the caller has checked that the value is at most 32 deep. */
 static void put_value(struct sink *sink, struct pack_reader *reader)
 {
     char text[32];

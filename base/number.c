@@ -1,20 +1,20 @@
 #include "base/number.h"
 
-#include <math.h> /* INFINITY, NAN and isnan: no function of it is called */
+#include <math.h> /* for INFINITY, NAN and isnan; none of its functions is called */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/err.h"
 
-/* Two halves. The first is exp and log: reduce the argument to a small interval, then a polynomial, with the sum kept in
- * two doubles (Dekker, "A floating-point technique for extending the available precision", 1971) where one would lose
- * digits. The second converts between binary and decimal exactly, by integers as long as needed: slow beside the tricks
- * of libc (some microseconds), but it is short, and right for every double. */
+/* Two halves. The first is exp and log: the argument is reduced to a small interval, where a polynomial is summed;
+ * where one double would lose digits, the sum is kept in two (Dekker, "A floating-point technique for extending the
+ * available precision", 1971). The second half converts between binary and decimal exactly, with integers of any needed
+ * length. That is slower than libc's methods (some microseconds), but short, and right for every double. */
 
 /* ---- exp, log, pow ---- */
 
-/* ln 2 in two parts. The first has 21 zero bits at its end, so that its product with any exponent is exact. */
+/* ln 2 in two parts. The high part ends in 21 zero bits, so that its product with any exponent is exact. */
 #define LN2_HIGH 0x1.62e42fee00000p-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define ONE_BY_LN2 0x1.71547652b82fep+0
@@ -70,7 +70,7 @@ static double exp_pair(double x, double small)
     for (int n = 13; n >= 1; n--) {
         sum = 1.0 + sum * r / n;
     }
-    /* Two steps, as 2^k alone may be out of range where the result is not. */
+    /* In two steps, because 2^k alone may be out of range where the result is in range. */
     int half = k / 2;
     return sum * power_of_two(half) * power_of_two(k - half);
 }
@@ -142,14 +142,14 @@ double number_pow(double base, double x)
     if (rough < -800.0) {
         return 0.0;
     }
-    /* The product in two parts: the error of one double, times 700, would be seen in the result. */
+    /* The product is kept in two parts: the rounding error of one double, times 700, would be visible in the result. */
     struct pair product = product_exact(x, log.high);
     return exp_pair(product.high, product.low + x * log.low);
 }
 
 /* ---- long integers ---- */
 
-/* The longest: 780 digits after scaling by 10^1110, with 64 bits to spare, is below 2^3800. */
+/* The longest number: 780 digits scaled by 10^1110, with 64 bits to spare, is below 2^3800. */
 #define LONG_WORDS 128
 
 struct longint {
@@ -244,7 +244,7 @@ static void longint_subtract(struct longint *a, const struct longint *b)
     }
 }
 
-/* For a < 2b: the first `steps` bits of a / b, beginning with the ones bit. `a` becomes twice the remainder. */
+/* For a < 2b: returns the first `steps` bits of a / b, beginning with the ones bit. Leaves twice the remainder in `a`. */
 static uint64_t longint_divide(struct longint *a, const struct longint *b, int steps)
 {
     uint64_t quotient = 0;
@@ -274,7 +274,7 @@ static double nearest_double(struct longint *digits, int power)
     int bits = mantissa >> 63 != 0 ? 64 : 63;
     int drop = bits - 53;
     if (exponent + drop < -1074) {
-        drop = -1074 - exponent; /* subnormal: fewer bits stay */
+        drop = -1074 - exponent; /* a subnormal keeps fewer bits */
     }
     if (drop > 64) {
         return 0.0;
@@ -293,7 +293,7 @@ static double nearest_double(struct longint *digits, int power)
     if (exponent > 971) {
         return INFINITY;
     }
-    /* A carry out of the subnormals lands in the exponent field, as it should. */
+    /* A carry out of the subnormals lands in the exponent field, which is the right place for it. */
     uint64_t out = kept < (uint64_t)1 << 52 ? kept : ((uint64_t)(exponent + 1075) << 52) | (kept & 0xfffffffffffffu);
     double value;
     memcpy(&value, &out, sizeof value);
@@ -329,8 +329,8 @@ static struct decimal decimal_from_double(double x, int count)
     for (int i = 0; i < count; i++) {
         limit *= 10;
     }
-    /* An estimate of the power of ten of the first digit from the bits before it; it may be one too low, never too
-     * high: then there is one digit too many, and the second round is right. */
+    /* Estimates the power of ten of the first digit from the leading bits. The estimate may be one too low, never too
+     * high: a low estimate gives one digit too many, and the second round is right. */
     int log2 = exponent + 63 - __builtin_clzll(mantissa);
     int first = (int)((log2 * 78913LL - (log2 < 0 ? 262143 : 0)) / 262144); /* floor(log2 * log10(2)) */
     for (;; first++) {
@@ -396,7 +396,7 @@ size_t number_format(char out[32], double x)
     if (x != 0.0) {
         decimal = decimal_from_double(x, 9);
         for (int count = 15; count <= 17 && decimal_to_double(decimal) != x; count++) {
-            decimal = decimal_from_double(x, count); /* not from number_round9 */
+            decimal = decimal_from_double(x, count); /* x did not come from number_round9 */
         }
         while (decimal.digits % 10 == 0) {
             decimal.digits /= 10;
@@ -442,7 +442,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* No two doubles' midpoint has more significant digits than 767; what follows can only say "a little more". */
+/* The midpoint of two neighbouring doubles has at most 767 significant digits; digits beyond can only mean "a little
+ * more". */
 #define DIGITS_MAX 780
 
 int number_parse(const char *text, size_t bytes, double *out)
@@ -456,7 +457,7 @@ int number_parse(const char *text, size_t bytes, double *out)
     struct longint digits;
     longint_set(&digits, 0);
     int64_t power = 0;
-    int digit_count = 0; /* significant ones */
+    int digit_count = 0; /* number of significant digits */
     bool any = false, after_point = false, more = false;
     for (; p < end && (is_digit(*p) || (*p == '.' && !after_point)); p++) {
         if (*p == '.') {

@@ -135,11 +135,11 @@ void pack_map(struct pack_writer *writer, uint32_t count)
     }
 }
 
-/* One decoded head: what follows it, and the number that it carries (value, length or count). */
+/* One decoded head: the type of the value, and the number that the head carries (a value, a length or a count). */
 struct head {
     enum pack_type type;
     uint64_t value;
-    size_t bytes; /* of the head itself */
+    size_t bytes; /* length of the head itself */
 };
 
 static struct head read_head(const struct pack_reader *reader)
@@ -166,7 +166,8 @@ static struct head read_head(const struct pack_reader *reader)
     if (tag < 0xc0) {
         return (struct head){PACK_TEXT, tag & 31, 1};
     }
-    /* 0xc0 ... 0xdf: type and width of the number after the tag; width 0 and PACK_BAD are not for us (ext, unused). */
+    /* 0xc0 ... 0xdf: the type, and the width of the number after the tag. PACK_BAD: extension types and the unused tag,
+     * which we do not read. */
     static const struct {
         uint8_t type, width;
     } table[32] = {
@@ -343,7 +344,7 @@ uint32_t pack_read_map(struct pack_reader *reader)
 const uint8_t *pack_read_any(struct pack_reader *reader, size_t *count)
 {
     size_t start = reader->offset;
-    uint64_t left[DEPTH_MAX]; /* values still to come at each depth */
+    uint64_t left[DEPTH_MAX]; /* number of values still to come at each depth */
     unsigned depth = 0;
     left[0] = 1;
     while (!reader->failed) {

@@ -1,12 +1,12 @@
 #ifndef BASE_PROBE_H
 #define BASE_PROBE_H
-/* Two kinds of places in the cores that tests/sim knows of in its own build (-DSHOAL_BUGS). Everywhere else they compile to
- * nothing, and the objects that ship have neither.
+/* Two macros that mark places in the cores for tests/sim, in the simulator's own build (-DSHOAL_BUGS). In every other
+ * build they compile to nothing, so the shipped objects contain neither.
  *
  *   BUG(name, "rule")   true in a run that breaks this rule on purpose: the simulator must notice
- *   MARK(name)          counts how often a run has come by: what no run ever passes is not tested
+ *   MARK(name)          counts how often a run has passed: a place that no run passes is not tested
  *
- * Each place stands in a section of pointers of its own, which the simulator walks; the rest of the program never sees it. */
+ * Each place puts a pointer into a section of its own, which the simulator walks; no other code sees the section. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,12 +14,12 @@
 #ifdef SHOAL_BUGS
 
 struct probe_bug {
-    const char *name, *rule; /* the rule that is broken, in words */
+    const char *name, *rule; /* `rule`: the rule that the bug breaks, in words */
     bool is_on;
 };
 
 struct probe_mark {
-    const char *name; /* one name may stand at several places */
+    const char *name; /* several places may share a name */
     uint64_t count;
 };
 

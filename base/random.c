@@ -45,7 +45,7 @@ uint64_t random_u64(struct random *random)
 uint64_t random_below(struct random *random, uint64_t bound)
 {
     CHECK(bound > 0);
-    uint64_t threshold = (0 - bound) % bound; /* values below it would be over-represented */
+    uint64_t threshold = (0 - bound) % bound; /* values below the threshold would be over-represented */
     uint64_t x = random_u64(random);
     while (x < threshold) {
         x = random_u64(random);

@@ -1,18 +1,19 @@
 #ifndef BASE_TRACE_H
 #define BASE_TRACE_H
-/* Facts that a core reports, one line each in the domain's words, without time or the reporter's own id: the hook adds
- * both. With no hook nothing is formatted. */
+/* Lets a core report facts, one line each in the words of the domain, without the time or the reporter's own id: the
+ * hook adds both. Without a hook nothing is formatted. */
 
 #include "base/format.h"
 
 struct trace {
-    void (*line)(void *context, const char *text); /* NULL: nobody listens */
+    void (*line)(void *context, const char *text); /* NULL: no hook. `text` is valid during the call */
     void *context;
 };
 
 #define TRACE_LINE_BYTES 256
 
-/* TRACE(trace, "trial %u started on %s", index, name); the formats are those of base/format.h. */
+/* TRACE(trace, "trial %u started on %s", index, name) formats a line (base/format.h) of at most TRACE_LINE_BYTES - 1
+ * chars and passes it to the hook. */
 #define TRACE(trace, ...)                                              \
     do {                                                               \
         if ((trace)->line != NULL) {                                   \
