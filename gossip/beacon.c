@@ -27,11 +27,11 @@ struct beacon {
     mesh_id mesh;
     node_id self;
     uint8_t datagram[BEACON_BYTES];
-    uint64_t begin_ms; /* of the first tick */
-    uint64_t next_ms;  /* 0: never ticked */
+    uint64_t begin_ms; /* when the first tick came */
+    uint64_t next_ms;  /* 0: no tick yet */
 };
 
-/* The mesh id itself stays out of the air. */
+/* A keyed hash, so that the mesh id itself is not broadcast. */
 static void mesh_hash(mesh_id mesh, uint8_t out[16])
 {
     static const uint8_t context[] = "shoal beacon 1..";
@@ -41,7 +41,7 @@ static void mesh_hash(mesh_id mesh, uint8_t out[16])
 void beacon_encode(mesh_id mesh, node_id self, uint16_t control_port, uint8_t out[BEACON_BYTES])
 {
     memcpy(out, MAGIC, MAGIC_BYTES);
-    out[4] = VERSION_OLDEST; /* for all who may be able to talk with us */
+    out[4] = VERSION_OLDEST; /* the version that every program able to talk to us can read */
     bytes_put_u16(out + 5, control_port);
     mesh_hash(mesh, out + 7);
     memcpy(out + 23, self.bytes, NODE_ID_BYTES);
@@ -68,7 +68,7 @@ int beacon_decode(const uint8_t *bytes, size_t count, mesh_id mesh, node_id *nod
     return 0;
 }
 
-/* SO_REUSEADDR on all of them lets the daemons of one machine share the port; each hears every broadcast. */
+/* SO_REUSEADDR on every socket lets the daemons of one machine share the port; each of them receives every broadcast. */
 static int socket_open(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -135,7 +135,7 @@ static void send_to(const struct beacon *beacon, uint32_t address)
                  sizeof to);
 }
 
-/* Joining again is an error that does no harm, and catches interfaces that came up since. */
+/* Joining the group again is a harmless error; it covers interfaces that came up since the last time. */
 static void send_multicast(const struct beacon *beacon, struct in_addr interface)
 {
     struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(GROUP), .imr_address = interface};
@@ -189,7 +189,7 @@ uint64_t beacon_next_ms(const struct beacon *beacon)
 int beacon_receive(struct beacon *beacon, node_id *node, char address[BEACON_ADDRESS_BYTES])
 {
     for (int i = 0; i < BAD_PER_CALL; i++) {
-        uint8_t bytes[BEACON_BYTES + 1]; /* what is longer is cut, and still too long */
+        uint8_t bytes[BEACON_BYTES + 1]; /* one byte more, so that a longer datagram is cut and still found too long */
         struct sockaddr_in from;
         socklen_t from_bytes = sizeof from;
         ssize_t count = recvfrom(beacon->fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_bytes);

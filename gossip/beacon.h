@@ -1,12 +1,12 @@
 #ifndef GOSSIP_BEACON_H
 #define GOSSIP_BEACON_H
-/* The beacon: a node says on every LAN interface where its control socket is, and hears others say so. What is heard is
- * a hint of an address to try for a member that is known already, no more: anybody can send anything here, and who
- * answers at that address has to prove its key. Broadcast and multicast are often blocked, so nothing depends on any of
- * this, and what fails here fails silently.
+/* The beacon: a node announces on every LAN interface where its control socket is, and listens for the beacons of other
+ * nodes. A received beacon is only a hint: an address to try for a member that is known already. Anybody can send
+ * beacons, so the node at that address must still prove its key. Broadcast and multicast are often blocked, so nothing
+ * depends on beacons, and failures are silent.
  *
  * IPv4: multicast to 239.255.74.11 (TTL 1), the broadcast address of every interface, and the loopback network, so that
- * daemons of one machine hear each other. A shell for the protocol thread: nothing blocks. Times are ms of any epoch.
+ * daemons of one machine find each other. A shell for the protocol thread: no call blocks. Times are ms of any epoch.
  *
  * Traffic: 67 bytes at IP level, twice per interface, every BEACON_FAST_MS for the first BEACON_FAST_FOR_MS, then every
  * BEACON_SLOW_MS: with two interfaces 27 bytes a second. */
@@ -26,23 +26,31 @@
 
 struct beacon;
 
-/* Listens on `port` and starts sending at once, so the first tick is due. An error (ERR_IO, ERR_MEMORY; `error` is one
- * sentence) is no reason for a daemon to stop. */
+/* Listens on UDP `port`; the first tick is due at once. The beacons announce `control_port`. 0; ERR_IO (the port cannot
+ * be used), ERR_MEMORY: `error` is then one sentence, `*out` is unchanged, and the daemon goes on without a beacon. The
+ * caller owns `*out` until beacon_close. */
 int beacon_open(uint16_t port, mesh_id mesh, node_id self, uint16_t control_port, struct beacon **out, char error[256]);
+
+/* Closes the socket, frees the beacon and sets `*beacon` to NULL; NULL is allowed. */
 void beacon_close(struct beacon **beacon);
 
-/* To poll for reading. */
+/* The descriptor to poll for reading; it stays the beacon's. */
 int beacon_fd(const struct beacon *beacon);
 
-/* Sends if it is time to. */
+/* Sends the beacons if beacon_next_ms has come. Errors of sending are ignored. */
 void beacon_tick(struct beacon *beacon, uint64_t now_ms);
+
+/* When beacon_tick has work to do next; 0 before the first tick. */
 uint64_t beacon_next_ms(const struct beacon *beacon);
 
-/* The next hint of another node of this mesh: `address` is the numeric HOST:PORT of its control socket. ERR_AGAIN when
- * none waits, or after 64 others (strangers' bytes, other meshes, our own): poll again. */
+/* Takes the next hint of another node of this mesh: `address` becomes the numeric HOST:PORT of its control socket.
+ * ERR_AGAIN: no hint waits, or 64 datagrams in a row were no hints (foreign bytes, other meshes, our own beacons): poll
+ * again. */
 int beacon_receive(struct beacon *beacon, node_id *node, char address[BEACON_ADDRESS_BYTES]);
 
-/* The format (docs/wire.md, "Beacon"), apart for tests. ERR_MALFORMED, ERR_VERSION, ERR_NOT_FOUND (another mesh). */
+/* Write and read a datagram (docs/wire.md, "Beacon"); public for tests. beacon_decode returns 0, ERR_MALFORMED,
+ * ERR_VERSION (a version that we do not speak) or ERR_NOT_FOUND (a beacon of another mesh), and sets its out-parameters
+ * only on 0. */
 void beacon_encode(mesh_id mesh, node_id self, uint16_t control_port, uint8_t out[BEACON_BYTES]);
 int beacon_decode(const uint8_t *bytes, size_t count, mesh_id mesh, node_id *node, uint16_t *control_port);
 

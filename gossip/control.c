@@ -17,19 +17,19 @@
 #include "gossip/quota.h"
 #include "gossip/socket.h"
 
-/* Of one connection without a whole message, many times the largest one. */
+/* What one connection may receive without a whole message: many times the largest message. */
 #define SILENT_BYTES_MAX (4u << 20)
-/* libzmq gives a connection up for ever after a protocol error (another program on the peer's port, a frame too large),
- * and says so to nobody. A peer that could not be sent to for this long gets a new socket. */
+/* After a protocol error (another program on the peer's port, a frame too large) libzmq gives a connection up for ever,
+ * and reports it to nobody. A peer to which no send succeeded for this long gets a new socket. */
 #define RENEW_MS 5000
 #define SENDER_MESSAGES 1024
-#define LETTER_BYTES 256 /* what a letter costs beside its message */
-/* Each admitted key has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
+#define LETTER_BYTES 256 /* memory that a letter takes beside its message */
+/* Room reserved for each admitted key: one message of any size. More comes from the room that all keys share. */
 #define OWN_BYTES ((size_t)MESSAGE_BYTES_MAX + LETTER_BYTES)
 #define SENDER_BYTES (CONTROL_QUEUE * OWN_BYTES)
 #define SHARED_BYTES (16 * SENDER_BYTES)
 #define ROUTING_ID_BYTES 256
-#define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* hash table: at most half full */
+#define PEER_SLOTS (2 * CONTROL_PEERS_MAX) /* size of the hash table: at most half full */
 _Static_assert(ZAP_KEYS_MAX <= QUOTA_SENDERS_MAX, "each key has its quota");
 
 struct peer {
@@ -37,14 +37,14 @@ struct peer {
     node_id node;
     uint8_t curve_public[32];
     char address[CONTROL_ADDRESS_BYTES];
-    uint64_t failing_since_ms; /* 0: the last send went through */
+    uint64_t failing_since_ms; /* 0: the last send succeeded */
 };
 
-/* Taken from libzmq, not yet by the daemon. */
+/* A message that was taken from libzmq and not yet by the daemon. */
 struct letter {
     struct letter *next;
     zmq_msg_t routing_id, message;
-    unsigned frames; /* 2, or it is malformed */
+    unsigned frames; /* 2 in a well-formed message */
     struct zap_identity from;
 };
 
@@ -72,10 +72,10 @@ struct control {
     uint8_t curve_public[32], curve_secret[32];
     uint16_t port;
     struct letter *inbox, **inbox_end;
-    struct letter *reading; /* control_receive gave it out last */
-    uint64_t silenced; /* connections that brought bytes and no message */
-    bool unread; /* libzmq had more than inbox_fill took */
-    struct quota quota; /* of the inbox, by zap_identity.slot */
+    struct letter *reading; /* the letter that control_receive gave out last */
+    uint64_t silenced; /* number of connections shut because they delivered bytes and no message */
+    bool unread; /* libzmq had more messages than inbox_fill took */
+    struct quota quota; /* bounds of the inbox, by zap_identity.slot */
     uint64_t last_client;
     struct client clients[CONTROL_CLIENTS_MAX];
     struct check checks[CONTROL_CHECKS_MAX];
@@ -103,7 +103,7 @@ static void letter_free(struct letter **letter)
     }
 }
 
-/* Reads one whole message: the routing id, which the ROUTER adds, and one frame. False: none is there. */
+/* Reads one whole message: the routing id, which the ROUTER adds, and one frame. False: no message is there. */
 static bool letter_read(void *router, struct letter *letter)
 {
     (void)zmq_msg_init(&letter->routing_id);
@@ -127,7 +127,8 @@ static bool letter_read(void *router, struct letter *letter)
     return true;
 }
 
-/* Is it a message, and whose? Asked when it is fresh: later its connection's descriptor may be another one's. */
+/* True if the letter is a well-formed message of an admitted sender, which is noted. Call it while the letter is fresh:
+ * later the descriptor of its connection may belong to another connection. */
 static bool letter_accept(struct control *control, struct letter *letter)
 {
     if (letter->frames != 2) {
@@ -146,7 +147,7 @@ static size_t letter_bytes(const struct letter *letter)
     return zmq_msg_size(&letter->message) + LETTER_BYTES;
 }
 
-/* Of one sender, what is too much is dropped. */
+/* Drops the letter if too much of its sender waits already. */
 static void inbox_put(struct control *control, struct letter *letter)
 {
     if (!letter_accept(control, letter)) {
@@ -163,7 +164,8 @@ static void inbox_put(struct control *control, struct letter *letter)
     control->inbox_end = &letter->next;
 }
 
-/* Takes what libzmq has received, so that it does not pile up there; a bounded number, so that the caller is not kept. */
+/* Takes the messages that libzmq has received, so that they do not pile up there; at most CONTROL_TAKE_MAX, so that the
+ * caller is not held up. */
 static void inbox_fill(struct control *control)
 {
     int count = 0;
@@ -179,7 +181,7 @@ static void inbox_fill(struct control *control)
     control->unread = count == CONTROL_TAKE_MAX;
 }
 
-/* The oldest, for letter_free; NULL when it is empty. */
+/* Removes and returns the oldest letter, for letter_free; NULL: the inbox is empty. */
 static struct letter *inbox_take(struct control *control)
 {
     struct letter *letter = control->inbox;
@@ -306,7 +308,7 @@ uint64_t control_next_ms(const struct control *control)
     uint64_t next = control->inbox != NULL || control->unread ? 0 : UINT64_MAX;
     for (int i = 0; i < CONTROL_CHECKS_MAX; i++) {
         if (control->checks[i].done) {
-            return 0; /* an answer waits to be taken */
+            return 0; /* a result waits for control_check_next */
         }
         if (control->checks[i].fd >= 0 && control->checks[i].until_ms < next) {
             next = control->checks[i].until_ms;
@@ -325,7 +327,7 @@ static void check_finish(struct check *check, enum control_link link)
     check->link = link;
 }
 
-/* Nobody at the address, or no way to it, is silence: only the host's own refusal proves that its daemon is gone. */
+/* "No such host" and "no route" count as silence: only a refusal by the host itself proves that its daemon is gone. */
 static enum control_link link_of(int connect_errno)
 {
     return connect_errno == 0              ? CONTROL_LINK_OPEN
@@ -367,12 +369,12 @@ static uint64_t client_remember(struct control *control, zmq_msg_t *routing_id)
     struct client *slot = &control->clients[0];
     for (int i = 1; i < CONTROL_CLIENTS_MAX && slot->handle != 0; i++) {
         if (control->clients[i].handle < slot->handle) {
-            slot = &control->clients[i]; /* the free one, else the oldest */
+            slot = &control->clients[i]; /* a free slot, else the oldest client */
         }
     }
     size_t bytes = zmq_msg_size(routing_id);
     if (bytes > ROUTING_ID_BYTES) {
-        return 0; /* libzmq allows 255 */
+        return 0; /* never the case: libzmq allows 255 bytes */
     }
     slot->handle = ++control->last_client;
     slot->until_ms = clock_ms() + CONTROL_CLIENT_MS;
@@ -405,7 +407,7 @@ int control_receive(struct control *control, struct control_incoming *out)
     return 0;
 }
 
-/* The slot of `node`, or the free one where it belongs. */
+/* The slot of `node`, or the free slot where it would be. */
 static struct peer *peer_slot(struct control *control, node_id node)
 {
     size_t at = (size_t)bytes_hash64(node.bytes, NODE_ID_BYTES, 0) % PEER_SLOTS;
@@ -476,7 +478,8 @@ int control_reply(struct control *control, uint64_t client, const uint8_t *bytes
     if (count > MESSAGE_BYTES_MAX) {
         return ERR_USAGE;
     }
-    /* A ROUTER decides at the first frame: with MANDATORY it fails if the client is gone or its queue full. */
+    /* A ROUTER decides at the first frame: with ZMQ_ROUTER_MANDATORY the send fails if the client is gone or its queue
+     * is full. */
     if (zmq_send(control->router, found->routing_id, found->routing_id_bytes, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0 ||
         zmq_send(control->router, bytes, count, ZMQ_DONTWAIT) < 0) {
         control->statistics.dropped++;
@@ -532,7 +535,7 @@ void control_peer_remove(struct control *control, node_id node)
     (void)zmq_close(peer->socket);
     peer->socket = NULL;
     control->peer_count--;
-    /* Linear probing: those behind the gap move up if they belong before it. */
+    /* Linear probing: entries behind the gap move up if their probe begins before it. */
     for (size_t at = (size_t)(peer - control->peers + 1) % PEER_SLOTS; control->peers[at].socket != NULL;
          at = (at + 1) % PEER_SLOTS) {
         struct peer moved = control->peers[at];

@@ -1,24 +1,25 @@
 #ifndef GOSSIP_CONTROL_H
 #define GOSSIP_CONTROL_H
-/* The control sockets of a node: one ROUTER that peers connect to and one DEALER per peer that this node connects with,
- * all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq, not a thread: the one
- * protocol thread uses it, and every call returns at once.
+/* The control sockets of a node: one ROUTER that peers connect to, and one DEALER per peer that this node connects
+ * with, all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq without a thread of its
+ * own: only the protocol thread calls it, and every call returns at once.
  *
- * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected;
- * they are never delivered late, because a queue dies with its connection. Of one sender they arrive in order. What has
- * arrived waits for control_receive in an inbox with a bound per admitted key (1,024 messages, 4 MiB). Of that, 64 KiB
- * are the key's own, whatever others send; the rest is taken from 64 MiB that all share. What is beyond is dropped. With
- * all 2,048 keys that is about 192 MiB at most.
+ * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected.
+ * They are never delivered late, because a queue dies with its connection. The messages of one sender arrive in order.
+ * Arrived messages wait for control_receive in an inbox with a bound per admitted key (1,024 messages, 4 MiB). 64 KiB
+ * of that are reserved for the key, however much others send; the rest comes from 64 MiB that all keys share. Messages
+ * beyond the bounds are dropped. With all 2,048 keys the inbox takes about 192 MiB at most.
  *
- * A peer without a key costs a socket for at most 2 s (the handshake).
+ * A peer without an admitted key costs a socket for at most 2 s (the handshake).
  *
- * Known weakness: the inbox bounds only what control_process has taken. libzmq goes on receiving meanwhile and its queue
- * has no limit (docs/dependencies.md says why), so while the thread that calls is busy, or when members send more than
- * CONTROL_TAKE_MAX messages per call, memory grows as fast as the network brings them. libzmq also hands a message of
- * many frames over only when it is whole, and nothing from a connection whose routing id another one has: gossip/inflow.h
- * shuts those. Only who has an admitted key, be it an invite, can do any of this.
+ * Known weakness: the inbox bounds only the messages that control_process has taken. libzmq keeps receiving meanwhile,
+ * into a queue without a limit (docs/dependencies.md says why), so memory grows as fast as the network delivers while
+ * the calling thread is busy, or when members send more than CONTROL_TAKE_MAX messages per call. libzmq also hands over
+ * a message of many frames only when it is complete, and hands over nothing from a connection whose routing id is in
+ * use already: gossip/inflow.h shuts such connections. Only the holder of an admitted key (an invite's included) can
+ * cause any of this.
  *
- * Times are CLOCK_BOOTTIME in ms. Addresses are numeric (control_address.h); how a new node is let in is in control_join.h. */
+ * Times are CLOCK_BOOTTIME in ms. Addresses are numeric (control_address.h). control_join.h is the side of a new node. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,106 +31,125 @@
 #include "gossip/keys.h"
 #include "gossip/zap.h"
 
-#define CONTROL_PEERS_MAX 1088 /* a mesh of 1,024, and some who are told that they are out of it */
+#define CONTROL_PEERS_MAX 1088 /* a mesh of 1,024, and some former members that must still be told of their eviction */
 #define CONTROL_QUEUE 64
 #define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
-#define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; the oldest is forgotten */
-#define CONTROL_CLIENT_MS 60000 /* ... or after this */
-#define CONTROL_CHECKS_MAX 64   /* link checks under way */
+#define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; beyond this the oldest is forgotten */
+#define CONTROL_CLIENT_MS 60000 /* how long a joiner is remembered */
+#define CONTROL_CHECKS_MAX 64   /* link checks that may run at a time */
+/* The time limit of a link check. */
 #define CONTROL_CHECK_MS 800
 #define CONTROL_POLL_MAX (3 + CONTROL_CHECKS_MAX)
 
+/* All state of the control sockets; opaque. */
 struct control;
 
-/* Everything is borrowed for control_open only, but context and zap, which must outlive the control. The context needs
- * ZMQ_MAX_SOCKETS above the number of peers. */
+/* All pointers are borrowed for the call of control_open only, except `context` and `zap`, which must outlive the
+ * control. The context needs a ZMQ_MAX_SOCKETS above the number of peers. */
 struct control_options {
-    void *context; /* of libzmq */
+    void *context; /* the libzmq context */
     struct zap *zap;
     const struct keys *keys;
     const char *listen; /* HOST:PORT; HOST may be "*" (all interfaces), PORT 0 (any free one) */
 };
 
-/* Binds. ERR_USAGE (the address), ERR_EXISTS (the port is taken), ERR_MEMORY, ERR_IO; `error` is one sentence. */
+/* Opens and binds the sockets. 0, or ERR_USAGE (a wrong address), ERR_EXISTS (the port is taken), ERR_MEMORY, ERR_IO;
+ * `error` is then one sentence and `*out` is unchanged. The caller owns `*out` until control_close. */
 int control_open(const struct control_options *options, struct control **out, char error[256]);
+
+/* Closes all sockets, drops what waits, frees the control and sets `*control` to NULL; NULL is allowed. */
 void control_close(struct control **control);
 
-/* The port that it listens on. */
+/* The TCP port that the ROUTER listens on. */
 uint16_t control_port(const struct control *control);
 
-/* Fills what the protocol thread shall poll for; returns the count. Call again before each poll. */
+/* Fills in what the protocol thread shall poll for, and returns the count. The items are valid for one poll: call this
+ * again before each poll. */
 size_t control_poll_items(struct control *control, zmq_pollitem_t items[CONTROL_POLL_MAX]);
 
-/* When control_process wants to be called at the latest; UINT64_MAX: no wish. */
+/* When control_process must be called at the latest; 0: at once, something waits to be taken; UINT64_MAX: no deadline. */
 uint64_t control_next_ms(const struct control *control);
 
-/* Answers handshakes (zap_process too), takes what has arrived, but at most CONTROL_TAKE_MAX messages, counts failures,
- * moves link checks on. Call after each poll, whatever was ready. */
+/* Answers handshakes (through zap_process, too), takes arrived messages from libzmq, at most CONTROL_TAKE_MAX of them,
+ * counts failures, and advances the link checks. Call it after each poll, whatever was ready. */
 void control_process(struct control *control);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
+/* One received message. */
 struct control_incoming {
     struct zap_identity from;
-    uint64_t client;                  /* INVITE: for control_reply; MEMBER: 0 */
-    char host[CONTROL_ADDRESS_BYTES]; /* numeric, of the other end of the connection; empty if unknown */
+    uint64_t client;                  /* from an INVITE: the handle for control_reply; from a MEMBER: 0 */
+    char host[CONTROL_ADDRESS_BYTES]; /* numeric address of the peer's end of the connection; empty if unknown */
     const uint8_t *bytes;             /* valid until the next call of control_receive */
     size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
-/* The next message of those that control_process took; ERR_AGAIN when none waits. */
+/* Gives the oldest message that control_process took. Messages of keys that were evicted meanwhile are dropped.
+ * ERR_AGAIN: no message waits. */
 int control_receive(struct control *control, struct control_incoming *out);
 
-/* ERR_AGAIN: dropped and counted (not connected, or its queue is full); ERR_NOT_FOUND: not a peer; ERR_USAGE: longer
+/* Queues one message for a peer; `bytes` is copied. 0 does not mean that the message arrives. ERR_AGAIN: dropped and
+ * counted, since the peer is not connected or its queue is full; ERR_NOT_FOUND: `to` is not a peer; ERR_USAGE: longer
  * than MESSAGE_BYTES_MAX. */
 int control_send(struct control *control, node_id to, const uint8_t *bytes, size_t count);
 
-/* Answers a joiner. ERR_NOT_FOUND: forgotten; ERR_AGAIN: gone or full. */
+/* Queues the answer to a joiner, the `client` of its control_incoming; `bytes` is copied. ERR_NOT_FOUND: the joiner is
+ * forgotten; ERR_AGAIN: dropped and counted, since the joiner is gone or its queue is full; ERR_USAGE: longer than
+ * MESSAGE_BYTES_MAX. */
 int control_reply(struct control *control, uint64_t client, const uint8_t *bytes, size_t count);
 
 /* ---- peers and keys ---------------------------------------------------------------------------------------------- */
 
-/* So many peers there will be: what connections that are made from now on cost while they are idle follows from that. */
+/* Announces the number of peers to come. The keepalive interval of connections made from now on follows from it (see
+ * control_keepalive_s), and so does the traffic of idle connections. */
 void control_expect(struct control *control, uint32_t peers);
 
-/* Keeps a connection to this peer, at this address from now on. ERR_USAGE (the address is not numeric, the key no
- * point), ERR_FULL, ERR_IO (no socket left). */
+/* Makes `node` a peer: keeps a connection to it, at this address from now on. Another address or key replaces the
+ * connection; the same ones change nothing. ERR_USAGE (the address is not numeric, or the key is not a curve point),
+ * ERR_FULL, ERR_IO (no socket is left): the peers are then as before. */
 int control_peer(struct control *control, node_id node, const uint8_t sign_public[32], const char *address);
 
-/* Ends it; what was queued is dropped. Unknown nodes are ignored. */
+/* Closes the connection to a peer and drops the messages queued for it. Unknown nodes are ignored. */
 void control_peer_remove(struct control *control, node_id node);
 
-/* Admits a key at the door, or with `gone` no longer, which also shuts its open connections. A member's is its Ed25519
- * public key, an invite's its CURVE public key. ERR_MALFORMED (no point), ERR_FULL, ERR_NOT_FOUND (gone, but was not
- * there). */
+/* Admits a public key to the ROUTER; with `gone`, ends its admission and shuts its open connections. A member's key is
+ * its Ed25519 public key, an invite's its CURVE public key. 0 also if the key is admitted already. ERR_MALFORMED (not a
+ * curve point), ERR_FULL (ZAP_KEYS_MAX), ERR_NOT_FOUND (`gone`, but the key was not admitted): nothing has changed
+ * then. */
 int control_admit(struct control *control, const uint8_t public_key[32], bool invite, bool gone);
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
+/* The result of a link check: the host refused the connection, it accepted it, or it gave no answer in time. */
 enum control_link { CONTROL_LINK_REFUSED, CONTROL_LINK_OPEN, CONTROL_LINK_SILENT };
 
-/* libzmq does not report a refused connection, so this tries one of its own: does the peer's host answer, and does
- * anybody listen? The answer comes within CONTROL_CHECK_MS, through control_check_next. `node` only comes back with it.
- * ERR_USAGE (address), ERR_FULL, ERR_IO. */
+/* Finds out whether the peer's host answers and whether a program listens at `address`, with a TCP connection of its
+ * own, because libzmq does not report refused connections. The result comes within CONTROL_CHECK_MS through
+ * control_check_next, together with `node`, which is used for nothing else. ERR_USAGE (address), ERR_FULL
+ * (CONTROL_CHECKS_MAX), ERR_IO: no check was started. */
 int control_check_link(struct control *control, node_id node, const char *address);
 
-/* An answer; ERR_AGAIN when there is none. */
+/* Takes the result of a finished check; ERR_AGAIN: there is none. */
 int control_check_next(struct control *control, node_id *node, enum control_link *link);
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 
+/* Counters since control_open; a process with several control sockets in one context shares `refused` and part of
+ * `cut`. */
 struct control_statistics {
     uint64_t received, received_bytes;
     uint64_t sent, sent_bytes;
-    uint64_t dropped;   /* by control_send and control_reply */
-    uint64_t oversized; /* received, longer than MESSAGE_BYTES_MAX */
-    uint64_t malformed; /* received, with more than one frame */
-    uint64_t overrun;   /* received, but too much of this sender waits already */
-    uint64_t refused;   /* handshakes refused: key not admitted (all sockets of the context) */
-    uint64_t failed;    /* handshakes that broke: no ZMTP, no CURVE, frame too large, too slow, gone */
-    uint64_t cut;       /* connections shut because their key had gone, or that brought bytes and no message */
+    uint64_t dropped;   /* messages that control_send or control_reply could not queue */
+    uint64_t oversized; /* received messages longer than MESSAGE_BYTES_MAX */
+    uint64_t malformed; /* received messages of more than one frame */
+    uint64_t overrun;   /* received messages dropped because too much of their sender waited already */
+    uint64_t refused;   /* refused handshakes: the key was not admitted (all sockets of the context) */
+    uint64_t failed;    /* failed handshakes: no ZMTP, no CURVE, a frame too large, too slow, connection lost */
+    uint64_t cut;       /* connections shut because their key was evicted, or because they delivered bytes but no message */
 };
 
+/* Copies the counters. */
 void control_statistics(struct control *control, struct control_statistics *out);
 
 #endif

@@ -23,7 +23,7 @@ bool control_address_split(const char *text, char host[CONTROL_HOST_BYTES], uint
         begin++;
         bytes -= 2;
     } else if (memchr(begin, ':', bytes) != NULL) {
-        return false; /* IPv6 wants brackets: who knows which part is the port otherwise? */
+        return false; /* IPv6 needs brackets: without them the port cannot be told from the address */
     }
     if (bytes >= CONTROL_HOST_BYTES) {
         return false;
@@ -48,7 +48,7 @@ int control_address_parse(const char *text, struct sockaddr_storage *out, sockle
 {
     char host[CONTROL_HOST_BYTES], port_text[8];
     uint16_t port;
-    if (!control_address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) { /* glibc takes "*" for any host */
+    if (!control_address_split(text, host, &port) || port == 0 || strcmp(host, "*") == 0) { /* glibc accepts "*" as any host */
         return ERR_USAGE;
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
@@ -83,7 +83,7 @@ static int address_format(const struct addrinfo *found, char out[CONTROL_ADDRESS
     return bytes_copy_text(out, CONTROL_ADDRESS_BYTES, text) ? 0 : ERR_NOT_FOUND;
 }
 
-/* 0.0.0.0, ::, ::ffff:0.0.0.0: to listen on, and to nobody's ears an address of a machine. */
+/* 0.0.0.0, :: and ::ffff:0.0.0.0: a socket can listen there, but no machine has such an address. */
 static bool is_unspecified(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET) {
@@ -114,7 +114,7 @@ int control_address_resolve(const char *text, char out[CONTROL_ADDRESS_BYTES], c
     }
     const struct addrinfo *chosen = found;
     for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-        if (each->ai_family == AF_INET) { /* most labs' meshes are IPv4 throughout */
+        if (each->ai_family == AF_INET) { /* prefer IPv4: most labs' meshes use nothing else */
             chosen = each;
             break;
         }

@@ -12,13 +12,14 @@
 #include "gossip/message.h"
 
 #define JOIN_DOORS_MAX (TOKEN_MEMBERS_MAX * TOKEN_ADDRESSES_MAX)
-#define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well; and after a refusal, with all others */
+#define JOIN_PATIENCE_MS 4000 /* before the next member is asked as well; after a refusal, before we stop waiting for the
+                                 others */
 
-/* A member's address: waits to be connected, then to be answered. */
+/* One address of a member: first it waits to be connected, then for the answer. */
 struct door {
     void *socket;
     const char *address;
-    uint32_t member; /* of the token */
+    uint32_t member; /* index in the token */
     bool asked, refused;
 };
 
@@ -27,8 +28,8 @@ struct joining {
     size_t count;
     uint8_t request[JOIN_REQUEST_BYTES_MAX];
     size_t request_bytes;
-    int refusal;         /* the code of the first one, whose sentence is the error then; 0: nobody refused */
-    uint64_t refused_ms; /* when the last one came */
+    int refusal;         /* the code of the first refusal, whose sentence becomes the error; 0: no refusal */
+    uint64_t refused_ms; /* when the last refusal came */
 };
 
 static uint64_t clock_ms(void)
@@ -86,7 +87,7 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
     return 0;
 }
 
-/* This member says no, through whichever door. The others may know better. */
+/* Notes that a member refused, on any of its addresses. The other members may decide otherwise. */
 static void joining_refused(struct joining *joining, const struct door *door, int code, const char *said, char error[256])
 {
     if (joining->refusal == 0) {
@@ -108,7 +109,7 @@ static bool joining_has_doors(const struct joining *joining)
     return any;
 }
 
-/* One round: reads answers, asks at one more open door if `ask`. */
+/* One round: reads answers, and sends the request to one more connected address if `ask`. */
 static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, uint8_t *buffer, size_t capacity,
                         struct join_answer *answer, char error[256])
 {
@@ -171,7 +172,7 @@ int control_join(void *context, const struct token *token, const struct keys *ke
         if (joining.refused_ms != refused_ms) {
             next_ask_ms = now_ms;
         } else if (joining.refusal != 0 && ask && now_ms >= refused_ms + JOIN_PATIENCE_MS) {
-            break; /* there was nobody else to ask */
+            break; /* no member is left to ask */
         }
     }
     if (result == ERR_AGAIN && joining.refusal != 0) {

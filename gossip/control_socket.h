@@ -1,27 +1,30 @@
 #ifndef GOSSIP_CONTROL_SOCKET_H
 #define GOSSIP_CONTROL_SOCKET_H
-/* The sockets under control.h and control_join.h: what is special about them (gossip/socket.h has the rest). */
+/* What the sockets of control.h and control_join.h have of their own; gossip/socket.h has what they share with bulk
+ * sockets. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "gossip/keys.h"
 
-/* Keepalives find an end that went away while nothing was on its way. Each is 104 bytes with its answer, for each of two
- * connections with each peer: every 20 s that is 10 kB/s with 999 peers, who are said something only every few minutes.
- * So beyond CONTROL_KEEPALIVE_PEERS peers they become rarer as these become more, 3.2 of them a second in any larger mesh; and those of the
- * side that only receives are rare, to whom a dead connection means no more than a descriptor. */
+/* Keepalives find a peer that went away while no message was on its way. A probe and its answer take 104 bytes, on each
+ * of two connections per peer: at one every 20 s that is 10 kB/s with 999 peers, which exchange messages only every few
+ * minutes. Therefore, beyond CONTROL_KEEPALIVE_PEERS peers the interval grows with their number, so that any larger
+ * mesh sends 3.2 probes a second. The side that only receives probes rarely, because a dead connection costs it no more
+ * than a descriptor. */
 #define CONTROL_KEEPALIVE_PEERS 64
 #define CONTROL_KEEPALIVE_S 20
 
-/* Seconds between two of one connection, of so many. */
+/* The seconds between two keepalive probes of one connection, in a node with `peers` peers. */
 int control_keepalive_s(uint32_t peers);
 
-/* Makes a ROUTER the door of a node. False: libzmq refused an option. */
+/* Sets a ROUTER up to receive: CURVE server, ZAP domain, limits. Call it before socket_bind; the keys are copied.
+ * False: libzmq refused an option. */
 bool control_socket_set_router(void *socket, const struct keys *keys);
 
-/* A DEALER that connects to a numeric address; the caller closes it with zmq_close. NULL: no socket is left, or the address or a
- * key cannot be used. */
+/* Returns a new DEALER that connects to a numeric address; the caller owns it and closes it with zmq_close. The keys
+ * are copied. NULL: no socket is left, or the address or a key cannot be used. */
 void *control_socket_dealer(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
                             const char *address, const uint8_t server_public[32], int keepalive_s);
 

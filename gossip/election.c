@@ -53,7 +53,7 @@ int election_take(struct election *election, struct election_claim claim, bool r
         MARK(coordinator_yields);
         *action = ELECTION_YIELD;
     }
-    /* A claim of ours that is on its way counts on if it is higher still: the other will yield to it. */
+    /* Our own claim on its way to disk stays if it is higher still: the other node will yield to it. */
     struct election_claim ours = {.term = election->claiming_term, .node = self};
     if (election->claiming && election_claim_compare(claim, ours) > 0) {
         MARK(claim_overtaken);
@@ -97,8 +97,8 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* 0 comes first: the one that is expected (drained, it claims and hands over), then nodes that have been up for a while, then
- * new ones, then drained ones and the one that gave the experiment away. */
+/* Order of the classes: 0, the expected node (if drained, it claims and hands over); 1, nodes that have been up for a
+ * while; 2, new nodes; 3, drained nodes and the node that released the experiment. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
     if (election->highest_released && node_id_equal(member->node, election->highest.node)) {
@@ -115,7 +115,7 @@ static int member_class(const struct election *election, uint64_t now_ms, const 
     return up_long ? 1 : 2;
 }
 
-/* How many living members come before `mine` in the order of succession; `*others` is how many live at all. */
+/* How many living members come before `mine` in the order of succession; `*others` is the number of living members. */
 static uint32_t rank_of(const struct election *election, uint64_t now_ms, const struct election_member *mine,
                         experiment_id experiment, const struct election_member *members, uint32_t member_count,
                         uint32_t *others)
@@ -148,7 +148,7 @@ static enum election_action claim(struct election *election)
     return ELECTION_CLAIM;
 }
 
-/* It is our turn to fill the vacancy. */
+/* Our turn has come to fill the vacancy. */
 static enum election_action step_candidate(struct election *election, uint64_t now_ms, uint32_t others)
 {
     bool nobody_to_miss = node_id_is_none(election->highest.node) || election->highest_released;
@@ -187,7 +187,7 @@ enum election_action election_step(struct election *election, uint64_t now_ms, n
         }
         if (node_id_equal(election->highest.node, self)) {
             MARK(restarted_coordinator_claims);
-            return claim(election); /* we led in an earlier life: a restarted coordinator takes a new term */
+            return claim(election); /* we led in an earlier boot: a restarted coordinator takes a new term */
         }
         follow(election);
         return ELECTION_NOTHING;

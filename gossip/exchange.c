@@ -25,7 +25,7 @@ static size_t clamp(size_t capacity)
     return capacity < EXCHANGE_MESSAGE_BYTES_MAX ? capacity : EXCHANGE_MESSAGE_BYTES_MAX;
 }
 
-/* Appends the keys of the bucket's published entries, from the `skip`-th on, at most `keys_max`. */
+/* Appends the keys of the bucket's published entries, beginning at the `skip`-th, at most `keys_max`. */
 static uint8_t *append_keys(const struct records *records, uint32_t bucket, size_t skip, size_t keys_max, uint8_t *p)
 {
     for (const struct records_entry *e = records->buckets[bucket]; e != NULL && keys_max > 0; e = e->next_in_bucket) {
@@ -73,7 +73,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
         *out_bytes = 0;
         return 0;
     }
-    size_t kept = keys > keys_max; /* for one key at least of a bucket that is left out */
+    size_t kept = keys > keys_max; /* room for at least one key of a bucket that does not fit */
     size_t room = keys_max - kept;
     uint32_t part = RECORDS_BUCKETS;
     memset(out, 0, BITMAP_BYTES);
@@ -83,7 +83,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
             room -= records->published_counts[bucket];
             out[bucket / 8] = (uint8_t)(out[bucket / 8] | 1u << bucket % 8);
         } else if (i == 0) {
-            /* It would never fit: its turn is spent on a slice, the next one at its next turn. */
+            /* The bucket would never fit: its turn is spent on a slice, and its next turn on the next slice. */
             size_t slices = (records->published_counts[bucket] + keys_max - 1) / keys_max;
             size_t slice = rotate / n % slices;
             uint8_t *end = append_keys(records, bucket, slice * keys_max, keys_max, out + BITMAP_BYTES);
@@ -93,7 +93,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
             part = bucket;
         }
     }
-    /* In bucket order, so that the keys ascend and the peer can merge. */
+    /* In the order of buckets, so that the keys ascend and the peer can merge them. */
     uint8_t *p = out + BITMAP_BYTES;
     for (uint32_t bucket = 0; bucket < RECORDS_BUCKETS; bucket++) {
         if ((out[bucket / 8] >> bucket % 8 & 1) != 0) {
@@ -111,10 +111,10 @@ struct answer {
     uint8_t *pull, *out;
     size_t pull_capacity, pull_bytes;
     size_t capacity, out_bytes;
-    record_ident start; /* records from here on come first, in the first lap; those before it in the second */
+    record_ident start; /* the first lap sends the records from here on, the second lap those before */
     bool is_second_lap;
     bool is_cut;
-    record_ident next; /* is_cut: the first that did not fit */
+    record_ident next; /* is_cut: the first record that did not fit */
 };
 
 static void answer_pull(struct answer *answer, const uint8_t *ident)
@@ -125,7 +125,7 @@ static void answer_pull(struct answer *answer, const uint8_t *ident)
     }
 }
 
-/* What does not fit is left out; a shorter one behind it may still fit. */
+/* Leaves out a record that does not fit; a shorter one behind it may still fit. */
 static void answer_record(struct answer *answer, const struct records_entry *entry)
 {
     bool is_before = record_ident_compare(entry->ident, answer->start) < 0;
@@ -165,7 +165,7 @@ bool exchange_keys_are_all(const uint8_t *bytes, size_t count)
     return true;
 }
 
-/* Merges one bucket's list, which ascends by ident, with the peer's keys in [key, end), which do too. */
+/* Merges one bucket's list with the peer's keys in [key, end). Both ascend by ident. */
 static void merge_bucket(const struct records_entry *mine, bool whole, const uint8_t *key, const uint8_t *end,
                          struct answer *answer)
 {

@@ -57,18 +57,19 @@ uint32_t fanout_round(struct fanout *fanout, uint64_t now_ms, const struct recor
     uint32_t limit = capacity < FANOUT_BYTES_MAX ? capacity : FANOUT_BYTES_MAX;
     uint32_t used = 0;
     for (uint8_t told = 0; told < FANOUT_ROUNDS_MAX; told++) {
-        for (uint32_t i = fanout->count; i-- > 0;) { /* from the end, since the last one replaces what is dropped */
+        for (uint32_t i = fanout->count; i-- > 0;) { /* from the end, since dropping an entry moves the last one into its
+                                                        place */
             struct fanout_entry *entry = &fanout->entries[i];
             if (entry->told != told || entry->turn == fanout->turn) {
                 continue;
             }
             const struct records_entry *held = records_find(records, entry->ident);
             if (held == NULL || !held->published) {
-                drop(fanout, i); /* it is told anew once it is published */
+                drop(fanout, i); /* the record is added again when it is published */
                 continue;
             }
             if (held->envelope_bytes > limit - used) {
-                continue; /* its turn comes in a later round; a shorter one may still fit */
+                continue; /* later: a shorter record may still fit into this round */
             }
             memcpy(out + used, held->envelope, held->envelope_bytes);
             used += held->envelope_bytes;

@@ -1,51 +1,57 @@
 #ifndef GOSSIP_FANOUT_H
 #define GOSSIP_FANOUT_H
-/* Fan-out gossip: how a change of a record reaches everybody in a mesh that is too large to tell each peer directly
- * (DESIGN 5). Infect and relay (Demers et al. 1987, "rumor mongering"; the dissemination of SWIM and memberlist): whoever
- * hears of a record that is new to it passes it on, byte for byte, to FANOUT_PEERS random peers at once and again in each
- * of the next rounds, and then no more. A core: this part only says what to send and when, its owner chooses the peers.
+/* Fan-out gossip: how a change of a record reaches all nodes of a mesh that is too large for telling each peer directly
+ * (DESIGN 5). Infect and relay (Demers et al. 1987, "rumor mongering"; the dissemination of SWIM and memberlist): a
+ * node that receives a record version new to it passes it on, byte for byte, to FANOUT_PEERS random peers at once and
+ * again in each of the next rounds, and then stops. A core: it decides what to send and when; the caller chooses the
+ * peers.
  *
- * Each of n nodes sends a record FANOUT_PEERS x fanout_rounds(n) times, so each hears it about that often, and the chance
- * that a node never does is e^-(FANOUT_PEERS x rounds), which a digest then mends. With rounds = log2(n) / 2 that is one
- * node in 160,000 for 65 nodes and in 3 million for 1,000 (tests/sim/scale shows it). memberlist's 4 x ceil(log10(n + 1))
- * messages are as many. */
+ * Each of n nodes sends a record FANOUT_PEERS x fanout_rounds(n) times, so each node receives it about that often. The
+ * probability that a node never receives it is e^-(FANOUT_PEERS x rounds); the digests (gossip/exchange.h) then repair
+ * it. With rounds = log2(n) / 2 that is one node in 160,000 for 65 nodes and one in 3 million for 1,000
+ * (tests/sim/scale measures it). memberlist's 4 x ceil(log10(n + 1)) messages are as many. */
 
 #include "gossip/records.h"
 
 #define FANOUT_PEERS 3u
 #define FANOUT_ROUND_MS 100u
-#define FANOUT_QUEUE_MAX 512u         /* records; full: the most often told one is dropped, and a digest brings it */
-#define FANOUT_BYTES_MAX (32u * 1024) /* of one round's message: 1 MB/s at most to the three together */
+#define FANOUT_QUEUE_MAX 512u         /* records; when full, the record sent most often is dropped, and a digest delivers it */
+#define FANOUT_BYTES_MAX (32u * 1024) /* of one round's message: at most 1 MB/s to the three peers together */
 #define FANOUT_ROUNDS_MAX 16u
 _Static_assert(FANOUT_BYTES_MAX >= RECORD_ENVELOPE_BYTES_MAX, "every record fits a round");
 
+/* A record that is being spread. */
 struct fanout_entry {
     record_ident ident;
-    uint32_t turn; /* the last round that it was in */
+    uint32_t turn; /* the last round that contained the record */
+    /* Rounds that contained the record, and the number after which it is done. */
     uint8_t told, rounds;
 };
 
+/* The queue of one node; no pointers, so a copy is a value. */
 struct fanout {
-    uint64_t round_ms; /* not before */
+    uint64_t round_ms; /* no round before this time */
     uint32_t turn;
     uint32_t count;
     struct fanout_entry entries[FANOUT_QUEUE_MAX];
 };
 
+/* An empty queue. */
 void fanout_init(struct fanout *fanout);
 
-/* For a mesh of this many living nodes, ourselves included; 1 to FANOUT_ROUNDS_MAX. */
+/* The number of rounds for a mesh of `node_count` living nodes, ourselves included: 1 to FANOUT_ROUNDS_MAX. */
 uint8_t fanout_rounds(uint32_t node_count);
 
-/* There is news of this record: a version that was not known here. It will be told in `rounds` rounds from now on. */
+/* Queues a record of which a version came that was not known here; it is sent in `rounds` rounds from now on. */
 void fanout_add(struct fanout *fanout, record_ident ident, uint8_t rounds);
 
-/* When the next round is due; UINT64_MAX if nothing is to be told. */
+/* When the next round is due, in ms of the caller's clock; UINT64_MAX if nothing is queued. */
 uint64_t fanout_next_ms(const struct fanout *fanout);
 
-/* One round: writes the newest versions of the least told records, envelopes end to end, as far as they fit both
- * `capacity` (at least RECORD_ENVELOPE_BYTES_MAX) and FANOUT_BYTES_MAX, and returns their bytes; 0 before it is due. The
- * caller sends them to FANOUT_PEERS peers. Records that are not published are skipped. */
+/* Makes one round: writes the newest versions of the records sent least often, envelopes end to end, as far as they fit
+ * both `capacity` (at least RECORD_ENVELOPE_BYTES_MAX) and FANOUT_BYTES_MAX, and returns their bytes; 0 before the
+ * round is due. The caller sends the bytes to FANOUT_PEERS peers. Records that are forgotten or held back are dropped
+ * from the queue. */
 uint32_t fanout_round(struct fanout *fanout, uint64_t now_ms, const struct records *records, uint8_t *out,
                       uint32_t capacity);
 

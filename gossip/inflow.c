@@ -10,7 +10,7 @@
 #define FDS_MAX 65536
 
 struct inflow_link {
-    bool open, brought; /* a message since the last look */
+    bool open, brought; /* brought: a message arrived since the last look */
     uint64_t bytes;     /* received when that message was seen */
 };
 
@@ -51,7 +51,7 @@ static void link_add(struct inflow *inflow, int fd)
         inflow->links = bigger;
         inflow->room = room;
     }
-    link_forget(inflow, &inflow->links[fd]); /* of an older connection */
+    link_forget(inflow, &inflow->links[fd]); /* an older connection with the same descriptor */
     inflow->links[fd].open = true;
     inflow->count++;
 }
@@ -73,7 +73,7 @@ void inflow_brought(struct inflow *inflow, int fd)
     }
 }
 
-/* False: it is closed, and the number may be another file's by now. */
+/* False: the connection is closed, and its number may belong to another file by now. */
 static bool received(int fd, uint16_t port, uint64_t *bytes)
 {
     struct sockaddr_storage local;
@@ -106,7 +106,8 @@ unsigned inflow_look(struct inflow *inflow, uint64_t now_ms)
         }
         if (!received((int)fd, inflow->port, &bytes)) {
             link_forget(inflow, link);
-        } else if (link->brought || bytes < link->bytes) { /* below: another connection with this number */
+        } else if (link->brought || bytes < link->bytes) { /* fewer bytes than before: another connection with the same
+                                                              descriptor */
             link->brought = false;
             link->bytes = bytes;
         } else if (bytes - link->bytes > inflow->bytes_max) {

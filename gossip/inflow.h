@@ -1,12 +1,13 @@
 #ifndef GOSSIP_INFLOW_H
 #define GOSSIP_INFLOW_H
-/* Shuts connections that pour in without ever bringing a message. A shell.
+/* Shuts connections that deliver bytes without ever completing a message. A shell.
  *
- * libzmq bounds each frame, but it keeps the frames of a message until the last one is there, and of a connection whose
- * routing id another one has it reads on and hands nothing over. Where its queues have no limit (docs/dependencies.md says
- * why), who has a key could fill the memory with either. The kernel counts what each connection has received (TCP_INFO),
- * and messages tell their connection (ZMQ_SRCFD): one that received more than the largest message is long, since its last
- * message came out, is shut. Between two looks more may arrive, as fast as the network brings it.
+ * libzmq bounds each frame, but it keeps the frames of a message until the last one has arrived; and from a connection
+ * whose routing id is in use already it reads on without handing anything over. Where its queues have no limit
+ * (docs/dependencies.md says why), the holder of a key could fill the memory in either way. The kernel counts the bytes
+ * that each connection has received (TCP_INFO), and messages name their connection (ZMQ_SRCFD): a connection that has
+ * received more than `bytes_max` since its last message is shut. Between two looks more may arrive, as fast as the
+ * network delivers.
  *
  * One per listening socket; belongs to the thread that reads that socket and its monitor. */
 
@@ -16,31 +17,33 @@
 
 #define INFLOW_LOOK_MS 250
 
+/* One accepted connection; opaque. */
 struct inflow_link;
 
-/* Zeroes, then the first two. */
+/* Set the first two fields, and the others to zero. */
 struct inflow {
-    uint16_t port;      /* where the socket listens */
-    uint64_t bytes_max; /* without a message */
+    uint16_t port;      /* the port that the socket listens on */
+    uint64_t bytes_max; /* that a connection may receive without a message */
     uint64_t looked_ms;
-    struct inflow_link *links; /* by descriptor */
+    struct inflow_link *links; /* array of `room`, indexed by descriptor; `count` of them are open */
     size_t room, count;
 };
 
+/* Frees the table; connections stay open. */
 void inflow_close(struct inflow *inflow);
 
-/* A frame of the monitor's first kind: the number of the event and its value, as libzmq packs them. ZMQ_EVENT_ACCEPTED and
- * ZMQ_EVENT_DISCONNECTED are taken note of, others are not. */
+/* Takes note of ZMQ_EVENT_ACCEPTED and ZMQ_EVENT_DISCONNECTED; other events are ignored. `event` and `value` are the
+ * two parts of the first frame of a monitor's event, as libzmq packs them. Without memory, a connection is not watched. */
 void inflow_event(struct inflow *inflow, uint16_t event, int32_t value);
 
-/* A whole message came out of this connection (ZMQ_SRCFD; any number). */
+/* A whole message arrived over the connection `fd` (ZMQ_SRCFD; any number is allowed). */
 void inflow_brought(struct inflow *inflow, int fd);
 
-/* Looks at all connections, at most each INFLOW_LOOK_MS, and says how many were shut. Call it when all messages that
- * wait have been read. */
+/* Looks at all connections, at most every INFLOW_LOOK_MS, and returns how many were shut. Call it only when all waiting
+ * messages have been read. */
 unsigned inflow_look(struct inflow *inflow, uint64_t now_ms);
 
-/* When the next look is due; UINT64_MAX: nobody is connected. */
+/* When the next look is due; UINT64_MAX: no connection is open. */
 uint64_t inflow_next_ms(const struct inflow *inflow);
 
 #endif

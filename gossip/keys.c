@@ -15,7 +15,7 @@
 #include "gossip/record.h"
 
 #define SEED_BYTES 32
-#define SEED_TEXT_BYTES (2 * SEED_BYTES + 1) /* with the line's end */
+#define SEED_TEXT_BYTES (2 * SEED_BYTES + 1) /* with the newline */
 #define SIGN_CONTEXT_BYTES (sizeof RECORD_SIGN_CONTEXT - 1)
 #define ERROR_BYTES 256
 
@@ -63,7 +63,7 @@ static int refuse_errno(char error[ERROR_BYTES], const char *verb, const char *p
     return refuse(error, ERR_IO, path, what);
 }
 
-/* Writes and syncs a new private file. */
+/* Writes and syncs a new file that only its owner can read. */
 static bool write_file(const char *path, const char *text, size_t count)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -104,7 +104,7 @@ static int save(const struct keys *keys, const char *dir, const char *suffix, ch
     char text[SEED_TEXT_BYTES + 1];
     bytes_to_hex(text, keys->sign_secret, SEED_BYTES); /* libsodium's secret key begins with the seed */
     text[SEED_TEXT_BYTES - 1] = '\n';
-    (void)unlink(draft); /* of a process that died with our number */
+    (void)unlink(draft); /* left by a process that died with our process id */
     bool written = write_file(draft, text, SEED_TEXT_BYTES);
     sodium_memzero(text, sizeof text);
     if (!written) {
@@ -112,7 +112,7 @@ static int save(const struct keys *keys, const char *dir, const char *suffix, ch
         (void)unlink(draft);
         return result;
     }
-    /* link() refuses to replace, so of two processes that make a key one wins and the file is whole at any time. */
+    /* link() never replaces a file: of two processes that make a key one wins, and the file is complete at any time. */
     int linked = link(draft, path);
     int saved = errno;
     (void)unlink(draft);
@@ -243,7 +243,7 @@ int keys_curve_of(const uint8_t sign_public[32], uint8_t out[32])
     return 0;
 }
 
-/* Ed25519 takes its message in one piece: context, mesh id and the signed part of the envelope, end to end. */
+/* Ed25519 needs its message in one piece: the context, the mesh id and the signed part of the envelope, end to end. */
 struct signed_part {
     uint8_t bytes[SIGN_CONTEXT_BYTES + MESH_ID_BYTES + RECORD_ENVELOPE_BYTES_MAX];
     size_t count;

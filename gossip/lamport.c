@@ -30,10 +30,10 @@ uint64_t lamport_highest(const struct lamport_top *top)
     return lamport_jumps(top) ? top->second : top->first;
 }
 
-/* With x the answer and J the largest jump:
- * first - second <= J + 1: x is above `first` and by J at most, so x is the highest, and borne out by `first`;
- * first - second > J + 1:  x is above `second`, and still more than J below `first`: that stays refused.
- * The J + 1 is for a `first` that is refused now but would count with x just above `second`. */
+/* Let x be the answer and J the largest jump.
+ *   first - second <= J + 1: x is above `first` by at most J, so x is the highest clock, and `first` confirms it.
+ *   first - second > J + 1:  x is above `second` and more than J below `first`, so `first` stays refused.
+ * The bound is J + 1 because of a `first` that is refused now but would count with x just above `second`. */
 uint64_t lamport_next(const struct lamport_top *others, uint64_t own)
 {
     uint64_t floor = others->first, ceiling = others->first + LAMPORT_JUMP_MAX;

@@ -1,51 +1,52 @@
 #ifndef GOSSIP_LAMPORT_H
 #define GOSSIP_LAMPORT_H
-/* Lamport clocks and terms that jump are refused (DESIGN 5): the one rule. A core.
+/* The one rule for Lamport clocks and terms: jumps are refused (DESIGN 5). A core.
  *
- * Several writers hold one record each, with a clock, and the highest clock says what is so. A writer that means harm
- * takes a clock near 2^64, and nobody could say anything after it. "Too far ahead of what I have seen" would refuse it,
- * but nodes see records in different orders, and a newer record of a writer hides its older ones. So the rule looks at
- * the newest clocks of all writers only: the highest counts if it is at most LAMPORT_JUMP_MAX above the second highest
- * (0, if there is no second); all others count. Whatever the order of arrival, the same records give the same answer.
+ * Several writers hold one record each, with a clock, and the record with the highest clock is the register's value. A
+ * malicious writer could take a clock near 2^64, and no writer could replace its value after that. "Too far ahead of
+ * the clocks that I have seen" would refuse such a clock, but nodes see records in different orders, and a newer record
+ * of a writer hides its older ones. So the rule looks only at the newest clock of each writer: the highest counts if it
+ * is at most LAMPORT_JUMP_MAX above the second highest (0, if there is no second); all others count. Whatever the order
+ * of arrival, the same records give the same answer.
  *
  *      0 ......... second ... highest              counts
- *      0 ......... second ........................ highest     is refused: `second` says what is so
+ *      0 ......... second ........................ highest     is refused: `second` decides
  *
- * One writer alone cannot run away: its clock counts only as far as another's bears it out, and lamport_next finds a
- * clock above all that count for everybody else, whatever that one writer holds (a proof by cases beside it). A writer
- * that goes back takes away what it bore out, and so can undo what was said above it; but then it could as well have
- * said the contrary, and the next word counts again.
+ * No single writer can run away: its clock counts only as far as another writer's clock confirms it, and lamport_next
+ * finds a clock above all that count for every other node, whatever that one writer holds (the proof by cases stands
+ * beside it). A writer that goes back withdraws its confirmation, and so can undo a value written above it; but then it
+ * could as well have written the opposite value, and the next value counts again.
  *
- * Known weakness: two writers who conspire bear each other out, and can take the last clock there is. */
+ * Known weakness: two writers that conspire confirm each other, and can take the last clock there is. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define LAMPORT_JUMP_MAX (1u << 20)
 
-/* The two highest clocks of one register. Zeroes: nobody has written yet. */
+/* The two highest clocks of one register. All zero: no writer has written yet. */
 struct lamport_top {
     uint64_t first, second;
 };
 
-/* Is `clock` no jump for who knows of `base`? */
+/* True if `clock` is not a jump for a node that knows of `base`: at most LAMPORT_JUMP_MAX above it, or below. */
 bool lamport_follows(uint64_t base, uint64_t clock);
 
-/* One more writer's clock; 0: it has said nothing. In any order. */
+/* Takes note of one more writer's newest clock; 0: that writer has written nothing. Each writer once, in any order. */
 void lamport_see(struct lamport_top *top, uint64_t clock);
 
-/* Is `clock`, one of those seen, taken into account? Never 0. */
+/* True if `clock`, one of the clocks seen, counts. 0 never counts. */
 bool lamport_counts(const struct lamport_top *top, uint64_t clock);
 
-/* The highest one is refused. */
+/* True if the highest clock is refused. */
 bool lamport_jumps(const struct lamport_top *top);
 
-/* The highest clock that counts. */
+/* The highest clock that counts; 0 if none does. */
 uint64_t lamport_highest(const struct lamport_top *top);
 
-/* The clock to write next, by a writer that holds `own` (0: nothing) beside the `others`: it counts, and of those that
- * count with it it is the only highest; not below `own` + 1 unless that would be a jump. If two others hold the last
- * clocks there are, UINT64_MAX. */
+/* The clock to write next, for a writer that holds `own` (0: nothing) beside the `others`. The clock counts, and is the
+ * only highest of those that count with it. It is at least `own` + 1 unless that would be a jump. UINT64_MAX if two
+ * other writers hold the last clocks there are. */
 uint64_t lamport_next(const struct lamport_top *others, uint64_t own);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define STATES (LEASE_WITHHELD + 1)
 
-/* Which state may follow which. RELEASING never goes to LEASED: a slot whose worker may still run is not leased. */
+/* The allowed moves. RELEASING never goes to LEASED: a slot whose worker may still run is not leased. */
 static const bool move_allowed[STATES][STATES] = {
     [LEASE_FREE] = {[LEASE_RESERVED] = true, [LEASE_WITHHELD] = true},
     [LEASE_RESERVED] = {[LEASE_FREE] = true, [LEASE_RESERVED] = true, [LEASE_LEASED] = true, [LEASE_WITHHELD] = true},
@@ -21,7 +21,7 @@ void lease_init(struct lease *lease, uint32_t slot_count)
     *lease = (struct lease){.count = slot_count};
 }
 
-/* The one place where a slot changes its state. */
+/* The only place where a slot changes its state. */
 static void slot_move(struct lease *lease, uint32_t slot, struct lease_slot after, struct lease_changes *out)
 {
     struct lease_slot *at = &lease->slots[slot];
@@ -32,14 +32,14 @@ static void slot_move(struct lease *lease, uint32_t slot, struct lease_slot afte
     *at = after;
 }
 
-/* Nobody has it any more: free, unless it is held. */
+/* Ends the use of a slot: FREE, or WITHHELD if the slot is held. */
 static void slot_free(struct lease *lease, uint32_t slot, struct lease_changes *out)
 {
     const struct lease_hold *hold = &lease->holds[slot];
     slot_move(lease, slot, (struct lease_slot){.state = hold->withheld || hold->busy ? LEASE_WITHHELD : LEASE_FREE}, out);
 }
 
-/* The token ends at once; the slot stays taken until its worker is surely gone. */
+/* Ends the token at once; the slot stays taken until its worker is surely gone. */
 static void slot_end_lease(struct lease *lease, uint32_t slot, struct lease_changes *out)
 {
     const struct lease_slot *at = &lease->slots[slot];
@@ -52,7 +52,7 @@ static void slot_end_lease(struct lease *lease, uint32_t slot, struct lease_chan
               out);
 }
 
-/* One total order over all who ask, the same on every owner, so that no two trials wait for each other in a circle. */
+/* One total order of all requests, the same on every owner, so that no two trials wait for each other in a circle. */
 static bool slot_precedes(const struct lease_slot *a, const struct lease_slot *b)
 {
     if (a->priority != b->priority) {
@@ -199,11 +199,11 @@ bool lease_restore(struct lease *lease, uint64_t now_ms, uint32_t slot, const at
         restored.token = token;
         restored.until_ms = now_ms + LEASE_MS;
     }
-    lease->slots[slot] = restored; /* not a move: the slot was never free, only this life of the table is new */
+    lease->slots[slot] = restored; /* not a move: the slot was never free, only the table is new in this boot */
     return true;
 }
 
-/* What is held changed: a slot that nobody uses follows at once. */
+/* Applies a changed hold: a slot that is not in use follows at once. */
 static void slot_follow_hold(struct lease *lease, uint32_t slot, struct lease_changes *out)
 {
     const struct lease_hold *hold = &lease->holds[slot];
@@ -253,7 +253,7 @@ int lease_busy(struct lease *lease, uint32_t slot, bool busy, struct lease_chang
     return 0;
 }
 
-/* Nonzero where they differ. Reads all bytes whatever they hold; volatile keeps the compiler from stopping early. */
+/* Nonzero if the tokens differ. Reads all bytes in any case; volatile keeps the compiler from stopping early. */
 static uint8_t token_difference(const lease_token *a, const lease_token *b)
 {
     volatile uint8_t difference = 0;

@@ -1,5 +1,6 @@
 /* Messages between nodes as bytes (docs/wire.md, "Messages between nodes"): a version byte, a kind byte, then
- * MessagePack values in a fixed order without names, since a ping and its answer are most of what an idle mesh says. */
+ * MessagePack values in a fixed order without names, because pings and their answers are most of the traffic of an idle
+ * mesh. */
 
 #include "base/check.h"
 #include "base/err.h"
@@ -9,9 +10,9 @@
 
 #define HEAD_BYTES 2
 
-/* With a second version this has to choose for each peer: version_common. */
+/* With a second version, message_encode must choose a version for each peer: version_common. */
 _Static_assert(VERSION_OLDEST == VERSION_NEWEST, "message_encode says everything in the one version there is");
-#define CODE_LOWEST (-255) /* errors of base/err.h, with room for those of later versions */
+#define CODE_LOWEST (-255) /* errors of base/err.h, with room for later ones */
 
 static bool kind_has_lease(enum message_kind kind)
 {
@@ -28,7 +29,7 @@ static bool kind_has_bytes(enum message_kind kind)
     return kind >= MESSAGE_BUCKETS && kind <= MESSAGE_RECORDS;
 }
 
-/* The id "none" takes one byte, not eighteen. */
+/* The id "none" takes one byte instead of eighteen. */
 static void put_node(struct pack_writer *writer, node_id node)
 {
     if (node_id_is_none(node)) {
@@ -72,7 +73,7 @@ static void put_swim(struct pack_writer *writer, const struct message *message)
     }
 }
 
-/* An address goes into log lines and on to others: printable, no spaces. */
+/* An address is logged and passed on: only printable chars, no spaces. */
 static void get_address(struct pack_reader *reader, char *out, size_t size)
 {
     pack_read_text_copy(reader, out, size);
@@ -265,7 +266,7 @@ int message_decode_as(struct version_range speaks, const uint8_t *bytes, size_t 
         return ERR_MALFORMED;
     }
     if (!version_is_spoken(speaks, message_version(bytes, count))) {
-        return ERR_VERSION; /* whatever the rest is */
+        return ERR_VERSION; /* whatever the other bytes are */
     }
     if (count < HEAD_BYTES) {
         return ERR_MALFORMED;

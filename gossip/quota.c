@@ -22,7 +22,7 @@ bool quota_take(struct quota *self, uint16_t sender, size_t bytes)
     struct quota_sender then = {row->messages + 1, row->bytes + bytes};
     size_t shared_bytes = self->shared_bytes - shared_part(self, row) + shared_part(self, &then);
     if (then.messages > self->options.messages_max || (then.bytes > self->options.bytes_max && row->messages > 0) ||
-        shared_bytes > self->options.shared_bytes_max) { /* who stays within its own room does not change it */
+        shared_bytes > self->options.shared_bytes_max) { /* does not change for a sender within its own room */
         return false;
     }
     *row = then;

@@ -1,7 +1,7 @@
 #ifndef GOSSIP_QUOTA_H
 #define GOSSIP_QUOTA_H
-/* How much may wait in an inbox, so that who sends too much starves nobody else: each sender has room of its own, and
- * takes what it needs beyond from what all share. A core. */
+/* Bounds what may wait in an inbox, so that no sender can crowd out the others: each sender has room of its own, and
+ * takes more from room that all senders share. A core. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,30 +9,35 @@
 
 #define QUOTA_SENDERS_MAX 2048
 
+/* The bounds of an inbox. */
 struct quota_options {
     uint32_t messages_max;   /* of one sender */
-    size_t bytes_max;        /* of one sender, but a single message may be larger */
-    size_t own_bytes;        /* of one sender, whatever waits of others */
-    size_t shared_bytes_max; /* of all senders, what is beyond their own */
+    size_t bytes_max;        /* of one sender; a single message may be larger */
+    size_t own_bytes;        /* of one sender, reserved for it however much waits of others */
+    size_t shared_bytes_max; /* of all senders together, beyond their own_bytes */
 };
 
+/* What waits of one sender. */
 struct quota_sender {
     uint32_t messages;
     size_t bytes;
 };
 
+/* One inbox; the caller owns it, about 32 KiB. */
 struct quota {
     struct quota_options options;
     size_t shared_bytes;
     struct quota_sender senders[QUOTA_SENDERS_MAX];
 };
 
+/* An empty inbox; `options` is copied. */
 void quota_init(struct quota *self, const struct quota_options *options);
 
-/* A message of `sender`, below QUOTA_SENDERS_MAX, shall wait. False: it is too much, and nothing has changed. */
+/* Asks to add a message of `bytes` bytes of `sender` (< QUOTA_SENDERS_MAX) to the inbox. True: it is counted, give it
+ * back with quota_give. False: it exceeds a bound, and nothing has changed. */
 bool quota_take(struct quota *self, uint16_t sender, size_t bytes);
 
-/* One that was taken waits no longer. */
+/* A message that quota_take counted has left the inbox; `sender` and `bytes` must be the same as then. */
 void quota_give(struct quota *self, uint16_t sender, size_t bytes);
 
 #endif

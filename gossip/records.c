@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/probe.h"
 
-/* Linear probing over a table of pointers that is at most three quarters full. Whoever forgets an entry closes the gap
+/* Linear probing over a table of pointers that is at most three quarters full. Forgetting an entry closes the gap
  * (Knuth, The Art of Computer Programming 6.4, algorithm R), so a probe ends at the first empty slot. Idents are hashes
  * already: their last bytes choose the slot, their first byte the bucket. */
 
@@ -65,8 +65,8 @@ static int slots_reserve_one(struct records *records)
     return 0;
 }
 
-/* Blocks are asked for in powers of two, as the arena hands them out: a record that changes its length a little stays
- * where it is. */
+/* The size of a block is a power of two, as the arena hands it out: a record whose length changes a little keeps its
+ * place. */
 static uint16_t block_bytes_for(size_t count)
 {
     uint32_t bytes = BLOCK_BYTES_MIN;
@@ -105,7 +105,7 @@ static int entry_add(struct records *records, record_ident ident, size_t count, 
     return 0;
 }
 
-/* Gives the entry a block for `count` bytes; the old bytes need not survive. */
+/* Gives the entry a block for `count` bytes; the old bytes may be lost. */
 static int entry_resize(struct records *records, struct records_entry *entry, size_t count)
 {
     uint16_t block_bytes = block_bytes_for(count);
@@ -114,7 +114,7 @@ static int entry_resize(struct records *records, struct records_entry *entry, si
     }
     uint8_t *block = arena_take(records->arena, block_bytes);
     if (block == NULL) {
-        return block_bytes < entry->block_bytes ? 0 : ERR_FULL; /* a larger block than needed serves as well */
+        return block_bytes < entry->block_bytes ? 0 : ERR_FULL; /* a block that is larger than needed serves as well */
     }
     arena_give(records->arena, entry->envelope, entry->block_bytes);
     entry->envelope = block;
@@ -188,7 +188,7 @@ int records_put(struct records *records, const struct record *record, const uint
         return error;
     }
     if (entry->published && !BUG(digest_keeps, "a version that is replaced leaves the digest")) {
-        digests_remove(records, entry); /* of the older version: it uses the hash kept in the entry */
+        digests_remove(records, entry); /* removes the hash of the older version, which the entry still has */
     }
     memcpy(entry->envelope, envelope, count);
     entry->envelope_bytes = (uint32_t)count;
@@ -241,7 +241,7 @@ int records_forget(struct records *records, record_ident ident)
     }
     *link = entry->next_in_bucket;
 
-    /* Those behind the gap move into it, but for those whose probe begins behind it. */
+    /* Entries behind the gap move into it, unless their probe begins behind it. */
     uint32_t mask = records->slot_count - 1;
     uint32_t gap = (uint32_t)(slot - records->slots);
     for (uint32_t i = (gap + 1) & mask; records->slots[i] != NULL; i = (i + 1) & mask) {

@@ -1,74 +1,80 @@
 #ifndef GOSSIP_RECORDS_H
 #define GOSSIP_RECORDS_H
-/* The table of all records that a node holds: newest version of each (writer, kind, key). A core; memory comes from
+/* The table of all records that a node holds: the newest version of each (writer, kind, key). A core; memory comes from
  * the arena given at init. Envelopes are kept byte for byte.
  *
- * A record may be held back ("private"): a node's own record that is not on its disk yet is in the table, so that the
- * node's own decisions see it, but it is in no digest, and exchange never sends it. */
+ * A record may be held back: a node's own record that is not on its disk yet is in the table, where the node's
+ * decisions see it, but it is in no digest, and exchange (gossip/exchange.h) never sends it. */
 
 #include "base/arena.h"
 #include "gossip/record.h"
 
 #define RECORDS_BUCKETS 256
 
+/* A digest of a set of records, 128 bits. */
 struct records_hash {
-    uint64_t words[2]; /* sums, modulo 2^64, over all published entries: commutative, so it can be kept incrementally */
+    uint64_t words[2]; /* sums modulo 2^64 over all published entries; addition commutes, so each change updates them */
 };
 
-/* One held record. The entry keeps its address until it is forgotten; what it points to (`record`'s pointers and
- * `envelope`) is valid until a newer version of it is put. Callers only read it. */
+/* One record in the table. An entry keeps its address until it is forgotten; the pointers of `record` and `envelope`
+ * are valid until a newer version of the record is put. Callers only read the entry, except for its marks. */
 struct records_entry {
     record_ident ident;
-    struct record record;     /* points into `envelope` */
+    struct record record;     /* its pointers point into `envelope` */
     uint32_t envelope_bytes;
-    uint16_t block_bytes;     /* of the arena block that holds the envelope */
-    bool published;           /* in the digests */
-    bool on_disk : 1;         /* the caller's mark: this version is on the disk; false after a put */
-    bool is_unfolded : 1;     /* the caller's mark, too: there was no memory for what it says; false after a put */
-    bool is_unawaited : 1;    /* ... or to wait for its way to the disk */
-    bool is_asked : 1;        /* ... of an own one: a user asked for it in this life */
-    struct records_hash hash; /* while published: what this version adds to the digests */
+    uint16_t block_bytes;     /* size of the arena block that holds the envelope */
+    bool published;           /* the entry is in the digests; false: held back */
+    bool on_disk : 1;         /* a mark of the caller: this version is on the disk; a put clears it */
+    bool is_unfolded : 1;     /* a mark of the caller: no memory was left to apply the record; a put clears it */
+    bool is_unawaited : 1;    /* a mark of the caller: no memory was left to wait for its disk write; a put clears it */
+    bool is_asked : 1;        /* a mark of the caller on an own record: a user asked for it since this boot; a put clears it */
+    struct records_hash hash; /* published: what this version adds to the digests */
     uint8_t *envelope;
-    struct records_entry *next_in_bucket; /* sorted by ident, so no order depends on arrival */
+    struct records_entry *next_in_bucket; /* sorted by ident, so that no order depends on arrival */
 };
 
+/* The table. Read only through the functions below, and by exchange.c. */
 struct records {
     struct arena *arena;
-    struct records_entry **slots; /* open hash table by ident */
+    struct records_entry **slots; /* open hash table, keyed by ident */
     uint32_t slot_count;          /* a power of two */
-    uint32_t count;               /* entries, held back ones included */
-    struct records_entry *buckets[RECORDS_BUCKETS]; /* by the ident's first byte */
+    uint32_t count;               /* entries, those held back included */
+    struct records_entry *buckets[RECORDS_BUCKETS]; /* indexed by the ident's first byte */
     uint32_t published_counts[RECORDS_BUCKETS];
     struct records_hash bucket_hashes[RECORDS_BUCKETS];
     struct records_hash hash;
 };
 
-/* 0 or ERR_MEMORY. The arena is borrowed for the table's life. */
+/* An empty table. The arena is borrowed for as long as the table is used. 0 or ERR_MEMORY. */
 int records_init(struct records *records, struct arena *arena);
 
-/* Puts one envelope (copied); `record` is what record_decode made of these very bytes. 0: it is new or newer, `*out` (may be
- * NULL) is its entry and the older version is gone; ERR_STALE: an equal or newer version is held; ERR_CORRUPT: the same version with other bytes before the
- * signature (equivocation), nothing changed; ERR_FULL: no memory, nothing changed (never for a version that is no longer
- * than the one that it replaces). `published` false holds it back. */
+/* Puts a copy of an envelope into the table; `record` must be what record_decode gave for these very bytes. `published`
+ * false holds the record back. 0: the record is new or newer, `*out` (may be NULL) is its entry, and the older version
+ * is gone. Otherwise nothing has changed: ERR_STALE: an equal or newer version is in the table; ERR_CORRUPT: the same
+ * version with other bytes before the signature (equivocation); ERR_FULL: no memory (never for a version no longer than
+ * the replaced one). */
 int records_put(struct records *records, const struct record *record, const uint8_t *envelope, size_t count, bool published,
                 struct records_entry **out);
 
-/* After the disk has it: stores the signature and takes the entry into the digests. 0 and no change if it is published
- * already; ERR_NOT_FOUND if that version has been replaced meanwhile. `out` may be NULL. */
+/* Publishes a version that was held back: stores its signature and adds the entry to the digests. Call it when the disk
+ * has the record. 0, without a change if the entry is published already; `*out` (may be NULL) is the entry.
+ * ERR_NOT_FOUND: the version has been replaced or forgotten meanwhile. */
 int records_publish(struct records *records, record_ident ident, struct record_version version,
                     const uint8_t signature[RECORD_SIGNATURE_BYTES], struct records_entry **out);
 
-/* Takes a record out, of the digests too, as if it had never come; the entry is gone. 0, or ERR_NOT_FOUND. */
+/* Removes a record from the table and the digests, as if it had never come; its entry becomes invalid. 0 or
+ * ERR_NOT_FOUND. */
 int records_forget(struct records *records, record_ident ident);
 
-/* NULL if nothing is held. */
+/* The entry of a record, held back or published; NULL if there is none. */
 struct records_entry *records_find(const struct records *records, record_ident ident);
 
-/* Calls `visit` for every entry, held back ones included, in ident order; stops when it returns false. `visit` must not
- * put or forget records. */
+/* Calls `visit` for every entry, those held back included, in ident order, and stops when `visit` returns false.
+ * `visit` must not put or forget records. `context` is passed through. */
 void records_each(const struct records *records, bool (*visit)(void *context, const struct records_entry *entry),
                   void *context);
 
+/* True if the two sets of published records are the same, but for collisions of the hash. */
 bool records_hash_equal(struct records_hash a, struct records_hash b);
 
 #endif

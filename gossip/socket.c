@@ -17,7 +17,7 @@
 #define BACKLOG 256
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
-#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq_draft.h; stable builds of libzmq 4.3 take it but do not name it */
+#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* declared in zmq_draft.h only; stable builds of libzmq 4.3 accept the option */
 #endif
 
 static bool set_int(void *socket, int option, int value)
@@ -25,7 +25,8 @@ static bool set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-/* Without MAXMSGSIZE one stranger's frame took 375 MB. libzmq's own heartbeats are not used: see docs/dependencies.md. */
+/* Without ZMQ_MAXMSGSIZE one frame of a stranger took 375 MB. libzmq's own heartbeats are not used: see
+ * docs/dependencies.md. */
 static bool set_common(void *socket, const struct socket_options *options)
 {
     int64_t frame_bytes_max = (int64_t)options->bytes_max + SOCKET_EXTRA_BYTES;
@@ -41,12 +42,12 @@ static bool set_common(void *socket, const struct socket_options *options)
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, options->curve_secret, 32) == 0;
 }
 
-/* No RCVHWM: whoever reads takes all that there is and bounds it, since libzmq aborts on a ping that it had read when the
- * queue was full and the connection broke (docs/dependencies.md).
+/* No ZMQ_RCVHWM: the reader takes all messages and bounds them itself, because libzmq aborts on a ping that it had read
+ * when the queue was full and the connection broke (docs/dependencies.md).
  *
- * libzmq lets everybody in when a socket has a ZAP domain but the context no handler, unless ZMQ_ZAP_ENFORCE_DOMAIN is
- * set. Builds that lack the option are safe too: such connections have no User-Id, and zap_identify refuses what they
- * say. */
+ * libzmq admits every client when a socket has a ZAP domain but the context has no handler, unless
+ * ZMQ_ZAP_ENFORCE_DOMAIN is set. Builds without the option are safe too: such connections have no User-Id, so
+ * zap_identify refuses their messages. */
 bool socket_set_router(void *socket, const struct socket_options *options, const char *zap_domain)
 {
     (void)set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);
@@ -137,7 +138,7 @@ void *socket_monitor(void *context, void *router)
     return monitor;
 }
 
-/* An event is two frames: number and value, then the address. */
+/* An event has two frames: number and value, then the address. */
 unsigned socket_monitor_drain(void *monitor, struct inflow *inflow)
 {
     uint8_t frame[256];

@@ -1,28 +1,29 @@
-/* Every period we ping one member, in a shuffled round-robin. No ACK within ack_ms: three helpers ping it for us. None
- * by the end of the period: it is suspect, and everybody hears so.
+/* SWIM (sections 3 and 4) with Lifeguard. Every period we ping one member, in a shuffled round-robin. If no ACK comes
+ * within ack_ms, three helpers ping it for us. If none comes by the end of the period, the member is suspect, and all
+ * members are told.
  *
  *     ALIVE --probe failed--> SUSPECT --time over--> DEAD        any --higher incarnation--> ALIVE
  *       ^------higher incarnation-------'                        any --it said so itself--> LEFT
  *
- * A suspicion lasts suspect_max, less for each member that confirms it from its own failed pings, down to suspect_min.
- * While it lasts the suspect is pinged often, each time with the rumour (Lifeguard's buddy rule): one ping that gets
- * through makes it raise its incarnation, which all its messages carry from then on. So at 5 % loss a false suspicion
+ * A suspicion lasts suspect_max, less for each member that confirms it from its own failed pings, at least suspect_min.
+ * Meanwhile the suspect is pinged often, each time with the rumour (Lifeguard's buddy rule). One ping that gets through
+ * makes the suspect raise its incarnation, which all its messages carry from then on. So at 5 % loss a false suspicion
  * is common and harmless, and a false death needs some ten losses in a row.
  *
- * Every message carries the least told of the recent changes. A change is also told at once to three random members by
- * each one that hears of it, so that all know within a few round trips.
+ * Every message carries the recent changes that were sent least often. Each member that hears of a change also tells
+ * three random members at once, so that all members know within a few round trips.
  *
- * The dead and the unknown are pinged in turn for ever, or a healed partition would never be noticed; and pings carry
- * one by one what we believe of the dead and the left, so that differing views meet. Who left is pinged too, less often:
- * it may have come back beyond a partition, and have been told there that we left.
+ * Dead and unknown members are pinged in turn for ever, or a healed partition would never be noticed; and pings carry,
+ * one by one, what we believe of dead and left members, so that differing views meet. Left members are pinged too, less
+ * often: a member may have come back beyond a partition, where it heard that we left.
  *
- * What others say of a member's incarnation counts only near what it said itself, here, last: so no rumour can claim one
- * that the member could never outdo. It raises its own by no more than that at once, and who is heard to be far below
- * what is believed of it is believed: that was made up before it was heard here, or is of a life in which it was accused
- * without end.
+ * A rumour about a member's incarnation counts only near the incarnation that we last heard from the member itself: so
+ * no rumour can claim an incarnation that the member could never exceed. A member raises its own incarnation by no more
+ * than that at once. If a member is heard to be far below the believed incarnation, the member is believed: the higher
+ * value was made up before we heard the member, or comes from a boot in which it was accused without end.
  *
- * Known weakness: a member may lie about others (it can accuse anyone; the accused then refutes). Peers are authenticated
- * members of one lab. */
+ * Known weakness: a member may lie about others (it can accuse any member; the accused then refutes). Peers are
+ * authenticated members of one lab. */
 #include "gossip/swim_parts.h"
 
 #include <string.h>
@@ -37,7 +38,8 @@
 
 uint64_t swim_suspect_min_ms(const struct swim *self)
 {
-    /* Up to 64 members a refutation reaches all in well under a period; beyond that give it one per doubling. */
+    /* Up to 64 members a refutation reaches all in well under a period; beyond that, allow one period more per
+     * doubling. */
     uint64_t periods = 4;
     for (uint32_t n = 64; n < self->member_count + 1u; n *= 2) {
         periods++;
@@ -61,7 +63,7 @@ uint64_t swim_burst_gap_ms(const struct swim *self)
     return self->period_ms / 10;
 }
 
-/* Two periods for up to 16 absent members, shorter for more, at least a fifth of a period. */
+/* Two periods for up to 16 absent members, less for more, at least a fifth of a period. */
 uint64_t swim_revisit_gap_ms(const struct swim *self)
 {
     uint64_t share = 2u * self->period_ms / (1u + self->lists[ABSENT].count / 16u);
@@ -100,8 +102,8 @@ int swim_init(struct swim *self, const struct swim_options *options, struct aren
     self->ack_ms = ack_ms;
     self->incarnation = options->incarnation;
     random_init_stream(&self->random, options->seed, bytes_hash64(options->self.bytes, NODE_ID_BYTES, 0));
-    self->sequence = (uint32_t)random_u64(&self->random); /* so that late answers to an earlier life match nothing */
-    /* Nodes started together probe out of step. */
+    self->sequence = (uint32_t)random_u64(&self->random); /* random, so that late answers to an earlier boot match no probe */
+    /* Nodes that start at the same time probe out of step. */
     self->probe_end_ms = options->now_ms + random_below(&self->random, period_ms);
     self->revisit_ms = options->now_ms + 2u * period_ms;
     self->expected_ms = swim_next_ms(self);
@@ -115,7 +117,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* When something is due, which may have passed already. */
+/* When something is due; that time may be in the past. */
 static uint64_t due_ms(const struct swim *self)
 {
     if (self->left) {
@@ -264,8 +266,8 @@ static void shift_time(uint64_t *time_ms, uint64_t gap_ms, uint64_t limit_ms)
     }
 }
 
-/* Moves all times by the gap, those of the past not beyond `limit_ms`: what we received after the gap, but before we
- * noticed it, bears the right time already. */
+/* Moves all times by the gap, past times at most to `limit_ms`: messages that came after the gap, but before we noticed
+ * it, have the right time already. */
 static void shift(struct swim *self, uint64_t gap_ms, uint64_t limit_ms)
 {
     if (self->expected_ms != UINT64_MAX) {

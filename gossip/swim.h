@@ -1,16 +1,16 @@
 #ifndef GOSSIP_SWIM_H
 #define GOSSIP_SWIM_H
-/* Membership by gossip: who of the roster is alive. SWIM (Das, Gupta, Motivala 2002) with the corrections of Lifeguard
- * (Dadgar, Phillips, Currey 2018): a local health multiplier, a suspicion that shrinks as others confirm it, and the
- * buddy rule. A core: no I/O, no clock, no memory but from the arena given at init.
+/* Membership by gossip: which members of the roster are alive. SWIM (Das, Gupta, Motivala 2002) with the improvements
+ * of Lifeguard (Dadgar, Phillips, Currey 2018): a local health multiplier, a suspicion that shortens as other members
+ * confirm it, and the buddy rule. A core: no I/O, no clock, no memory but from the arena given at init.
  *
  * Times are milliseconds of any epoch and never decrease from call to call. The caller owns `struct swim`, the arena
- * and `struct swim_effects`; every call that takes effects empties them first, and the caller performs them in order.
- * Who sent a message is told beside it, by the transport that authenticated the peer, and is not in the message.
+ * and `struct swim_effects`. Every call that takes effects empties them first; the caller performs them in order. The
+ * sender of a message is passed beside it, by the transport that authenticated the peer, and is not in the message.
  *
- * The members are the roster without ourselves: swim_member_add and swim_member_remove follow it. Of two statements
- * about a member the one with the higher incarnation wins; with equal incarnations left > dead > suspect > alive.
- * Only a member itself raises its incarnation. */
+ * The members are the nodes of the roster without ourselves: swim_member_add and swim_member_remove follow the roster.
+ * Of two statements about a member, the one with the higher incarnation wins; with equal incarnations left > dead >
+ * suspect > alive. Only the member itself raises its incarnation. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,57 +22,62 @@
 
 #define SWIM_MEMBERS_MAX 1024u
 #define SWIM_RUMOURS_MAX 6u  /* in one message */
-#define SWIM_QUEUE_MAX 64u   /* rumours waiting to be passed on; full: the most often told one is dropped */
-#define SWIM_HELPERS_MAX 3u  /* asked to probe on our behalf */
-#define SWIM_RELAYS_MAX 16u  /* probes on behalf of others under way; full: a further request is ignored */
-#define SWIM_ACCUSERS_MAX 4u /* the first one and three that confirm */
+#define SWIM_QUEUE_MAX 64u   /* rumours waiting to be passed on; when full, the rumour sent most often is dropped */
+#define SWIM_HELPERS_MAX 3u  /* members asked to probe on our behalf */
+#define SWIM_RELAYS_MAX 16u  /* probes on behalf of other members at a time; when full, a further request is ignored */
+#define SWIM_ACCUSERS_MAX 4u /* the first accuser and three confirmations */
 #define SWIM_BURST_MAX 3u    /* members told at once about a change */
-#define SWIM_URGENT_MAX 8u   /* extra pings in one tick to members of whom there is news */
+#define SWIM_URGENT_MAX 8u   /* extra pings in one tick to members with news about them */
 #define SWIM_VERIFY_MAX 8u   /* extra pings in one tick to suspects */
 #define SWIM_EXPIRE_MAX 16u  /* suspects that one tick declares dead; the next tick goes on */
-#define SWIM_LEAVE_MAX 32u   /* members told in one call that we leave */
+#define SWIM_LEAVE_MAX 32u   /* members told of our leaving in one call */
 #define SWIM_INCARNATION_MAX ((uint64_t)1 << 62)
 
 enum swim_state {
-    SWIM_UNKNOWN, /* on the roster, never heard of */
+    SWIM_UNKNOWN, /* on the roster, but never heard of */
     SWIM_ALIVE,
-    SWIM_SUSPECT, /* somebody got no answer from it */
-    SWIM_DEAD,    /* nobody got one for the time of a suspicion */
-    SWIM_LEFT,    /* said so itself */
+    SWIM_SUSPECT, /* a member got no answer from it */
+    SWIM_DEAD,    /* no member got an answer for the duration of a suspicion */
+    SWIM_LEFT,    /* the member announced that it left */
 };
 #define SWIM_STATE_COUNT 5
 
-/* "unknown", "alive", "suspect", "dead", "left". */
+/* "unknown", "alive", "suspect", "dead", "left"; "invalid" for other numbers. Static strings. */
 const char *swim_state_name(enum swim_state state);
 
+/* The kinds of messages. */
 enum swim_kind {
-    SWIM_PING = 1, /* with sequence 0 it only carries rumours and wants no answer */
+    SWIM_PING = 1, /* with sequence 0 it only carries rumours and needs no answer */
     SWIM_ACK,
-    SWIM_PING_REQ, /* please ping `target` and pass its answer on under this sequence */
-    SWIM_NACK,     /* the target of a PING_REQ did not answer me in time, but I am here */
+    SWIM_PING_REQ, /* asks the receiver to ping `target` and to pass the answer on with this sequence */
+    SWIM_NACK,     /* the target of a PING_REQ did not answer the sender in time, but the sender is alive */
 };
 
+/* A statement about one member. */
 struct swim_rumour {
     node_id node;
     uint64_t incarnation;  /* of `node`; below SWIM_INCARNATION_MAX */
     enum swim_state state; /* not SWIM_UNKNOWN */
-    node_id from; /* SUSPECT: the member that got no answer itself, or none; else none. Others are confirmations */
+    node_id from; /* SUSPECT: the member that got no answer itself, or none; other states: none. A rumour with another
+                     `from` confirms it */
 };
 
+/* One message; its sender is passed beside it. */
 struct swim_message {
     enum swim_kind kind;
-    node_id target;       /* PING_REQ, NACK, and an ACK on behalf of it: who is probed. Otherwise none */
-    uint32_t sequence;    /* chosen by who asks, repeated by who answers */
+    node_id target;       /* PING_REQ, NACK, and an ACK on its behalf: the member that is probed; otherwise none */
+    uint32_t sequence;    /* chosen by the node that asks, repeated in the answer */
     uint64_t incarnation; /* the sender's own; below SWIM_INCARNATION_MAX */
     uint8_t rumour_count;
     struct swim_rumour rumours[SWIM_RUMOURS_MAX];
 };
 
 enum swim_effect_kind {
-    SWIM_SEND = 1, /* send `message` to `node`; it may get lost */
+    SWIM_SEND = 1, /* send `message` to `node`; it may be lost */
     SWIM_CHANGED,  /* `node` went from `old_state` to `new_state` */
 };
 
+/* What the caller must do. */
 struct swim_effect {
     enum swim_effect_kind kind;
     node_id node;
@@ -81,14 +86,15 @@ struct swim_effect {
     struct swim_message message; /* SEND */
 };
 
-/* The largest call is a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects, one
- * probe, the one before it whose member is suspect now, one visit to the absent, one burst.
- * A receive makes at most one change for the sender and one per rumour, and one SEND. */
+/* The most effects come from a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects,
+ * one probe, the previous probe whose member is suspect now, one visit to an absent member, one burst. A receive makes
+ * at most one change for the sender, one per rumour, and one SEND. */
 #define SWIM_EFFECTS_MAX \
     (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + 1 + SWIM_BURST_MAX)
 _Static_assert(SWIM_EFFECTS_MAX >= SWIM_LEAVE_MAX, "a leave fits");
 _Static_assert(SWIM_EFFECTS_MAX >= 1 + SWIM_RUMOURS_MAX + 1, "a receive fits");
 
+/* Belongs to the caller; the items below `count` are valid until the next call. */
 struct swim_effects {
     size_t count;
     struct swim_effect items[SWIM_EFFECTS_MAX];
@@ -100,27 +106,27 @@ struct swim_options {
     uint64_t seed;
     uint64_t now_ms;
     uint32_t period_ms; /* between probes; 0: 500; otherwise at least 100 */
-    uint32_t ack_ms;    /* for the answer, before helpers are asked; 0: 200; at most half a period */
+    uint32_t ack_ms;    /* how long a probe waits before helpers are asked; 0: 200; at most half a period */
     uint64_t
-        incarnation; /* higher than in earlier lives (from the boot counter), so that a restart beats old rumours */
+        incarnation; /* higher than in earlier boots (from the boot counter), so that a restart beats old rumours */
 };
 
-/* Inner state: read it through the functions below. */
+/* The inner state of membership: read it through the functions below. */
 struct swim_member {
     node_id id;
     uint64_t incarnation;
-    uint64_t own_incarnation; /* that it said itself, here, last; 0: none */
-    uint64_t heard_ms;     /* 0: never */
-    uint64_t pinged_ms;    /* last urgent ping; 0: never */
-    uint64_t visited_ms;   /* last ping to it as one of the absent; 0: never */
-    uint64_t suspected_ms; /* SUSPECT: since when, here */
-    uint64_t verify_ms;    /* SUSPECT and verifying: next ping */
+    uint64_t own_incarnation; /* last received from the member itself, here; 0: none */
+    uint64_t heard_ms;     /* when it was last heard; 0: never */
+    uint64_t pinged_ms;    /* last urgent ping to it; 0: never */
+    uint64_t visited_ms;   /* last ping to it while absent; 0: never */
+    uint64_t suspected_ms; /* SUSPECT: since when, by our clock */
+    uint64_t verify_ms;    /* SUSPECT and verifying: when to ping next */
     uint64_t verify_since_ms;
     uint16_t accusers[SWIM_ACCUSERS_MAX];
     uint8_t accuser_count;
     uint8_t state; /* enum swim_state */
     bool verifying;
-    uint16_t place[4]; /* in each of the lists, or none */
+    uint16_t place[4]; /* index in each of the lists, or NONE */
 };
 
 struct swim_list {
@@ -149,7 +155,7 @@ struct swim {
     node_id self;
     struct random random;
     uint64_t now_ms, ticked_ms;
-    uint64_t expected_ms; /* when the next tick should come, as far as its caller could know */
+    uint64_t expected_ms; /* when the next tick should come, as far as the caller could know */
     uint32_t period_ms, ack_ms;
     uint64_t incarnation;
     bool left;
@@ -158,7 +164,7 @@ struct swim {
     uint16_t capacity, member_count, fresh_count;
     uint16_t counts[SWIM_STATE_COUNT];
     struct swim_member *members;
-    uint16_t *order; /* by node_id */
+    uint16_t *order; /* sorted by node_id */
     uint16_t *free_slots;
     uint16_t free_count;
     struct swim_list lists[4];
@@ -170,72 +176,75 @@ struct swim {
     uint32_t probe_sequence;
     uint8_t probe_helpers, probe_nacks;
     uint64_t probe_help_ms, probe_end_ms;
-    uint8_t health; /* Lifeguard's local health: 0 is good */
+    uint8_t health; /* Lifeguard's local health multiplier; 0: healthy */
 
     uint64_t urgent_ms, revisit_ms, burst_ms, burst_last_ms;
-    uint32_t visits; /* to the absent */
+    uint32_t visits; /* counts the pings to absent members */
     bool burst_wanted;
-    uint8_t announce_left; /* bursts that only say our own incarnation */
+    uint8_t announce_left; /* bursts still to send that only announce our incarnation */
     struct swim_queue_entry queue[SWIM_QUEUE_MAX];
     uint8_t queue_count;
     uint64_t queue_order;
     struct swim_relay relays[SWIM_RELAYS_MAX];
 };
 
-/* Starts with no members. `arena` is kept and must outlive `self`; 1,024 members take 128 KiB of it, and
- * the blocks outgrown on the way as much again.
- * ERR_MEMORY if not even a few fit. */
+/* Starts with no members. `arena` is kept and must outlive `self`; 1,024 members take 128 KiB of it, and blocks
+ * outgrown on the way as much again. 0, or ERR_MEMORY: the arena has no room for the first few members. */
 int swim_init(struct swim *self, const struct swim_options *options, struct arena *arena);
 
-/* Takes a node of the roster in, as UNKNOWN; it is pinged at once. 0 also if it is a member already, or ourselves.
- * ERR_USAGE for the id none, ERR_FULL at SWIM_MEMBERS_MAX, ERR_MEMORY when the arena is exhausted. */
+/* Adds a node of the roster as UNKNOWN; it is pinged at once. 0 also if the node is a member already, or is ourselves.
+ * ERR_USAGE: the id is none; ERR_FULL: SWIM_MEMBERS_MAX; ERR_MEMORY: the arena is exhausted. Nothing has changed then. */
 int swim_member_add(struct swim *self, uint64_t now_ms, node_id node);
 
-/* Forgets an evicted node; its messages are refused from now on. ERR_NOT_FOUND if it is not a member. */
+/* Forgets an evicted node; its messages are refused from now on. ERR_NOT_FOUND: it is not a member. */
 int swim_member_remove(struct swim *self, node_id node);
 
-/* A message of `from` arrived. Any content is allowed: ERR_MALFORMED for what no honest peer sends, ERR_NOT_FOUND if
- * `from`, or the target of a PING_REQ, is not a member (ourselves included). On an error nothing has changed. Rumours
- * about nodes that are not members are skipped, since rosters may differ for a while. */
+/* Processes a message of `from`; any content is allowed. ERR_MALFORMED: no honest peer sends this; ERR_NOT_FOUND:
+ * `from`, or the target of a PING_REQ, is not a member (we are not a member either). After an error nothing has
+ * changed. Rumours about nodes that are not members are skipped, since rosters may differ for a while. */
 int swim_receive(struct swim *self, uint64_t now_ms, node_id from, const struct swim_message *message,
                  struct swim_effects *out);
 
-/* Time passed. Early and late calls are safe. A call that comes more than a period late means that we, not the others,
- * stalled: all timers move by the delay. Deliver what waits in the sockets before ticking after a stall. */
+/* Lets time pass to now_ms; early and late calls are safe. A call more than a period late means that this node stalled,
+ * and not the others: all timers move by the delay. After a stall, pass the messages that wait in the sockets to
+ * swim_receive before the tick. */
 void swim_tick(struct swim *self, uint64_t now_ms, struct swim_effects *out);
 
-/* When swim_tick is wanted next. After a tick it is later than that tick's now_ms; after other calls it may be due. */
+/* When swim_tick is needed next: after a tick always later than its now_ms; after other calls perhaps now. */
 uint64_t swim_next_ms(const struct swim *self);
 
-/* Some other authenticated message of `node` arrived over its own link. Not a proof of life for swim (a peer whose
- * ACKs do not arrive is not fine), but one of the unknown or dead is pinged at once. Others than members are ignored.
- */
+/* Another authenticated message of `node` arrived over its own link. It is no proof of life (a peer whose ACKs do not
+ * arrive is not healthy), but an unknown or dead member is pinged at once. Nodes that are not members are ignored. */
 void swim_heard(struct swim *self, uint64_t now_ms, node_id node);
 
-/* We were suspended or stalled for gap_ms: all timers, and the times of the last signs of life, move by it, so that
- * nobody is accused for it. The next call's now_ms must be at least gap_ms later than the last one's. */
+/* Moves all timers, and the times of the last signs of life, by gap_ms after this node was suspended or stalled, so
+ * that no member is accused for the gap. The next call's now_ms must be at least gap_ms later than the last one's. */
 void swim_shift(struct swim *self, uint64_t gap_ms);
 
-/* Tells members that we leave, the first SWIM_LEAVE_MAX now and the others in the next ticks, which do nothing else.
- * Later calls do nothing. Pings are still answered. There is no way back but a new life with a higher incarnation. */
+/* Announces that we leave: the first SWIM_LEAVE_MAX members are told now, the others in the next ticks, which do
+ * nothing else. Later calls do nothing. Pings are still answered. The only way back is a new boot with a higher
+ * incarnation. */
 void swim_leave(struct swim *self, uint64_t now_ms, struct swim_effects *out);
 
+/* False for ourselves. */
 bool swim_is_member(const struct swim *self, node_id node);
 
-/* ALIVE (LEFT after swim_leave) for ourselves; UNKNOWN for others than members. */
+/* The state of a member as we believe it; for ourselves ALIVE (LEFT after swim_leave), for nodes that are not members
+ * UNKNOWN. */
 enum swim_state swim_state_of(const struct swim *self, node_id node);
 
-/* When the last message came directly from `node`; 0 for never and for others than members. */
+/* When the last message came directly from `node`; 0: never, or not a member. */
 uint64_t swim_heard_ms(const struct swim *self, node_id node);
 
-/* Of ourselves or a member as far as known; 0 for others. */
+/* The highest known incarnation of a member, or our own; 0: not a member. */
 uint64_t swim_incarnation_of(const struct swim *self, node_id node);
 
-/* Members, in all and in one state; ourselves not counted. */
+/* The number of members in all, and in one state; we are not counted. */
 size_t swim_member_count(const struct swim *self);
 size_t swim_state_count(const struct swim *self, enum swim_state state);
 
-/* The member at `index` < swim_member_count in ascending order of ids. Indices move when members come and go. */
+/* The member at `index` < swim_member_count, in ascending order of ids. Indexes change when members are added or
+ * removed. */
 node_id swim_member_at(const struct swim *self, size_t index);
 
 #endif

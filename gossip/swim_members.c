@@ -15,7 +15,7 @@ const char *swim_state_name(enum swim_state state)
     return (unsigned)state < SWIM_STATE_COUNT ? names[state] : "invalid";
 }
 
-/* Members are laid out in one block, so that growing either works or changes nothing. */
+/* All arrays of members are in one block, so that growing either succeeds or changes nothing. */
 static size_t block_layout(uint16_t capacity, size_t offsets[6])
 {
     size_t at = (size_t)capacity * sizeof(struct swim_member);
@@ -58,7 +58,7 @@ int swim_members_grow(struct swim *self, uint16_t capacity)
     return 0;
 }
 
-/* The place in `order` where `node` is or belongs. */
+/* The place of `node` in `order`, or where it belongs. */
 static size_t order_find(const struct swim *self, node_id node)
 {
     size_t low = 0;
@@ -108,7 +108,7 @@ void swim_list_drop(struct swim *self, enum swim_list_name name, uint16_t index)
     uint16_t place = self->members[index].place[name];
     CHECK(place < list->count && list->items[place] == index);
     if (name == LIVE && place < self->probe_cursor) {
-        /* Those before the cursor had their turn in this round; keep it so. */
+        /* Members before the cursor had their turn in this round; keep them there. */
         self->probe_cursor--;
         swim_list_swap(self, LIVE, place, self->probe_cursor);
         place = self->probe_cursor;

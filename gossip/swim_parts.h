@@ -1,25 +1,27 @@
 #ifndef GOSSIP_SWIM_PARTS_H
 #define GOSSIP_SWIM_PARTS_H
-/* What the parts of membership share; others have gossip/swim.h. Members are named by their index here, which stays the
- * same while they are members.
+/* What the parts of membership share; other code uses gossip/swim.h. Members are named by their index in the table
+ * here, which stays the same for as long as they are members.
  *
- *   swim.c            the calls of a core, and all times
- *   swim_members.c    the table of members, and the lists that they are in
- *   swim_rumours.c    the queue of rumours, and what a message carries
- *   swim_suspicion.c  what becomes of a member's state: suspicions, and what others say
- *   swim_probe.c      who is pinged when: probes, probes on behalf of others, and the pings beside them */
+ *   swim.c            the calls of the core, and all times
+ *   swim_members.c    the table of members, and the lists of members
+ *   swim_rumours.c    the queue of rumours, and the content of a message
+ *   swim_suspicion.c  the states of members: suspicions, and statements of other members
+ *   swim_probe.c      when each member is pinged: probes, probes on behalf of others, and the pings beside them */
 
 #include "gossip/swim.h"
 
 #define NONE UINT16_MAX
-#define SELF (UINT16_MAX - 1) /* among accusers */
-#define WALK_MAX 64u /* the longest walk in search of a suitable member */
+#define SELF (UINT16_MAX - 1) /* stands for ourselves among accusers */
+#define WALK_MAX 64u /* steps of the longest search for a suitable member */
 _Static_assert(SWIM_MEMBERS_MAX < SELF, "indices fit");
 
+/* Alive and suspect members; suspects; unknown, dead and left members; members to ping at once. */
 enum swim_list_name { LIVE, SUSPECTS, ABSENT, URGENT };
 
 /* ---- swim.c ---- */
 
+/* Durations that follow from the period and the number of members, in ms; the last one counts sends of a rumour. */
 uint64_t swim_suspect_min_ms(const struct swim *self);
 uint64_t swim_suspect_max_ms(const struct swim *self);
 uint64_t swim_verify_gap_ms(const struct swim *self);
@@ -27,61 +29,77 @@ uint64_t swim_burst_gap_ms(const struct swim *self);
 uint64_t swim_revisit_gap_ms(const struct swim *self);
 uint8_t swim_sends_limit(const struct swim *self);
 
-/* Call when something may have become due sooner. What a call made due in the past (a suspicion that shrinks) was not
- * expected then, so it does not read as our own stall. */
+/* Call it when something may have become due sooner than announced. Work that a call makes due in the past (a suspicion
+ * that shortens) was not expected then, and must not look like a stall of this node. */
 void swim_expect_sooner(struct swim *self);
 
 /* ---- swim_members.c ---- */
 
-/* Room for `capacity` members, more than before. ERR_MEMORY: nothing has changed. */
+/* Makes room for `capacity` members, which must be more than before. ERR_MEMORY: nothing has changed. */
 int swim_members_grow(struct swim *self, uint16_t capacity);
-uint16_t swim_member_find(const struct swim *self, node_id node); /* NONE: it is not a member */
+uint16_t swim_member_find(const struct swim *self, node_id node); /* NONE: not a member */
 
-/* Swaps two places; takes out who is in the list; puts in or takes out, whichever is needed. */
+/* Swap two places of a list; remove a member from the list; add or remove it so that it is in the list if `wanted`. */
 void swim_list_swap(struct swim *self, enum swim_list_name name, uint16_t a, uint16_t b);
 void swim_list_drop(struct swim *self, enum swim_list_name name, uint16_t index);
 void swim_list_want(struct swim *self, enum swim_list_name name, uint16_t index, bool wanted);
 
-/* Up to `count` distinct live members from a random place of the list on, which is in random order itself. */
+/* Picks up to `count` different live members, from a random place of the list on; the list itself is in random order.
+ * `except` is left out (NONE: nobody); `alive_only` leaves suspects out. Returns how many. */
 unsigned swim_pick_live(struct swim *self, uint16_t except, bool alive_only, uint16_t *picked, unsigned count);
 
 /* ---- swim_rumours.c ---- */
 
-/* Passes on what we know of `index` at least `sends` times from now on. */
+/* Queues what we know of the member `index`, to be sent at least `sends` times from now on. */
 void swim_queue_put(struct swim *self, uint16_t index, uint8_t sends);
+
+/* Removes the rumour about a member from the queue. */
 void swim_queue_forget(struct swim *self, uint16_t index);
 
+/* Appends an effect and returns it, valid until `out` is emptied. There is always room: see SWIM_EFFECTS_MAX. */
 struct swim_effect *swim_push(struct swim_effects *out, enum swim_effect_kind kind, node_id node);
 
-/* A message with as many rumours as fit. `target`: whom it is about, or NONE. `tell`: let `to` know what we believe of
- * it, whatever that is. */
+/* Sends a message with as many rumours as fit. `target` is the probed member, or NONE. `tell`: include what we believe
+ * of `to` itself, whatever that is. */
 void swim_send(struct swim *self, uint16_t to, enum swim_kind kind, uint32_t sequence, uint16_t target, bool tell,
                struct swim_effects *out);
 uint32_t swim_next_sequence(struct swim *self); /* never 0 */
 
 /* ---- swim_suspicion.c ---- */
 
-void swim_suspect_first_hand(struct swim *self, uint16_t index, struct swim_effects *out); /* we got no answer */
+void swim_suspect_first_hand(struct swim *self, uint16_t index, struct swim_effects *out); /* our own probe got no answer */
+/* When a suspicion ends with death. */
 uint64_t swim_suspect_deadline_ms(const struct swim *self, const struct swim_member *member);
+
+/* Declares suspects dead whose time is over, and pings those that we verify. */
 void swim_suspects_tick(struct swim *self, struct swim_effects *out);
+
+/* Removes a member from the accusers of all suspects. */
 void swim_accuser_forget(struct swim *self, uint16_t index);
 
+/* Applies another member's statement; one about ourselves is refuted if needed. */
 void swim_apply_rumour(struct swim *self, const struct swim_rumour *rumour, struct swim_effects *out);
 
-/* The sender's own incarnation is first-hand news. */
+/* Applies the sender's own incarnation, which is first-hand news. */
 void swim_apply_sender(struct swim *self, uint16_t index, uint64_t incarnation, struct swim_effects *out);
 
 /* ---- swim_probe.c ---- */
 
+/* Adds to the local health multiplier, within its bounds. */
 void swim_health_add(struct swim *self, int change);
+
+/* Asks helpers, ends the probe and begins the next, each when its time has come. */
 void swim_probe_tick(struct swim *self, struct swim_effects *out);
+
+/* A helper's NACK came; an ACK came, to be used for our probe or passed on. */
 void swim_probe_nack(struct swim *self, uint32_t sequence);
 void swim_probe_ack(struct swim *self, uint16_t from, const struct swim_message *message, struct swim_effects *out);
 void swim_relay(struct swim *self, uint16_t from, uint16_t target, uint32_t sequence, struct swim_effects *out);
 void swim_relays_tick(struct swim *self, struct swim_effects *out);
-void swim_probe_forget(struct swim *self, uint16_t index); /* own probe and relays */
+void swim_probe_forget(struct swim *self, uint16_t index); /* its own probe, and relays from or to it */
 
-/* An extra ping to this member as soon as may be; and rumours to three members. */
+/* Wanted: a ping to a member as soon as possible; a visit to one absent member; a message with rumours to
+ * SWIM_BURST_MAX members. The ticks send them when their time has come. */
 void swim_urgent_want(struct swim *self, uint16_t index);
 void swim_urgent_tick(struct swim *self, struct swim_effects *out);
 void swim_revisit_tick(struct swim *self, struct swim_effects *out);

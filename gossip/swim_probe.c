@@ -3,12 +3,12 @@
 #include "base/probe.h"
 
 #define HEALTH_MAX 2u
-#define REVISITS_PER_LEFT 8u /* one visit in so many is to somebody who left */
+#define REVISITS_PER_LEFT 8u /* one visit in so many goes to a member that left */
 
 /* ---- the probe ---- */
 
-/* The round-robin: from the cursor on are those whose turn is still to come, in no particular order; one of them is
- * drawn. So each round is a fresh shuffle at a cost of O(1) per probe. */
+/* The round-robin: the members from the cursor on have not had their turn in this round, in no particular order, and
+ * one of them is drawn. So each round is a fresh shuffle, at a cost of O(1) per probe. */
 static void probe_start(struct swim *self, struct swim_effects *out)
 {
     struct swim_list *live = &self->lists[LIVE];
@@ -51,7 +51,7 @@ static void probe_end(struct swim *self, struct swim_effects *out)
         swim_health_add(self, -1);
         return;
     }
-    /* Lifeguard: not even a helper said a word, so it may be us. */
+    /* Lifeguard: no helper answered either, so this node may be the one with the problem. */
     if (self->probe_helpers > 0 && self->probe_nacks == 0) {
         MARK(no_helper_said_a_word);
         swim_health_add(self, 1);
@@ -88,7 +88,7 @@ void swim_probe_nack(struct swim *self, uint32_t sequence)
     }
 }
 
-/* ---- on behalf of others ---- */
+/* ---- on behalf of other members ---- */
 
 void swim_relay(struct swim *self, uint16_t from, uint16_t target, uint32_t sequence, struct swim_effects *out)
 {
@@ -185,8 +185,8 @@ void swim_urgent_tick(struct swim *self, struct swim_effects *out)
     self->urgent_ms = self->now_ms + swim_burst_gap_ms(self);
 }
 
-/* Of the absent who left, or of the others, the one whose last visit is the longest ago: so each has its turn in every
- * round, whoever comes and goes meanwhile. */
+/* Of the absent members, those that left if `left` and otherwise the rest: the one visited longest ago. So each has its
+ * turn in every round, even as members come and go. */
 static uint16_t revisit_next(const struct swim *self, bool left)
 {
     const struct swim_list *absent = &self->lists[ABSENT];

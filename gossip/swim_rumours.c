@@ -65,14 +65,14 @@ static void message_put(const struct swim *self, struct swim_message *message, u
     }
     node_id from = {{0}};
     if (member->state == SWIM_SUSPECT && member->accuser_count > 0) {
-        uint16_t accuser = member->accusers[turn % member->accuser_count]; /* each in turn: they are confirmations */
+        uint16_t accuser = member->accusers[turn % member->accuser_count]; /* each accuser in turn: they are confirmations */
         from = accuser == SELF ? self->self : self->members[accuser].id;
     }
     message->rumours[message->rumour_count++] = (struct swim_rumour){
         .node = member->id, .incarnation = member->incarnation, .state = (enum swim_state)member->state, .from = from};
 }
 
-/* Fills up with the least told rumours. One that says `to` is alive would be no news to it. */
+/* Fills the message with the rumours sent least often, but leaves out that `to` is alive, which it knows. */
 static void message_put_queue(struct swim *self, struct swim_message *message, uint16_t to)
 {
     while (message->rumour_count < SWIM_RUMOURS_MAX) {
@@ -99,7 +99,7 @@ static void message_put_queue(struct swim *self, struct swim_message *message, u
     }
 }
 
-/* One of the dead or left, each in turn. */
+/* Adds one dead or left member, each in turn. */
 static void message_put_filler(struct swim *self, struct swim_message *message)
 {
     const struct swim_list *absent = &self->lists[ABSENT];

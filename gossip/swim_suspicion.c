@@ -6,7 +6,8 @@
 #include "base/probe.h"
 
 #define ANNOUNCEMENTS 3u
-#define INCARNATION_JUMP_MAX ((uint64_t)1 << 24) /* 256 lives of a member, which are 2^16 apart (node/core/roof/step.c) */
+#define INCARNATION_JUMP_MAX ((uint64_t)1 << 24) /* 256 boots of a member, whose incarnations are 2^16 apart
+                                                    (node/core/roof/step.c) */
 
 /* ---- states and suspicions ---- */
 
@@ -57,7 +58,7 @@ static void verify_start(struct swim *self, uint16_t index)
     member->verify_ms = self->now_ms;
 }
 
-/* One more member got no answer from the suspect itself: news that shortens the suspicion everywhere. */
+/* Notes one more member whose own ping to the suspect failed: news that shortens the suspicion everywhere. */
 static void suspect_confirm(struct swim *self, uint16_t index, uint16_t accuser)
 {
     if (accuser != NONE && accuser_add(&self->members[index], accuser)) {
@@ -81,11 +82,11 @@ void swim_suspect_first_hand(struct swim *self, uint16_t index, struct swim_effe
     }
 }
 
-/* Lifeguard, "LHA-Suspicion": max - (max - min) * log(c + 1) / log(k + 1), with c confirmations of the k that we may
- * hope for. With nobody left to confirm it is min. */
+/* Lifeguard, "LHA-Suspicion": max - (max - min) * log(c + 1) / log(k + 1), with c confirmations of the k that are
+ * possible. If no member is left to confirm, the duration is min. */
 uint64_t swim_suspect_deadline_ms(const struct swim *self, const struct swim_member *member)
 {
-    static const uint64_t log2_milli[SWIM_ACCUSERS_MAX] = {0, 1000, 1585, 2000}; /* of 1..4 */
+    static const uint64_t log2_milli[SWIM_ACCUSERS_MAX] = {0, 1000, 1585, 2000}; /* log2 of 1..4, in thousandths */
     uint64_t hoped = self->counts[SWIM_ALIVE];
     if (hoped > SWIM_ACCUSERS_MAX - 1) {
         hoped = SWIM_ACCUSERS_MAX - 1;
@@ -105,7 +106,7 @@ void swim_suspects_tick(struct swim *self, struct swim_effects *out)
     struct swim_list *suspects = &self->lists[SUSPECTS];
     unsigned expired = 0;
     unsigned pinged = 0;
-    /* From the end, since those that are dropped are replaced by the last. */
+    /* From the end, since dropping a suspect moves the last one into its place. */
     for (size_t i = suspects->count; i-- > 0;) {
         uint16_t index = suspects->items[i];
         struct swim_member *member = &self->members[index];
@@ -114,7 +115,7 @@ void swim_suspects_tick(struct swim *self, struct swim_effects *out)
             if (expired < SWIM_EXPIRE_MAX) {
                 expired++;
                 member_set(self, index, SWIM_DEAD, member->incarnation, out);
-                swim_urgent_want(self, index); /* one last word to it, in case that it can hear */
+                swim_urgent_want(self, index); /* one last ping to the member, which may be able to hear */
             }
             continue;
         }
@@ -143,14 +144,14 @@ void swim_accuser_forget(struct swim *self, uint16_t index)
     }
 }
 
-/* ---- what others say ---- */
+/* ---- statements of other members ---- */
 
 static int state_rank(enum swim_state state)
 {
-    return (int)state; /* the enum is in this order: alive < suspect < dead < left */
+    return (int)state; /* the enum has the order alive < suspect < dead < left */
 }
 
-/* Returns true if the rumour is older than what we know and we should say so. */
+/* True if the rumour is older than what we know, so that we should pass our own view on. */
 static bool rumour_is_stale(const struct swim_member *member, const struct swim_rumour *rumour)
 {
     return rumour->incarnation < member->incarnation ||
@@ -211,7 +212,7 @@ void swim_apply_rumour(struct swim *self, const struct swim_rumour *rumour, stru
     bool known = rumour->incarnation == member->incarnation && state_rank(rumour->state) == member->state;
     if (!known) {
         member_set(self, index, rumour->state, rumour->incarnation, out);
-        /* See for ourselves; in a large mesh some eight members do, or the suspect would drown in pings. */
+        /* Check the suspect ourselves; in a large mesh only about eight members do, or it would drown in pings. */
         if (rumour->state == SWIM_SUSPECT && random_below(&self->random, self->member_count) < 8) {
             verify_start(self, index);
         }
@@ -226,14 +227,14 @@ void swim_apply_sender(struct swim *self, uint16_t index, uint64_t incarnation, 
     struct swim_member *member = &self->members[index];
     member->heard_ms = self->now_ms;
     member->own_incarnation = incarnation;
-    bool is_far_below = member->incarnation > incarnation + INCARNATION_JUMP_MAX; /* it would never get there: see swim.c */
+    bool is_far_below = member->incarnation > incarnation + INCARNATION_JUMP_MAX; /* it could never catch up: see swim.c */
     if (is_far_below) {
         member->incarnation = incarnation;
     }
     if (is_far_below || incarnation > member->incarnation || member->state == SWIM_UNKNOWN) {
         if (member->state == SWIM_ALIVE) {
             member->incarnation = incarnation;
-            /* Others may still hold an accusation that this refutes. */
+            /* Other members may still hold an accusation, which this refutes. */
             swim_queue_put(self, index, swim_sends_limit(self));
         } else {
             member_set(self, index, SWIM_ALIVE, incarnation, out);

@@ -10,7 +10,7 @@
 #include "base/pack.h"
 #include "gossip/message.h"
 
-/* u8 format, u16 length of all, MessagePack, 4 bytes of BLAKE2b over what is before. */
+/* A token: u8 format, u16 length of the whole, MessagePack, 4 bytes of BLAKE2b over the preceding bytes. */
 #define TOKEN_FORMAT 1
 #define TOKEN_HEAD_BYTES 3
 #define TOKEN_SUM_BYTES 4
@@ -76,7 +76,7 @@ static int refuse(char error[256], int code, const char *sentence)
     return code;
 }
 
-/* HOST:PORT that may be shown, logged and dialled. */
+/* Reads HOST:PORT; only chars that may be shown, logged and dialled. */
 static void read_address(struct pack_reader *reader, char out[TOKEN_ADDRESS_BYTES])
 {
     pack_read_text_copy(reader, out, TOKEN_ADDRESS_BYTES);
@@ -115,7 +115,7 @@ static bool read_body(const uint8_t *bytes, size_t count, struct token *out)
     return pack_at_end(&reader);
 }
 
-/* The text without white space; false if it is longer than any token. */
+/* Copies the text without white space; false if it is longer than any token. */
 static bool squeeze(const char *text, char out[TOKEN_TEXT_BYTES])
 {
     size_t used = 0;
@@ -218,7 +218,7 @@ struct join_signed {
     uint8_t bytes[sizeof JOIN_CONTEXT + MESH_ID_BYTES + 32 + 32 + JOIN_NAME_BYTES];
 };
 
-/* Everything of fixed width: the name with its zero padding. */
+/* The signed bytes; every part has a fixed width: the name includes its zero padding. */
 static void join_signed_fill(struct join_signed *part, mesh_id mesh, const uint8_t invite_key[32],
                              const struct join_request *request)
 {
@@ -242,7 +242,7 @@ size_t join_request_encode(const struct keys *keys, mesh_id mesh, const uint8_t 
     join_signed_fill(&part, mesh, invite_key, &request);
     uint8_t signature[crypto_sign_BYTES];
     CHECK(crypto_sign_detached(signature, NULL, part.bytes, sizeof part.bytes, keys->sign_secret) == 0);
-    out[0] = VERSION_OLDEST; /* nothing is known of who reads it */
+    out[0] = VERSION_OLDEST; /* the version of the member that will read it is unknown */
     out[1] = JOIN_KIND_REQUEST;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, JOIN_REQUEST_BYTES_MAX - JOIN_HEAD_BYTES);

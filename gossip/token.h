@@ -1,6 +1,6 @@
 #ifndef GOSSIP_TOKEN_H
 #define GOSSIP_TOKEN_H
-/* How one joins: the invite token, a text that a member hands to a human, and the two messages of joining
+/* Joining a mesh: the invite token, a text that a member hands to a human, and the two messages of joining
  * (docs/wire.md, "Invite token", "Join"). A shell: libsodium, no I/O. */
 
 #include <stddef.h>
@@ -15,30 +15,34 @@
 #define TOKEN_ADDRESS_BYTES 64
 #define TOKEN_TEXT_BYTES 1200 /* room for any token, with its NUL */
 
-/* Somebody who will answer a join. */
+/* A member that answers joiners. */
 struct token_member {
     uint8_t sign_public[32];                                  /* Ed25519 */
     uint32_t address_count;                                   /* 1 ... TOKEN_ADDRESSES_MAX */
     char addresses[TOKEN_ADDRESSES_MAX][TOKEN_ADDRESS_BYTES]; /* numeric HOST:PORT of the control socket */
 };
 
+/* A decoded token; secret. Overwrite it when it is no longer needed. */
 struct token {
     mesh_id mesh;
-    uint8_t secret[32];    /* CURVE; its public half is the key of the invite record */
-    uint64_t expires_s;    /* wall time */
+    uint8_t secret[32];    /* CURVE secret key; its public half is the key of the invite record */
+    uint64_t expires_s;    /* end of validity, wall time in seconds */
     uint32_t member_count; /* 1 ... TOKEN_MEMBERS_MAX */
     struct token_member members[TOKEN_MEMBERS_MAX];
 };
 
-/* Draws the secret of a new invite and computes its public half. */
+/* Draws the secret of a new invite, and computes its public half. */
 void token_create(uint8_t secret[32], uint8_t invite_key[32]);
+
+/* The public half of the token's secret: the key of the invite record. */
 void token_invite_key(const struct token *token, uint8_t out[32]);
 
-/* Writes the text; returns its length. Whoever reads it can join: it never goes to a log. */
+/* Writes the token as text that ends in NUL; returns its length. The text lets its reader join: never log it. */
 size_t token_write(const struct token *token, char out[TOKEN_TEXT_BYTES]);
 
-/* Reads one; white space in it is skipped, as it comes with copying. `error` is one sentence: ERR_USAGE not a token at
- * all, ERR_CLOSED cut short, ERR_CORRUPT garbled, ERR_VERSION of another version, ERR_STALE expired (by `wall_s`). */
+/* Reads a token; white space, which copying may add, is skipped. 0, or: ERR_USAGE (no token), ERR_CLOSED (cut short),
+ * ERR_CORRUPT (garbled), ERR_VERSION (of another version), ERR_STALE (expired at `wall_s`, wall time in seconds).
+ * `error` is then one sentence, and `*out` is unchanged. */
 int token_read(const char *text, uint64_t wall_s, struct token *out, char error[256]);
 
 /* ---- the messages of joining ------------------------------------------------------------------------------------- */
@@ -47,21 +51,23 @@ int token_read(const char *text, uint64_t wall_s, struct token *out, char error[
 #define JOIN_TEXT_BYTES 256
 #define JOIN_REQUEST_BYTES_MAX 256
 
-/* "Vouch for my key." Signed with it, over the mesh and the invite too, so that nobody can have another's key admitted.
- */
+/* The request to vouch for a key. Signed with that key, over the mesh and the invite too, so that a joiner cannot have
+ * the key of another node admitted. */
 struct join_request {
     uint8_t sign_public[32];
     char name[JOIN_NAME_BYTES];
 };
 
+/* Writes a signed request for `keys` under a name of at most JOIN_NAME_BYTES - 1 printable chars; returns its length. */
 size_t join_request_encode(const struct keys *keys, mesh_id mesh, const uint8_t invite_key[32], const char *name,
                            uint8_t out[JOIN_REQUEST_BYTES_MAX]);
 
-/* ERR_MALFORMED, ERR_VERSION, ERR_AUTH (the signature). Takes about 0.1 ms: for the verifying thread. */
+/* Reads a request and checks its signature. ERR_MALFORMED, ERR_VERSION, ERR_AUTH (the signature): `*out` is unchanged
+ * then. Takes about 0.1 ms: call it on the verifying thread. */
 int join_request_decode(const uint8_t *bytes, size_t count, mesh_id mesh, const uint8_t invite_key[32],
                         struct join_request *out);
 
-/* The answer: code 0 with records laid end to end, or an error of base/err.h and a sentence. */
+/* The answer to a request: code 0 with records laid end to end, or an error of base/err.h with a sentence. */
 struct join_answer {
     int32_t code;
     char text[JOIN_TEXT_BYTES];
@@ -69,8 +75,10 @@ struct join_answer {
     uint32_t record_bytes;
 };
 
-/* Length, or 0 if it does not fit `capacity` or MESSAGE_BYTES_MAX. */
+/* Writes an answer; returns its length, or 0 if it does not fit `capacity` or MESSAGE_BYTES_MAX. */
 size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t capacity);
+
+/* Reads an answer; `out->records` points into `bytes`. ERR_MALFORMED, ERR_VERSION. */
 int join_answer_decode(const uint8_t *bytes, size_t count, struct join_answer *out);
 
 #endif

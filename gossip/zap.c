@@ -1,10 +1,10 @@
-/* The User-Id of a member is its node id in hex, that of an invite "invite:" and its CURVE public key in hex.
+/* The User-Id of a member is its node id in hex, that of an invite is "invite:" and its CURVE public key in hex.
  *
- * libzmq asks once, at the handshake, so an evicted key's open connections go on delivering. Therefore each key
- * remembers the descriptors of its last connections (ZMQ_SRCFD). A descriptor may have been closed and its number given
- * to anything that the process opened meanwhile, even before the message is read. So it is remembered, and shut, only if
- * it is a connection to the listening port from the address that the message came from. At worst, two daemons behind one
- * address, somebody else's connection is shut, which its owner opens again within a second. */
+ * libzmq asks only once, at the handshake, so the open connections of an evicted key would go on delivering. Therefore
+ * each key remembers the descriptors of its last connections (ZMQ_SRCFD). Even before a message is read, its descriptor
+ * may have been closed and the number given to another file of this process. So a descriptor is remembered, and shut,
+ * only if it is a connection to the listening port from the address that the message came from. In the worst case, with
+ * two daemons behind one address, the connection of another peer is shut, which the peer opens again within a second. */
 
 #include "gossip/zap.h"
 
@@ -21,26 +21,26 @@
 #include "base/err.h"
 
 #define ENDPOINT "inproc://zeromq.zap.01"
-#define LINKS_MAX 4 /* remembered connections of one key: a peer needs one, or two while it reconnects */
+#define LINKS_MAX 4 /* remembered connections of one key; a peer needs one, or two while it reconnects */
 #define USER_ID_BYTES 80
 #define REQUEST_FRAMES 7 /* version, request id, domain, address, identity, mechanism, client key */
 #define REQUESTS_PER_CALL 256
 #define INVITE_PREFIX "invite:"
 
 struct ends {
-    uint8_t peer[16]; /* address; IPv4 in its first 4 bytes */
+    uint8_t peer[16]; /* address; an IPv4 address is in the first 4 bytes */
     uint16_t family;
     uint16_t local_port;
 };
 
 struct link {
-    int fd; /* -1: none */
+    int fd; /* -1: an empty place */
     struct ends ends;
 };
 
 struct zap_key {
     uint8_t curve[32];
-    struct zap_identity identity; /* admission 0: a free slot */
+    struct zap_identity identity; /* admission 0: the slot is free */
     char user_id[USER_ID_BYTES];
     struct link links[LINKS_MAX];
     unsigned next_link;
@@ -48,10 +48,10 @@ struct zap_key {
 
 struct zap {
     void *socket;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards all fields below */
     uint64_t admissions;
-    uint32_t slots;       /* those in use are below */
-    struct zap_key *keys; /* ZAP_KEYS_MAX */
+    uint32_t slots;       /* number of `keys` that have been used */
+    struct zap_key *keys; /* array of ZAP_KEYS_MAX */
     struct zap_statistics statistics;
 };
 
@@ -113,7 +113,7 @@ static struct zap_key *find_curve(struct zap *zap, const uint8_t curve[32], enum
     return NULL;
 }
 
-/* One request, frame by frame, with what is longer than any valid value cut away. */
+/* One request, frame by frame; frames longer than any valid value are left out. */
 struct request {
     char frames[REQUEST_FRAMES][256];
     size_t bytes[REQUEST_FRAMES];
@@ -121,7 +121,7 @@ struct request {
     bool malformed;
 };
 
-/* Takes the whole message, however many frames it has. False: none waits. */
+/* Takes one whole message, however many frames it has. False: no message waits. */
 static bool receive_request(void *socket, struct request *request)
 {
     memset(request, 0, sizeof *request);
@@ -131,7 +131,7 @@ static bool receive_request(void *socket, struct request *request)
         (void)zmq_msg_init(&frame);
         if (zmq_msg_recv(&frame, socket, ZMQ_DONTWAIT) < 0) {
             (void)zmq_msg_close(&frame);
-            return false; /* frames arrive together, so this is before the first */
+            return false; /* frames arrive together, so only the first can be missing */
         }
         size_t bytes = zmq_msg_size(&frame);
         if (request->count >= REQUEST_FRAMES || bytes > sizeof request->frames[0]) {
@@ -152,7 +152,7 @@ static bool frame_is(const struct request *request, size_t index, const char *te
     return request->bytes[index] == strlen(text) && memcmp(request->frames[index], text, request->bytes[index]) == 0;
 }
 
-/* The user id to answer with; empty: refused. */
+/* Decides on a request: the User-Id to answer with; empty: refused. */
 static void decide(struct zap *zap, const struct request *request, char user_id[USER_ID_BYTES])
 {
     user_id[0] = '\0';
@@ -180,7 +180,7 @@ static void answer(void *socket, const struct request *request, const char *user
     const char *text = user_id[0] != '\0' ? "OK" : "Not a member";
     size_t id_bytes = request->count > 1 ? request->bytes[1] : 0;
     if (zmq_send(socket, "1.0", 3, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
-        return; /* who asked is gone */
+        return; /* the requester is gone */
     }
     (void)zmq_send(socket, request->frames[1], id_bytes, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     (void)zmq_send(socket, status, 3, ZMQ_DONTWAIT | ZMQ_SNDMORE);
@@ -223,7 +223,7 @@ static bool socket_ends(int fd, struct ends *out)
     return true;
 }
 
-/* Is the message's descriptor a connection that the message may have come over? */
+/* True if the message's descriptor is a connection that the message may have come over. */
 static bool link_from(zmq_msg_t *message, uint16_t port, struct link *out)
 {
     struct sockaddr_storage peer;
@@ -266,7 +266,7 @@ static void key_drop(struct zap *zap, struct zap_key *key)
     key->identity.admission = 0;
 }
 
-/* So that those who may write invites keep no member out. */
+/* Evicts the oldest invite if the limit is reached, so that many invites cannot crowd out members. */
 static void make_room_for_invite(struct zap *zap)
 {
     struct zap_key *first = NULL;
@@ -353,7 +353,7 @@ int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_
     for (uint32_t i = 0; user_id != NULL && i < zap->slots; i++) {
         struct zap_key *key = &zap->keys[i];
         if (key->identity.admission != 0 && strcmp(key->user_id, user_id) == 0) {
-            /* Who has become a member since it connected with an invite connects again, as a member. */
+            /* The holder of an invite has become a member since it connected: it must connect again, as a member. */
             if (key->identity.kind == ZAP_INVITE && find_curve(zap, key->curve, ZAP_MEMBER) != NULL) {
                 break;
             }
