@@ -68,7 +68,7 @@ int beacon_decode(const uint8_t *bytes, size_t count, mesh_id mesh, node_id *nod
     return 0;
 }
 
-/* SO_REUSEADDR on every socket lets the daemons of one machine share the port; each of them receives every broadcast. */
+/* SO_REUSEADDR on every socket lets the daemons of a machine share the port; each daemon receives every broadcast. */
 static int socket_open(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -135,7 +135,7 @@ static void send_to(const struct beacon *beacon, uint32_t address)
                  sizeof to);
 }
 
-/* Joining the group again is a harmless error; it covers interfaces that came up since the last time. */
+/* Joining the group again is a harmless error, and covers interfaces that came up meanwhile. */
 static void send_multicast(const struct beacon *beacon, struct in_addr interface)
 {
     struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(GROUP), .imr_address = interface};
@@ -189,7 +189,7 @@ uint64_t beacon_next_ms(const struct beacon *beacon)
 int beacon_receive(struct beacon *beacon, node_id *node, char address[BEACON_ADDRESS_BYTES])
 {
     for (int i = 0; i < BAD_PER_CALL; i++) {
-        uint8_t bytes[BEACON_BYTES + 1]; /* one byte more, so that a longer datagram is cut and still found too long */
+        uint8_t bytes[BEACON_BYTES + 1]; /* room for a byte more: a longer datagram is cut, but still found too long */
         struct sockaddr_in from;
         socklen_t from_bytes = sizeof from;
         ssize_t count = recvfrom(beacon->fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_bytes);

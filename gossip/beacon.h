@@ -1,12 +1,13 @@
 #ifndef GOSSIP_BEACON_H
 #define GOSSIP_BEACON_H
-/* The beacon: a node announces on every LAN interface where its control socket is, and listens for the beacons of other
- * nodes. A received beacon is only a hint: an address to try for a member that is known already. Anybody can send
- * beacons, so the node at that address must still prove its key. Broadcast and multicast are often blocked, so nothing
- * depends on beacons, and failures are silent.
+/* The beacon: a node announces on every LAN interface where its control socket is, and listens for the beacons of its
+ * peers. A received beacon is only a hint: an address to try for a known member. Anybody can send beacons, so the node
+ * at the address must still prove its key. Broadcast and multicast are often blocked, so nothing depends on beacons,
+ * and failures are silent.
  *
- * IPv4: multicast to 239.255.74.11 (TTL 1), the broadcast address of every interface, and the loopback network, so that
- * daemons of one machine find each other. A shell for the protocol thread: no call blocks. Times are ms of any epoch.
+ * IPv4: multicast to 239.255.74.11 (TTL 1), the broadcast address of every interface, and the loopback network, so
+ * daemons of the same machine find each other. A shell for the protocol thread: no call blocks. Times are ms of any
+ * epoch.
  *
  * Traffic: 67 bytes at IP level, twice per interface, every BEACON_FAST_MS for the first BEACON_FAST_FOR_MS, then every
  * BEACON_SLOW_MS: with two interfaces 27 bytes a second. */

@@ -17,14 +17,14 @@
 #include "gossip/quota.h"
 #include "gossip/socket.h"
 
-/* What one connection may receive without a whole message: many times the largest message. */
+/* What a connection may receive without a whole message: many times the largest message. */
 #define SILENT_BYTES_MAX (4u << 20)
-/* After a protocol error (another program on the peer's port, a frame too large) libzmq gives a connection up for ever,
- * and reports it to nobody. A peer to which no send succeeded for this long gets a new socket. */
+/* After a protocol error (another program on the peer's port, a frame too large) libzmq gives a connection up for ever
+ * without a report. A peer gets a new socket when no send has succeeded for this long. */
 #define RENEW_MS 5000
 #define SENDER_MESSAGES 1024
-#define LETTER_BYTES 256 /* memory that a letter takes beside its message */
-/* Room reserved for each admitted key: one message of any size. More comes from the room that all keys share. */
+#define LETTER_BYTES 256 /* memory of a letter beside the message */
+/* Room reserved for each admitted key: a message of any size. More comes from the shared room. */
 #define OWN_BYTES ((size_t)MESSAGE_BYTES_MAX + LETTER_BYTES)
 #define SENDER_BYTES (CONTROL_QUEUE * OWN_BYTES)
 #define SHARED_BYTES (16 * SENDER_BYTES)
@@ -103,7 +103,7 @@ static void letter_free(struct letter **letter)
     }
 }
 
-/* Reads one whole message: the routing id, which the ROUTER adds, and one frame. False: no message is there. */
+/* Reads a whole message: the routing id added by the ROUTER, and a frame. False: no message is there. */
 static bool letter_read(void *router, struct letter *letter)
 {
     (void)zmq_msg_init(&letter->routing_id);
@@ -127,8 +127,8 @@ static bool letter_read(void *router, struct letter *letter)
     return true;
 }
 
-/* True if the letter is a well-formed message of an admitted sender, which is noted. Call it while the letter is fresh:
- * later the descriptor of its connection may belong to another connection. */
+/* True if the letter is a well-formed message of an admitted sender; notes the sender. Call it while the letter is
+ * fresh: later another connection may have the same descriptor. */
 static bool letter_accept(struct control *control, struct letter *letter)
 {
     if (letter->frames != 2) {
@@ -164,8 +164,7 @@ static void inbox_put(struct control *control, struct letter *letter)
     control->inbox_end = &letter->next;
 }
 
-/* Takes the messages that libzmq has received, so that they do not pile up there; at most CONTROL_TAKE_MAX, so that the
- * caller is not held up. */
+/* Takes received messages from libzmq, which would pile up there; at most CONTROL_TAKE_MAX, to not hold up the caller. */
 static void inbox_fill(struct control *control)
 {
     int count = 0;
@@ -327,7 +326,7 @@ static void check_finish(struct check *check, enum control_link link)
     check->link = link;
 }
 
-/* "No such host" and "no route" count as silence: only a refusal by the host itself proves that its daemon is gone. */
+/* "No such host" and "no route" count as silence: only a refusal by the host itself proves the daemon gone. */
 static enum control_link link_of(int connect_errno)
 {
     return connect_errno == 0              ? CONTROL_LINK_OPEN
@@ -535,7 +534,7 @@ void control_peer_remove(struct control *control, node_id node)
     (void)zmq_close(peer->socket);
     peer->socket = NULL;
     control->peer_count--;
-    /* Linear probing: entries behind the gap move up if their probe begins before it. */
+    /* Linear probing: entries behind the gap move up if the entry's probe begins before the gap. */
     for (size_t at = (size_t)(peer - control->peers + 1) % PEER_SLOTS; control->peers[at].socket != NULL;
          at = (at + 1) % PEER_SLOTS) {
         struct peer moved = control->peers[at];

@@ -1,23 +1,23 @@
 #ifndef GOSSIP_CONTROL_H
 #define GOSSIP_CONTROL_H
-/* The control sockets of a node: one ROUTER that peers connect to, and one DEALER per peer that this node connects
- * with, all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq without a thread of its
- * own: only the protocol thread calls it, and every call returns at once.
+/* The control sockets of a node: a ROUTER that peers connect to, and for each peer a DEALER that connects to the peer,
+ * all CURVE. A node sends on its DEALERs and receives on its ROUTER. A shell over libzmq without a thread: only the
+ * protocol thread calls these functions, and every call returns at once.
  *
  * Messages get lost when a connection breaks, when a queue is full (64 messages) and when the peer is not connected.
  * They are never delivered late, because a queue dies with its connection. The messages of one sender arrive in order.
  * Arrived messages wait for control_receive in an inbox with a bound per admitted key (1,024 messages, 4 MiB). 64 KiB
- * of that are reserved for the key, however much others send; the rest comes from 64 MiB that all keys share. Messages
- * beyond the bounds are dropped. With all 2,048 keys the inbox takes about 192 MiB at most.
+ * of these are reserved for the key, however much other keys send; the rest comes from 64 MiB shared by all keys.
+ * Messages beyond the bounds are dropped. With all 2,048 keys the inbox takes about 192 MiB at most.
  *
  * A peer without an admitted key costs a socket for at most 2 s (the handshake).
  *
- * Known weakness: the inbox bounds only the messages that control_process has taken. libzmq keeps receiving meanwhile,
+ * Known weakness: the inbox bounds only messages already taken by control_process. libzmq keeps receiving meanwhile,
  * into a queue without a limit (docs/dependencies.md says why), so memory grows as fast as the network delivers while
  * the calling thread is busy, or when members send more than CONTROL_TAKE_MAX messages per call. libzmq also hands over
- * a message of many frames only when it is complete, and hands over nothing from a connection whose routing id is in
- * use already: gossip/inflow.h shuts such connections. Only the holder of an admitted key (an invite's included) can
- * cause any of this.
+ * a message of many frames only when complete, and hands over nothing from a connection with a routing id in use
+ * already: gossip/inflow.h shuts such connections. Only the holder of an admitted key (an invite's included) can cause
+ * such growth.
  *
  * Times are CLOCK_BOOTTIME in ms. Addresses are numeric (control_address.h). control_join.h is the side of a new node. */
 
@@ -31,10 +31,10 @@
 #include "gossip/keys.h"
 #include "gossip/zap.h"
 
-#define CONTROL_PEERS_MAX 1088 /* a mesh of 1,024, and some former members that must still be told of their eviction */
+#define CONTROL_PEERS_MAX 1088 /* a mesh of 1,024, and some evicted nodes that must still be told */
 #define CONTROL_QUEUE 64
-#define CONTROL_TAKE_MAX 4096   /* messages that one control_process takes from libzmq */
-#define CONTROL_CLIENTS_MAX 64  /* joiners that wait for an answer; beyond this the oldest is forgotten */
+#define CONTROL_TAKE_MAX 4096   /* messages taken from libzmq by one control_process */
+#define CONTROL_CLIENTS_MAX 64  /* joiners waiting for an answer; when full, the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* how long a joiner is remembered */
 #define CONTROL_CHECKS_MAX 64   /* link checks that may run at a time */
 /* The time limit of a link check. */
@@ -85,8 +85,8 @@ struct control_incoming {
     size_t count;                     /* at most MESSAGE_BYTES_MAX */
 };
 
-/* Gives the oldest message that control_process took. Messages of keys that were evicted meanwhile are dropped.
- * ERR_AGAIN: no message waits. */
+/* Gives the oldest message taken by control_process. Messages of keys evicted meanwhile are dropped. ERR_AGAIN: no
+ * message waits. */
 int control_receive(struct control *control, struct control_incoming *out);
 
 /* Queues one message for a peer; `bytes` is copied. 0 does not mean that the message arrives. ERR_AGAIN: dropped and
@@ -121,7 +121,7 @@ int control_admit(struct control *control, const uint8_t public_key[32], bool in
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-/* The result of a link check: the host refused the connection, it accepted it, or it gave no answer in time. */
+/* The result of a link check: the host refused the connection, accepted it, or gave no answer in time. */
 enum control_link { CONTROL_LINK_REFUSED, CONTROL_LINK_OPEN, CONTROL_LINK_SILENT };
 
 /* Finds out whether the peer's host answers and whether a program listens at `address`, with a TCP connection of its
@@ -146,7 +146,7 @@ struct control_statistics {
     uint64_t overrun;   /* received messages dropped because too much of their sender waited already */
     uint64_t refused;   /* refused handshakes: the key was not admitted (all sockets of the context) */
     uint64_t failed;    /* failed handshakes: no ZMTP, no CURVE, a frame too large, too slow, connection lost */
-    uint64_t cut;       /* connections shut because their key was evicted, or because they delivered bytes but no message */
+    uint64_t cut;       /* connections shut because of an evicted key, or for delivering bytes but no message */
 };
 
 /* Copies the counters. */

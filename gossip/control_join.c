@@ -15,7 +15,7 @@
 #define JOIN_PATIENCE_MS 4000 /* before the next member is asked as well; after a refusal, before we stop waiting for the
                                  others */
 
-/* One address of a member: first it waits to be connected, then for the answer. */
+/* One address of a member: waits first to be connected, then for the answer. */
 struct door {
     void *socket;
     const char *address;
@@ -87,7 +87,7 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
     return 0;
 }
 
-/* Notes that a member refused, on any of its addresses. The other members may decide otherwise. */
+/* Notes the refusal of a member, on any address. Other members may decide otherwise. */
 static void joining_refused(struct joining *joining, const struct door *door, int code, const char *said, char error[256])
 {
     if (joining->refusal == 0) {
@@ -109,7 +109,7 @@ static bool joining_has_doors(const struct joining *joining)
     return any;
 }
 
-/* One round: reads answers, and sends the request to one more connected address if `ask`. */
+/* One round: reads answers, and sends the request to a further connected address if `ask`. */
 static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, uint8_t *buffer, size_t capacity,
                         struct join_answer *answer, char error[256])
 {

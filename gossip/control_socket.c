@@ -10,7 +10,7 @@
 #define KEEPALIVE_RECEIVER_S 300
 #define KEEPALIVE_PROBE_S 5
 
-/* A DEALER is never read: a peer that sends to it blocks its own connection. */
+/* A DEALER is never read: a peer sending to a DEALER blocks its own connection. */
 static struct socket_options options_of(const uint8_t curve_public[32], const uint8_t curve_secret[32], int keepalive_s)
 {
     return (struct socket_options){.curve_public = curve_public,

@@ -1,6 +1,6 @@
 #ifndef GOSSIP_CONTROL_SOCKET_H
 #define GOSSIP_CONTROL_SOCKET_H
-/* What the sockets of control.h and control_join.h have of their own; gossip/socket.h has what they share with bulk
+/* The settings of the sockets of control.h and control_join.h; gossip/socket.h has the settings shared with bulk
  * sockets. */
 
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 
 #include "gossip/keys.h"
 
-/* Keepalives find a peer that went away while no message was on its way. A probe and its answer take 104 bytes, on each
- * of two connections per peer: at one every 20 s that is 10 kB/s with 999 peers, which exchange messages only every few
- * minutes. Therefore, beyond CONTROL_KEEPALIVE_PEERS peers the interval grows with their number, so that any larger
- * mesh sends 3.2 probes a second. The side that only receives probes rarely, because a dead connection costs it no more
- * than a descriptor. */
+/* Keepalives find a peer that went away while no message was under way. A probe with the answer takes 104 bytes, on
+ * each of two connections per peer: one every 20 s is 10 kB/s with 999 peers, where messages are exchanged only every
+ * few minutes. Therefore, beyond CONTROL_KEEPALIVE_PEERS peers the interval grows with the number of peers: any larger
+ * mesh sends 3.2 probes a second. The receiving side probes rarely, because there a dead connection costs no more than
+ * a descriptor. */
 #define CONTROL_KEEPALIVE_PEERS 64
 #define CONTROL_KEEPALIVE_S 20
 

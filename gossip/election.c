@@ -53,7 +53,7 @@ int election_take(struct election *election, struct election_claim claim, bool r
         MARK(coordinator_yields);
         *action = ELECTION_YIELD;
     }
-    /* Our own claim on its way to disk stays if it is higher still: the other node will yield to it. */
+    /* Our own claim on its way to disk stays if still higher: the other node will yield. */
     struct election_claim ours = {.term = election->claiming_term, .node = self};
     if (election->claiming && election_claim_compare(claim, ours) > 0) {
         MARK(claim_overtaken);
@@ -97,8 +97,8 @@ static bool incumbent_lives(const struct election *election, node_id self, const
     return member != NULL && member->alive;
 }
 
-/* Order of the classes: 0, the expected node (if drained, it claims and hands over); 1, nodes that have been up for a
- * while; 2, new nodes; 3, drained nodes and the node that released the experiment. */
+/* Order of the classes: 0, the expected node (a drained one claims and hands over); 1, nodes up for a while; 2, new
+ * nodes; 3, drained nodes and the node that released the experiment. */
 static int member_class(const struct election *election, uint64_t now_ms, const struct election_member *member)
 {
     if (election->highest_released && node_id_equal(member->node, election->highest.node)) {

@@ -4,9 +4,9 @@
  *
  * Claims are records (term, node), ordered by (term, node id). The node of the highest claim is the incumbent and stays
  * for as long as it lives. When there is no living incumbent, every node computes the order of succession by rendezvous
- * hash (base/rendezvous.h). The first candidate asks the living members whether any of them still hears the dead
- * incumbent, and claims term + 1 if none does. A candidate may be stuck (it is syncing, its disk is full), so the k-th
- * candidate takes its turn k x ELECTION_TURN_MS after the vacancy was seen.
+ * hash (base/rendezvous.h). The first candidate asks the living members whether any still hears the dead incumbent, and
+ * claims term + 1 if none does. A candidate may be stuck (still syncing, or with a full disk), so the k-th candidate
+ * takes its turn k x ELECTION_TURN_MS after the vacancy was seen.
  *
  *      FOLLOWING --our turn--> ASKING --nobody hears it--> (claim on its way to disk) --election_led--> LEADING
  *                              |    ^
@@ -26,8 +26,8 @@
 #include "gossip/lamport.h"
 
 #define ELECTION_ASK_MS 600    /* how long a candidate waits for answers */
-#define ELECTION_RETRY_MS 2000 /* pause of a candidate after a member answered that it hears the incumbent */
-#define ELECTION_UP_MS 5000    /* nodes that have been alive this long are preferred as successors */
+#define ELECTION_RETRY_MS 2000 /* pause of a candidate after a member answered "I hear the incumbent" */
+#define ELECTION_UP_MS 5000    /* nodes alive for this long are preferred as successors */
 #define ELECTION_TURN_MS 5000  /* how long each candidate waits for the candidate before it */
 
 /* A claim to coordinate the experiment from `term` on. */
@@ -39,7 +39,7 @@ struct election_claim {
 /* < 0, 0 or > 0 in the order (term, node id). */
 int election_claim_compare(struct election_claim a, struct election_claim b);
 
-/* What this node knows of one member at the time of a decision. */
+/* What a node knows of a member at the time of a decision. */
 struct election_member {
     node_id node;
     bool alive;         /* by membership: alive or suspect */
@@ -52,10 +52,9 @@ enum election_state { ELECTION_FOLLOWING, ELECTION_ASKING, ELECTION_WAITING, ELE
 
 struct election {
     enum election_state state;
-    struct election_claim highest; /* of all claims seen so far, whether their nodes live or not; its node is self while
-                                      LEADING */
-    bool highest_released;         /* the node of the highest claim released it: it handed the experiment over, or left */
-    bool claiming;                 /* our claim is on its way to disk; until it is there nothing is decided */
+    struct election_claim highest; /* of all claims seen, even of dead nodes; highest.node is self while LEADING */
+    bool highest_released;         /* the node of the highest claim handed the experiment over, or left */
+    bool claiming;                 /* our claim is on its way to disk; nothing is decided before its arrival */
     uint64_t claiming_term;
     node_id expected;              /* first choice while the highest claim is released; none: no first choice */
     bool vacant;                   /* at the last step no incumbent was alive */
@@ -82,17 +81,17 @@ void election_init(struct election *election);
 int election_observe(struct election *election, struct election_claim claim, bool released, node_id self,
                      enum election_action *action);
 
-/* As election_observe, however far the term jumps: for a claim that other claims confirm (gossip/lamport.h) or that
- * stands on our own disk. */
+/* As election_observe, however far the term jumps: for a claim confirmed by other claims (gossip/lamport.h) or read
+ * from our own disk. */
 int election_take(struct election *election, struct election_claim claim, bool released, node_id self,
                   enum election_action *action);
 
 /* Decides what to do now. Call it when members change, when a claim changes, and at election_next_ms. `members` holds
  * every member of the roster including self, sorted by id, and is read during the call only; if self is missing, this
  * node does not claim a vacancy; self counts as alive. If no other member is alive, the claim is made without asking. A
- * node that released the experiment, or that is drained and not expected, is the last choice. After ELECTION_CLAIM
- * every call returns ELECTION_NOTHING until election_led, or until a claim higher than ours is seen. A node that is
- * leaving must not call this. */
+ * node that released the experiment, or is drained and not expected, is the last choice. After ELECTION_CLAIM every
+ * call returns ELECTION_NOTHING until election_led, or until a claim higher than ours is seen. Not to be called by a
+ * leaving node. */
 enum election_action election_step(struct election *election, uint64_t now_ms, node_id self, experiment_id experiment,
                                    const struct election_member *members, uint32_t member_count);
 
@@ -104,14 +103,14 @@ void election_answer(struct election *election, uint64_t now_ms, bool hears);
 void election_lost(struct election *election);
 
 /* Makes `node` the first choice of this node while the highest claim is released. For a claim that counts as released
- * although its own node did not release it: perhaps no other node has ever seen that claim, and then all others take
- * `node` for the incumbent and claim nothing. None: no first choice. */
+ * without a release by its node: perhaps no other node has ever seen the claim; the rest of the mesh then takes `node`
+ * for the incumbent and claims nothing. None: no first choice. */
 void election_expect(struct election *election, node_id node);
 
 /* Our claim is on disk: we lead now, unless a higher claim was seen meanwhile or ours was released (see `state`). */
 void election_led(struct election *election, struct election_claim claim);
 
-/* The term to claim with; while a claim is on its way to disk, the term of that claim. */
+/* The term to claim with; while a claim is on its way to disk, the term of the claim. */
 uint64_t election_next_term(const struct election *election);
 
 /* When election_step has something to decide without an event. */

@@ -73,7 +73,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
         *out_bytes = 0;
         return 0;
     }
-    size_t kept = keys > keys_max; /* room for at least one key of a bucket that does not fit */
+    size_t kept = keys > keys_max; /* room for at least one key of a bucket beyond the capacity */
     size_t room = keys_max - kept;
     uint32_t part = RECORDS_BUCKETS;
     memset(out, 0, BITMAP_BYTES);
@@ -83,7 +83,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
             room -= records->published_counts[bucket];
             out[bucket / 8] = (uint8_t)(out[bucket / 8] | 1u << bucket % 8);
         } else if (i == 0) {
-            /* The bucket would never fit: its turn is spent on a slice, and its next turn on the next slice. */
+            /* The bucket would never fit: each turn is spent on a slice. */
             size_t slices = (records->published_counts[bucket] + keys_max - 1) / keys_max;
             size_t slice = rotate / n % slices;
             uint8_t *end = append_keys(records, bucket, slice * keys_max, keys_max, out + BITMAP_BYTES);
@@ -93,7 +93,7 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
             part = bucket;
         }
     }
-    /* In the order of buckets, so that the keys ascend and the peer can merge them. */
+    /* In the order of buckets, so the keys ascend and the peer can merge. */
     uint8_t *p = out + BITMAP_BYTES;
     for (uint32_t bucket = 0; bucket < RECORDS_BUCKETS; bucket++) {
         if ((out[bucket / 8] >> bucket % 8 & 1) != 0) {
@@ -125,7 +125,7 @@ static void answer_pull(struct answer *answer, const uint8_t *ident)
     }
 }
 
-/* Leaves out a record that does not fit; a shorter one behind it may still fit. */
+/* Leaves out a record without room; a later, shorter record may still fit. */
 static void answer_record(struct answer *answer, const struct records_entry *entry)
 {
     bool is_before = record_ident_compare(entry->ident, answer->start) < 0;

@@ -1,23 +1,22 @@
 #ifndef GOSSIP_EXCHANGE_H
 #define GOSSIP_EXCHANGE_H
 /* Exchange of records between two nodes until both hold the same: anti-entropy over incremental set hashes
- * (docs/design.md, DESIGN 5). A core of pure functions over struct records: given a peer's message, what to answer. The
+ * (docs/design.md, DESIGN 5). A core of pure functions over struct records: given a peer's message, the answer. The
  * payloads are bytes:
  *
  *   BUCKETS  256 x 16 bytes: the bucket hashes of the sender
  *   KEYS     u8 bucket bitmap[32], then n x (ident[16], u64 boot, u64 seq), idents ascending: everything that the sender
- *            has published in the marked buckets; then, perhaps, a part of one unmarked bucket, in which more differs
- *   PULL     n x ident[16]: asks for these records
+ *            has published in the marked buckets; then, perhaps, a part of an unmarked bucket with more differences
+ *   PULL     n x ident[16]: asks for the records
  *   RECORDS  envelopes laid end to end
  *
- * A node whose set hash differs from a peer's (each ping and its answer carry it) sends BUCKETS. The peer answers with
- * KEYS for the buckets that differ. The node answers with RECORDS, those that the peer lacks or has older, and with a
- * PULL. Whatever does not fit the capacity is sent in the next round, which begins because the hashes still differ.
+ * A node whose set hash differs from a peer's (carried by each ping and each answer) sends BUCKETS. The peer answers
+ * with KEYS for the buckets that differ. The node answers with RECORDS, missing or older at the peer, and with a PULL.
+ * Whatever does not fit the capacity is sent in the next round, since the hashes still differ.
  *
- * A peer may be unable to take a record, for example because it does not know the writer yet, and the record that makes
- * the writer known may come later in the order. Therefore the RECORDS of a round begin where those of the last round
- * ended: `start`, which the caller keeps for each peer (all zero at first), is the ident of the first record that did
- * not fit. */
+ * A peer may be unable to take a record, for example from an unknown writer, and the record that makes the writer known
+ * may come later in the order. Therefore the RECORDS of a round begin where the last round ended: `start`, kept by the
+ * caller for each peer (all zero at first), is the ident of the first record that did not fit. */
 
 #include "gossip/records.h"
 
@@ -35,10 +34,10 @@
 void exchange_buckets(const struct records *records, uint8_t out[EXCHANGE_BUCKETS_BYTES]);
 
 /* Answers a peer's BUCKETS: writes the KEYS payload, and sets `*out_bytes` to 0 if nothing differs. The payload holds
- * as many whole buckets as fit, beginning at the `rotate`-th of the differing ones (a counter that grows by one each
- * round, so that every bucket has its turn), then keys of one bucket that did not fit, without its bitmap bit. A bucket
- * larger than the capacity is sent in slices chosen by `rotate`, also without the bit. From a slice the peer learns
- * what it lacks, not what we lack; we learn that in the round that we start ourselves. ERR_MALFORMED. */
+ * as many whole buckets as fit, beginning at the `rotate`-th differing bucket (`rotate` grows by 1 each round, so every
+ * bucket has a turn), then keys of a bucket that did not fit, without the bitmap bit. A bucket larger than the capacity
+ * is sent in slices chosen by `rotate`, also without the bit. From a slice the peer learns which records are missing
+ * there, not which are missing here; the round that we start ourselves tells us. ERR_MALFORMED. */
 int exchange_on_buckets(const struct records *records, const uint8_t *bytes, size_t count, uint32_t rotate,
                         uint8_t *out, size_t capacity, size_t *out_bytes);
 
@@ -46,9 +45,9 @@ int exchange_on_buckets(const struct records *records, const uint8_t *bytes, siz
  * differs.) */
 bool exchange_keys_are_all(const uint8_t *bytes, size_t count);
 
-/* Answers a peer's KEYS: writes the PULL payload (idents that are missing here, or newer at the peer; all of them if it
- * has room for EXCHANGE_PULL_BYTES_MAX) and the RECORDS payload (records that the peer has older, or lacks within the
- * marked buckets). ERR_MALFORMED, also for keys that are not strictly ascending. */
+/* Answers a peer's KEYS: writes the PULL payload (idents missing here, or newer at the peer; all of them, given room
+ * for EXCHANGE_PULL_BYTES_MAX) and the RECORDS payload (records older at the peer, or missing there within the marked
+ * buckets). ERR_MALFORMED, also for keys that are not strictly ascending. */
 int exchange_on_keys(const struct records *records, const uint8_t *bytes, size_t count, record_ident *start, uint8_t *pull,
                      size_t pull_capacity, size_t *pull_bytes, uint8_t *out, size_t capacity, size_t *out_bytes);
 

@@ -57,7 +57,7 @@ uint32_t fanout_round(struct fanout *fanout, uint64_t now_ms, const struct recor
     uint32_t limit = capacity < FANOUT_BYTES_MAX ? capacity : FANOUT_BYTES_MAX;
     uint32_t used = 0;
     for (uint8_t told = 0; told < FANOUT_ROUNDS_MAX; told++) {
-        for (uint32_t i = fanout->count; i-- > 0;) { /* from the end, since dropping an entry moves the last one into its
+        for (uint32_t i = fanout->count; i-- > 0;) { /* from the end, since dropping an entry moves the last entry to its
                                                         place */
             struct fanout_entry *entry = &fanout->entries[i];
             if (entry->told != told || entry->turn == fanout->turn) {

@@ -1,15 +1,14 @@
 #ifndef GOSSIP_FANOUT_H
 #define GOSSIP_FANOUT_H
-/* Fan-out gossip: how a change of a record reaches all nodes of a mesh that is too large for telling each peer directly
- * (DESIGN 5). Infect and relay (Demers et al. 1987, "rumor mongering"; the dissemination of SWIM and memberlist): a
- * node that receives a record version new to it passes it on, byte for byte, to FANOUT_PEERS random peers at once and
- * again in each of the next rounds, and then stops. A core: it decides what to send and when; the caller chooses the
- * peers.
+/* Fan-out gossip: how a change of a record reaches all nodes of a mesh too large for telling each peer directly (DESIGN
+ * 5). Infect and relay (Demers et al. 1987, "rumor mongering"; the dissemination of SWIM and memberlist): a node that
+ * receives a new version of a record passes it on, byte for byte, to FANOUT_PEERS random peers at once and again in
+ * each of the next rounds, and then stops. A core: decides on records and times; the caller chooses the peers.
  *
- * Each of n nodes sends a record FANOUT_PEERS x fanout_rounds(n) times, so each node receives it about that often. The
- * probability that a node never receives it is e^-(FANOUT_PEERS x rounds); the digests (gossip/exchange.h) then repair
- * it. With rounds = log2(n) / 2 that is one node in 160,000 for 65 nodes and one in 3 million for 1,000
- * (tests/sim/scale measures it). memberlist's 4 x ceil(log10(n + 1)) messages are as many. */
+ * Each of n nodes sends a record FANOUT_PEERS x fanout_rounds(n) times, so each node receives the record about as
+ * often. A node misses it with probability e^-(FANOUT_PEERS x rounds); the digests (gossip/exchange.h) then repair the
+ * gap. With rounds = log2(n) / 2 this is 1 node in 160,000 for 65 nodes and 1 in 3 million for 1,000 (measured by
+ * tests/sim/scale). memberlist's 4 x ceil(log10(n + 1)) messages are as many. */
 
 #include "gossip/records.h"
 
@@ -24,7 +23,7 @@ _Static_assert(FANOUT_BYTES_MAX >= RECORD_ENVELOPE_BYTES_MAX, "every record fits
 struct fanout_entry {
     record_ident ident;
     uint32_t turn; /* the last round that contained the record */
-    /* Rounds that contained the record, and the number after which it is done. */
+    /* Rounds that contained the record, and the number of rounds to make. */
     uint8_t told, rounds;
 };
 
@@ -42,7 +41,7 @@ void fanout_init(struct fanout *fanout);
 /* The number of rounds for a mesh of `node_count` living nodes, ourselves included: 1 to FANOUT_ROUNDS_MAX. */
 uint8_t fanout_rounds(uint32_t node_count);
 
-/* Queues a record of which a version came that was not known here; it is sent in `rounds` rounds from now on. */
+/* Queues a record after a new version came in; the record is sent in `rounds` rounds from now on. */
 void fanout_add(struct fanout *fanout, record_ident ident, uint8_t rounds);
 
 /* When the next round is due, in ms of the caller's clock; UINT64_MAX if nothing is queued. */

@@ -2,14 +2,14 @@
 #define GOSSIP_INFLOW_H
 /* Shuts connections that deliver bytes without ever completing a message. A shell.
  *
- * libzmq bounds each frame, but it keeps the frames of a message until the last one has arrived; and from a connection
- * whose routing id is in use already it reads on without handing anything over. Where its queues have no limit
+ * libzmq bounds each frame, but keeps the frames of a message until the last has arrived; and from a connection with a
+ * routing id in use already, libzmq reads on without handing anything over. Where the queues have no limit
  * (docs/dependencies.md says why), the holder of a key could fill the memory in either way. The kernel counts the bytes
- * that each connection has received (TCP_INFO), and messages name their connection (ZMQ_SRCFD): a connection that has
+ * received by each connection (TCP_INFO), and a message names its connection (ZMQ_SRCFD): a connection that has
  * received more than `bytes_max` since its last message is shut. Between two looks more may arrive, as fast as the
  * network delivers.
  *
- * One per listening socket; belongs to the thread that reads that socket and its monitor. */
+ * One per listening socket; belongs to the thread that reads the socket and its monitor. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -63,7 +63,7 @@ static int refuse_errno(char error[ERROR_BYTES], const char *verb, const char *p
     return refuse(error, ERR_IO, path, what);
 }
 
-/* Writes and syncs a new file that only its owner can read. */
+/* Writes and syncs a new file, readable by the owner only. */
 static bool write_file(const char *path, const char *text, size_t count)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -52,7 +52,7 @@ static void slot_end_lease(struct lease *lease, uint32_t slot, struct lease_chan
               out);
 }
 
-/* One total order of all requests, the same on every owner, so that no two trials wait for each other in a circle. */
+/* One total order of all requests, the same on every owner, so trials never wait for each other in a circle. */
 static bool slot_precedes(const struct lease_slot *a, const struct lease_slot *b)
 {
     if (a->priority != b->priority) {

@@ -13,8 +13,8 @@
  * lease_tick ends reservations, leases and holds whose time is over. A call between the end of the time and the tick
  * treats them as ended already, except lease_find_token, which has no clock: tick before it.
  *
- * The table is volatile. A change to or from LEASED is reported to the caller, who must write a record before anything
- * relies on the change. Times are ms of the owner's clock. */
+ * The table is volatile. Every change is reported to the caller. LEASED must survive a restart: the caller writes a
+ * record before anything relies on the lease. Times are ms of the owner's clock. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@
 
 enum lease_state { LEASE_FREE, LEASE_RESERVED, LEASE_LEASED, LEASE_RELEASING, LEASE_WITHHELD };
 
-/* One slot; the fields that its state does not name are zero. */
+/* One slot; fields not used in the present state are zero. */
 struct lease_slot {
     enum lease_state state;
     attempt_id attempt; /* RESERVED, LEASED, RELEASING: the attempt that has the slot */
@@ -55,15 +55,15 @@ struct lease {
     struct lease_hold holds[LEASE_SLOTS_MAX];
 };
 
-/* The changes that one call made, in slot order, at most one a slot. Every call that takes `out` overwrites it; after
- * an error it is empty. RESERVED -> RESERVED: another attempt took the reservation over. */
+/* The changes made by one call, in slot order, at most one per slot. Every call with an `out` overwrites `*out`; after
+ * an error `*out` is empty. RESERVED -> RESERVED: another attempt took the reservation over. */
 struct lease_change {
     uint32_t slot;
     enum lease_state from, to;
     struct lease_slot before; /* the slot before the change: which worker to end, which token has ended */
 };
 
-/* Belongs to the caller; about 6 KiB. */
+/* Belongs to the caller. */
 struct lease_changes {
     uint32_t count;
     struct lease_change items[LEASE_SLOTS_MAX];

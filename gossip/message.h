@@ -15,7 +15,7 @@
 #define MESSAGE_BYTES_MAX (64u * 1024)
 #define MESSAGE_KEY_BYTES 32
 
-/* Behind each kind: the fields that it uses, and the direction. */
+/* Behind each kind: the fields in use, and the direction. */
 enum message_kind {
     MESSAGE_SWIM = 1,
     MESSAGE_BUCKETS,          /* bytes: see exchange.h */
@@ -38,7 +38,7 @@ enum message_kind {
     MESSAGE_KINDS
 };
 
-/* One message of any kind; fields that the kind does not use are zero. */
+/* One message of any kind; fields not used by the kind are zero. */
 struct message {
     enum message_kind kind;
     uint64_t boot; /* the sender's boot */
@@ -69,7 +69,7 @@ struct message {
             uint8_t group_key[MESSAGE_KEY_BYTES];
         } lease;
         struct {
-            uint64_t life;    /* the boot in which the sender's node began; 0: the sender is another member, which heard a
+            uint64_t life;    /* the boot in which the sender's node began; 0: the sender is another member, and heard a
                                  node with your key at `address` */
             bool is_yielding; /* the sender is about to become another node, with a new key */
             char address[64]; /* where the sender, or the other node with your key, can be reached */
@@ -80,13 +80,13 @@ struct message {
 };
 
 /* Encode and decode (gossip/message_wire.c, on the shell's side). message_encode returns the length, or 0 if the
- * message does not fit `capacity`. message_decode fills `*out`, whose `bytes` points into the input and is valid as
- * long as that. ERR_MALFORMED; ERR_VERSION: a version that this program does not speak (message_version), or a kind
- * that it does not know. `*out` is unchanged after an error. */
+ * message does not fit `capacity`. message_decode fills `*out`, and `out->bytes` points into the input, valid for as
+ * long as the input. ERR_MALFORMED; ERR_VERSION: a version that this program does not speak (message_version), or a
+ * kind that it does not know. `*out` is unchanged after an error. */
 size_t message_encode(const struct message *message, uint8_t *out, size_t capacity);
 int message_decode(const uint8_t *bytes, size_t count, struct message *out);
 
-/* Decodes as a program with other versions does; all of them have the same format so far. For the simulator. */
+/* Decodes as a program with other versions does; so far all versions have the same format. For the simulator. */
 int message_decode_as(struct version_range speaks, const uint8_t *bytes, size_t count, struct message *out);
 
 /* The version of a message, which may be of any version; 0: not a message. */

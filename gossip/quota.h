@@ -1,7 +1,7 @@
 #ifndef GOSSIP_QUOTA_H
 #define GOSSIP_QUOTA_H
-/* Bounds what may wait in an inbox, so that no sender can crowd out the others: each sender has room of its own, and
- * takes more from room that all senders share. A core. */
+/* Bounds the messages waiting in an inbox, so that no sender can crowd out another: each sender has room of its own,
+ * and takes more from room shared by all. A core. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,11 +13,11 @@
 struct quota_options {
     uint32_t messages_max;   /* of one sender */
     size_t bytes_max;        /* of one sender; a single message may be larger */
-    size_t own_bytes;        /* of one sender, reserved for it however much waits of others */
+    size_t own_bytes;        /* reserved for each sender, however much of the rest waits */
     size_t shared_bytes_max; /* of all senders together, beyond their own_bytes */
 };
 
-/* What waits of one sender. */
+/* The waiting messages of one sender. */
 struct quota_sender {
     uint32_t messages;
     size_t bytes;

@@ -65,8 +65,7 @@ static int slots_reserve_one(struct records *records)
     return 0;
 }
 
-/* The size of a block is a power of two, as the arena hands it out: a record whose length changes a little keeps its
- * place. */
+/* The size of a block is a power of two, as in the arena: a record keeps its place when its length changes a little. */
 static uint16_t block_bytes_for(size_t count)
 {
     uint32_t bytes = BLOCK_BYTES_MIN;
@@ -241,7 +240,7 @@ int records_forget(struct records *records, record_ident ident)
     }
     *link = entry->next_in_bucket;
 
-    /* Entries behind the gap move into it, unless their probe begins behind it. */
+    /* Entries behind the gap move into it, unless the entry's probe begins behind the gap. */
     uint32_t mask = records->slot_count - 1;
     uint32_t gap = (uint32_t)(slot - records->slots);
     for (uint32_t i = (gap + 1) & mask; records->slots[i] != NULL; i = (i + 1) & mask) {

@@ -3,8 +3,8 @@
 /* The table of all records that a node holds: the newest version of each (writer, kind, key). A core; memory comes from
  * the arena given at init. Envelopes are kept byte for byte.
  *
- * A record may be held back: a node's own record that is not on its disk yet is in the table, where the node's
- * decisions see it, but it is in no digest, and exchange (gossip/exchange.h) never sends it. */
+ * A record may be held back: a node's own record that is not on disk yet is in the table, visible to the node's
+ * decisions, but is in no digest and never sent by exchange (gossip/exchange.h). */
 
 #include "base/arena.h"
 #include "gossip/record.h"
@@ -16,19 +16,19 @@ struct records_hash {
     uint64_t words[2]; /* sums modulo 2^64 over all published entries; addition commutes, so each change updates them */
 };
 
-/* One record in the table. An entry keeps its address until it is forgotten; the pointers of `record` and `envelope`
- * are valid until a newer version of the record is put. Callers only read the entry, except for its marks. */
+/* One record in the table. An entry keeps its address until forgotten; the pointers of `record` and `envelope` are
+ * valid until a newer version of the record is put. Callers only read the entry, except for the marks. */
 struct records_entry {
     record_ident ident;
     struct record record;     /* its pointers point into `envelope` */
     uint32_t envelope_bytes;
     uint16_t block_bytes;     /* size of the arena block that holds the envelope */
     bool published;           /* the entry is in the digests; false: held back */
-    bool on_disk : 1;         /* a mark of the caller: this version is on the disk; a put clears it */
-    bool is_unfolded : 1;     /* a mark of the caller: no memory was left to apply the record; a put clears it */
-    bool is_unawaited : 1;    /* a mark of the caller: no memory was left to wait for its disk write; a put clears it */
-    bool is_asked : 1;        /* a mark of the caller on an own record: a user asked for it since this boot; a put clears it */
-    struct records_hash hash; /* published: what this version adds to the digests */
+    bool on_disk : 1;         /* a mark of the caller: this version is on the disk; cleared by a put */
+    bool is_unfolded : 1;     /* a mark of the caller: no memory was left to apply the record; cleared by a put */
+    bool is_unawaited : 1;    /* a mark of the caller: no memory was left to await the disk write; cleared by a put */
+    bool is_asked : 1;        /* a mark of the caller on an own record: requested by a user since this boot; cleared by a put */
+    struct records_hash hash; /* published: the version's part of the digests */
     uint8_t *envelope;
     struct records_entry *next_in_bucket; /* sorted by ident, so that no order depends on arrival */
 };
@@ -62,8 +62,7 @@ int records_put(struct records *records, const struct record *record, const uint
 int records_publish(struct records *records, record_ident ident, struct record_version version,
                     const uint8_t signature[RECORD_SIGNATURE_BYTES], struct records_entry **out);
 
-/* Removes a record from the table and the digests, as if it had never come; its entry becomes invalid. 0 or
- * ERR_NOT_FOUND. */
+/* Removes a record from the table and the digests, as if never received; the entry becomes invalid. 0 or ERR_NOT_FOUND. */
 int records_forget(struct records *records, record_ident ident);
 
 /* The entry of a record, held back or published; NULL if there is none. */

@@ -25,8 +25,8 @@ struct socket_options {
     int keepalive_probe_s; /* seconds between probes; dead after SOCKET_KEEPALIVE_PROBES without an answer */
 };
 
-/* Sets a ROUTER up as a CURVE server whose clients are checked by ZAP in this domain. Call it before socket_bind.
- * False: libzmq refused an option. */
+/* Sets a ROUTER up as a CURVE server with clients checked by ZAP in the domain. Call it before socket_bind. False:
+ * libzmq refused an option. */
 bool socket_set_router(void *socket, const struct socket_options *options, const char *zap_domain);
 
 /* Binds a ROUTER to numeric HOST:PORT; "*" means both families if the machine has IPv6, else IPv4; PORT 0 means any
@@ -38,8 +38,8 @@ int socket_bind(void *socket, const char *listen, uint16_t *port);
 void *socket_dealer(void *context, const struct socket_options *options, const char *endpoint,
                     const uint8_t server_public[32]);
 
-/* Returns a socket that reports connections and failed handshakes of a ROUTER; call it before socket_bind. The caller
- * owns the socket and closes it with zmq_close. NULL: no socket is left. */
+/* Returns a socket that reports connections and failed handshakes of a ROUTER not bound yet. The caller owns the
+ * socket: zmq_close. NULL: no socket is left. */
 void *socket_monitor(void *context, void *router);
 
 /* Passes all new events of the monitor to `inflow`; returns the number of failed handshakes among them. */

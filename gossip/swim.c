@@ -5,25 +5,25 @@
  *     ALIVE --probe failed--> SUSPECT --time over--> DEAD        any --higher incarnation--> ALIVE
  *       ^------higher incarnation-------'                        any --it said so itself--> LEFT
  *
- * A suspicion lasts suspect_max, less for each member that confirms it from its own failed pings, at least suspect_min.
- * Meanwhile the suspect is pinged often, each time with the rumour (Lifeguard's buddy rule). One ping that gets through
- * makes the suspect raise its incarnation, which all its messages carry from then on. So at 5 % loss a false suspicion
- * is common and harmless, and a false death needs some ten losses in a row.
+ * A suspicion lasts suspect_max, less for each member with failed pings of its own that confirms it, at least
+ * suspect_min. Meanwhile the suspect is pinged often, each time with the rumour (Lifeguard's buddy rule). One ping that
+ * gets through makes the suspect raise its incarnation, carried by all its messages from then on. So at 5 % loss a
+ * false suspicion is common and harmless, and a false death needs some ten losses in a row.
  *
- * Every message carries the recent changes that were sent least often. Each member that hears of a change also tells
- * three random members at once, so that all members know within a few round trips.
+ * Every message carries the recent changes sent least often. Each member that hears of a change also tells three random
+ * members at once; so all members know within a few round trips.
  *
- * Dead and unknown members are pinged in turn for ever, or a healed partition would never be noticed; and pings carry,
- * one by one, what we believe of dead and left members, so that differing views meet. Left members are pinged too, less
- * often: a member may have come back beyond a partition, where it heard that we left.
+ * Dead and unknown members are pinged in turn for ever, or a healed partition would never be noticed; and pings carry
+ * our view of the dead and left members in turn, so differing views meet. Left members are pinged too, less often: a
+ * member may have come back beyond a partition, with the news that we left.
  *
  * A rumour about a member's incarnation counts only near the incarnation that we last heard from the member itself: so
  * no rumour can claim an incarnation that the member could never exceed. A member raises its own incarnation by no more
- * than that at once. If a member is heard to be far below the believed incarnation, the member is believed: the higher
- * value was made up before we heard the member, or comes from a boot in which it was accused without end.
+ * than this distance at once. If a member is heard to be far below the believed incarnation, the member is believed:
+ * the higher value was made up before we heard the member, or comes from a boot with accusations without end.
  *
- * Known weakness: a member may lie about others (it can accuse any member; the accused then refutes). Peers are
- * authenticated members of one lab. */
+ * Known weakness: a member may lie (any member can be accused; the accused then refutes). Peers are authenticated
+ * members of one lab. */
 #include "gossip/swim_parts.h"
 
 #include <string.h>

@@ -5,12 +5,12 @@
  * confirm it, and the buddy rule. A core: no I/O, no clock, no memory but from the arena given at init.
  *
  * Times are milliseconds of any epoch and never decrease from call to call. The caller owns `struct swim`, the arena
- * and `struct swim_effects`. Every call that takes effects empties them first; the caller performs them in order. The
- * sender of a message is passed beside it, by the transport that authenticated the peer, and is not in the message.
+ * and `struct swim_effects`. Every call with an `out` empties `*out` first; the caller performs the effects in order.
+ * The sender of a message is not in the message: the transport, which authenticated the peer, provides it.
  *
  * The members are the nodes of the roster without ourselves: swim_member_add and swim_member_remove follow the roster.
- * Of two statements about a member, the one with the higher incarnation wins; with equal incarnations left > dead >
- * suspect > alive. Only the member itself raises its incarnation. */
+ * Of two statements about a member, the statement with the higher incarnation wins; with equal incarnations left > dead
+ * > suspect > alive. Only the member itself raises its incarnation. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,9 +27,9 @@
 #define SWIM_RELAYS_MAX 16u  /* probes on behalf of other members at a time; when full, a further request is ignored */
 #define SWIM_ACCUSERS_MAX 4u /* the first accuser and three confirmations */
 #define SWIM_BURST_MAX 3u    /* members told at once about a change */
-#define SWIM_URGENT_MAX 8u   /* extra pings in one tick to members with news about them */
+#define SWIM_URGENT_MAX 8u   /* extra pings in one tick to members in the news */
 #define SWIM_VERIFY_MAX 8u   /* extra pings in one tick to suspects */
-#define SWIM_EXPIRE_MAX 16u  /* suspects that one tick declares dead; the next tick goes on */
+#define SWIM_EXPIRE_MAX 16u  /* suspects declared dead in one tick; the next tick goes on */
 #define SWIM_LEAVE_MAX 32u   /* members told of our leaving in one call */
 #define SWIM_INCARNATION_MAX ((uint64_t)1 << 62)
 
@@ -38,7 +38,7 @@ enum swim_state {
     SWIM_ALIVE,
     SWIM_SUSPECT, /* a member got no answer from it */
     SWIM_DEAD,    /* no member got an answer for the duration of a suspicion */
-    SWIM_LEFT,    /* the member announced that it left */
+    SWIM_LEFT,    /* the member announced its leave */
 };
 #define SWIM_STATE_COUNT 5
 
@@ -58,14 +58,14 @@ struct swim_rumour {
     node_id node;
     uint64_t incarnation;  /* of `node`; below SWIM_INCARNATION_MAX */
     enum swim_state state; /* not SWIM_UNKNOWN */
-    node_id from; /* SUSPECT: the member that got no answer itself, or none; other states: none. A rumour with another
-                     `from` confirms it */
+    node_id from; /* SUSPECT: the member that got no answer itself, or none; other states: none. Another `from` is a
+                     confirmation */
 };
 
-/* One message; its sender is passed beside it. */
+/* One message, without its sender. */
 struct swim_message {
     enum swim_kind kind;
-    node_id target;       /* PING_REQ, NACK, and an ACK on its behalf: the member that is probed; otherwise none */
+    node_id target;       /* PING_REQ, NACK, and a relayed ACK: the probed member; otherwise none */
     uint32_t sequence;    /* chosen by the node that asks, repeated in the answer */
     uint64_t incarnation; /* the sender's own; below SWIM_INCARNATION_MAX */
     uint8_t rumour_count;
@@ -86,9 +86,9 @@ struct swim_effect {
     struct swim_message message; /* SEND */
 };
 
-/* The most effects come from a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects,
- * one probe, the previous probe whose member is suspect now, one visit to an absent member, one burst. A receive makes
- * at most one change for the sender, one per rumour, and one SEND. */
+/* The most effects come from a tick: expired suspects, one NACK per relay, helpers, urgent pings, pings to suspects, a
+ * probe, the suspect of the previous probe, a visit to an absent member, a burst. A receive makes at most a change for
+ * the sender, a change per rumour, and a SEND. */
 #define SWIM_EFFECTS_MAX \
     (SWIM_EXPIRE_MAX + SWIM_RELAYS_MAX + SWIM_HELPERS_MAX + SWIM_URGENT_MAX + SWIM_VERIFY_MAX + 1 + 1 + 1 + SWIM_BURST_MAX)
 _Static_assert(SWIM_EFFECTS_MAX >= SWIM_LEAVE_MAX, "a leave fits");
@@ -213,8 +213,8 @@ void swim_tick(struct swim *self, uint64_t now_ms, struct swim_effects *out);
 /* When swim_tick is needed next: after a tick always later than its now_ms; after other calls perhaps now. */
 uint64_t swim_next_ms(const struct swim *self);
 
-/* Another authenticated message of `node` arrived over its own link. It is no proof of life (a peer whose ACKs do not
- * arrive is not healthy), but an unknown or dead member is pinged at once. Nodes that are not members are ignored. */
+/* Another authenticated message of `node` arrived over its own link. No proof of life (without ACKs a peer is not
+ * healthy), but an unknown or dead member is pinged at once. Nodes that are not members are ignored. */
 void swim_heard(struct swim *self, uint64_t now_ms, node_id node);
 
 /* Moves all timers, and the times of the last signs of life, by gap_ms after this node was suspended or stalled, so
@@ -229,8 +229,7 @@ void swim_leave(struct swim *self, uint64_t now_ms, struct swim_effects *out);
 /* False for ourselves. */
 bool swim_is_member(const struct swim *self, node_id node);
 
-/* The state of a member as we believe it; for ourselves ALIVE (LEFT after swim_leave), for nodes that are not members
- * UNKNOWN. */
+/* Our view of a member's state; for ourselves ALIVE (LEFT after swim_leave), for nodes that are not members UNKNOWN. */
 enum swim_state swim_state_of(const struct swim *self, node_id node);
 
 /* When the last message came directly from `node`; 0: never, or not a member. */

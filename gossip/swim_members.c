@@ -15,7 +15,7 @@ const char *swim_state_name(enum swim_state state)
     return (unsigned)state < SWIM_STATE_COUNT ? names[state] : "invalid";
 }
 
-/* All arrays of members are in one block, so that growing either succeeds or changes nothing. */
+/* All arrays of members are in one block, so growing either succeeds or changes nothing. */
 static size_t block_layout(uint16_t capacity, size_t offsets[6])
 {
     size_t at = (size_t)capacity * sizeof(struct swim_member);
@@ -108,7 +108,7 @@ void swim_list_drop(struct swim *self, enum swim_list_name name, uint16_t index)
     uint16_t place = self->members[index].place[name];
     CHECK(place < list->count && list->items[place] == index);
     if (name == LIVE && place < self->probe_cursor) {
-        /* Members before the cursor had their turn in this round; keep them there. */
+        /* Members before the cursor had a turn in this round; keep it so. */
         self->probe_cursor--;
         swim_list_swap(self, LIVE, place, self->probe_cursor);
         place = self->probe_cursor;

@@ -1,13 +1,13 @@
 #ifndef GOSSIP_SWIM_PARTS_H
 #define GOSSIP_SWIM_PARTS_H
-/* What the parts of membership share; other code uses gossip/swim.h. Members are named by their index in the table
- * here, which stays the same for as long as they are members.
+/* What the parts of membership share; other code uses gossip/swim.h. A member is named by an index into the table here,
+ * constant for as long as the node is a member.
  *
  *   swim.c            the calls of the core, and all times
  *   swim_members.c    the table of members, and the lists of members
  *   swim_rumours.c    the queue of rumours, and the content of a message
  *   swim_suspicion.c  the states of members: suspicions, and statements of other members
- *   swim_probe.c      when each member is pinged: probes, probes on behalf of others, and the pings beside them */
+ *   swim_probe.c      when each member is pinged: probes, relayed probes, and extra pings */
 
 #include "gossip/swim.h"
 
@@ -21,7 +21,7 @@ enum swim_list_name { LIVE, SUSPECTS, ABSENT, URGENT };
 
 /* ---- swim.c ---- */
 
-/* Durations that follow from the period and the number of members, in ms; the last one counts sends of a rumour. */
+/* Durations that follow from the period and the number of members, in ms; swim_sends_limit: how often a rumour is sent. */
 uint64_t swim_suspect_min_ms(const struct swim *self);
 uint64_t swim_suspect_max_ms(const struct swim *self);
 uint64_t swim_verify_gap_ms(const struct swim *self);
@@ -29,8 +29,8 @@ uint64_t swim_burst_gap_ms(const struct swim *self);
 uint64_t swim_revisit_gap_ms(const struct swim *self);
 uint8_t swim_sends_limit(const struct swim *self);
 
-/* Call it when something may have become due sooner than announced. Work that a call makes due in the past (a suspicion
- * that shortens) was not expected then, and must not look like a stall of this node. */
+/* Call it when something may have become due sooner than announced. Work due in the past because of a call (a shortened
+ * suspicion) was not expected then, and must not look like a stall of this node. */
 void swim_expect_sooner(struct swim *self);
 
 /* ---- swim_members.c ---- */
@@ -39,7 +39,7 @@ void swim_expect_sooner(struct swim *self);
 int swim_members_grow(struct swim *self, uint16_t capacity);
 uint16_t swim_member_find(const struct swim *self, node_id node); /* NONE: not a member */
 
-/* Swap two places of a list; remove a member from the list; add or remove it so that it is in the list if `wanted`. */
+/* Swap two places of a list; remove a member from the list; put a member in the list if `wanted`, and otherwise out. */
 void swim_list_swap(struct swim *self, enum swim_list_name name, uint16_t a, uint16_t b);
 void swim_list_drop(struct swim *self, enum swim_list_name name, uint16_t index);
 void swim_list_want(struct swim *self, enum swim_list_name name, uint16_t index, bool wanted);
@@ -71,7 +71,7 @@ void swim_suspect_first_hand(struct swim *self, uint16_t index, struct swim_effe
 /* When a suspicion ends with death. */
 uint64_t swim_suspect_deadline_ms(const struct swim *self, const struct swim_member *member);
 
-/* Declares suspects dead whose time is over, and pings those that we verify. */
+/* Declares suspects dead when their time is over, and pings the suspects under verification. */
 void swim_suspects_tick(struct swim *self, struct swim_effects *out);
 
 /* Removes a member from the accusers of all suspects. */
@@ -96,10 +96,10 @@ void swim_probe_nack(struct swim *self, uint32_t sequence);
 void swim_probe_ack(struct swim *self, uint16_t from, const struct swim_message *message, struct swim_effects *out);
 void swim_relay(struct swim *self, uint16_t from, uint16_t target, uint32_t sequence, struct swim_effects *out);
 void swim_relays_tick(struct swim *self, struct swim_effects *out);
-void swim_probe_forget(struct swim *self, uint16_t index); /* its own probe, and relays from or to it */
+void swim_probe_forget(struct swim *self, uint16_t index); /* ends our probe of a member, and relays from or to the member */
 
-/* Wanted: a ping to a member as soon as possible; a visit to one absent member; a message with rumours to
- * SWIM_BURST_MAX members. The ticks send them when their time has come. */
+/* Extra messages: a ping to a member as soon as possible; a ping to an absent member now and then; rumours to
+ * SWIM_BURST_MAX members. _want asks for a message, _tick sends those that are due. */
 void swim_urgent_want(struct swim *self, uint16_t index);
 void swim_urgent_tick(struct swim *self, struct swim_effects *out);
 void swim_revisit_tick(struct swim *self, struct swim_effects *out);

@@ -3,12 +3,12 @@
 #include "base/probe.h"
 
 #define HEALTH_MAX 2u
-#define REVISITS_PER_LEFT 8u /* one visit in so many goes to a member that left */
+#define REVISITS_PER_LEFT 8u /* one visit in this many goes to a left member */
 
 /* ---- the probe ---- */
 
-/* The round-robin: the members from the cursor on have not had their turn in this round, in no particular order, and
- * one of them is drawn. So each round is a fresh shuffle, at a cost of O(1) per probe. */
+/* The round-robin: the members from the cursor on, in no particular order, have not had a turn in this round; a random
+ * one is next. So each round is a fresh shuffle, at a cost of O(1) per probe. */
 static void probe_start(struct swim *self, struct swim_effects *out)
 {
     struct swim_list *live = &self->lists[LIVE];
@@ -51,7 +51,7 @@ static void probe_end(struct swim *self, struct swim_effects *out)
         swim_health_add(self, -1);
         return;
     }
-    /* Lifeguard: no helper answered either, so this node may be the one with the problem. */
+    /* Lifeguard: no helper answered either, so the problem may be ours. */
     if (self->probe_helpers > 0 && self->probe_nacks == 0) {
         MARK(no_helper_said_a_word);
         swim_health_add(self, 1);
@@ -185,8 +185,8 @@ void swim_urgent_tick(struct swim *self, struct swim_effects *out)
     self->urgent_ms = self->now_ms + swim_burst_gap_ms(self);
 }
 
-/* Of the absent members, those that left if `left` and otherwise the rest: the one visited longest ago. So each has its
- * turn in every round, even as members come and go. */
+/* Of the absent members, with `left` among the left members, otherwise among the rest: the member visited longest ago.
+ * So each has a turn in every round, even as members come and go. */
 static uint16_t revisit_next(const struct swim *self, bool left)
 {
     const struct swim_list *absent = &self->lists[ABSENT];

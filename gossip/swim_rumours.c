@@ -72,7 +72,7 @@ static void message_put(const struct swim *self, struct swim_message *message, u
         .node = member->id, .incarnation = member->incarnation, .state = (enum swim_state)member->state, .from = from};
 }
 
-/* Fills the message with the rumours sent least often, but leaves out that `to` is alive, which it knows. */
+/* Fills the message with the rumours sent least often, without the rumour that `to` is alive: no news there. */
 static void message_put_queue(struct swim *self, struct swim_message *message, uint16_t to)
 {
     while (message->rumour_count < SWIM_RUMOURS_MAX) {

@@ -58,7 +58,7 @@ static void verify_start(struct swim *self, uint16_t index)
     member->verify_ms = self->now_ms;
 }
 
-/* Notes one more member whose own ping to the suspect failed: news that shortens the suspicion everywhere. */
+/* Notes a further member whose own ping to the suspect failed: the news shortens the suspicion everywhere. */
 static void suspect_confirm(struct swim *self, uint16_t index, uint16_t accuser)
 {
     if (accuser != NONE && accuser_add(&self->members[index], accuser)) {
@@ -106,7 +106,7 @@ void swim_suspects_tick(struct swim *self, struct swim_effects *out)
     struct swim_list *suspects = &self->lists[SUSPECTS];
     unsigned expired = 0;
     unsigned pinged = 0;
-    /* From the end, since dropping a suspect moves the last one into its place. */
+    /* From the end, since dropping a suspect moves the last suspect to its place. */
     for (size_t i = suspects->count; i-- > 0;) {
         uint16_t index = suspects->items[i];
         struct swim_member *member = &self->members[index];
@@ -115,7 +115,7 @@ void swim_suspects_tick(struct swim *self, struct swim_effects *out)
             if (expired < SWIM_EXPIRE_MAX) {
                 expired++;
                 member_set(self, index, SWIM_DEAD, member->incarnation, out);
-                swim_urgent_want(self, index); /* one last ping to the member, which may be able to hear */
+                swim_urgent_want(self, index); /* a last ping to the member, in case it can hear */
             }
             continue;
         }
@@ -151,7 +151,7 @@ static int state_rank(enum swim_state state)
     return (int)state; /* the enum has the order alive < suspect < dead < left */
 }
 
-/* True if the rumour is older than what we know, so that we should pass our own view on. */
+/* True if the rumour is older than our view, which should then be passed on. */
 static bool rumour_is_stale(const struct swim_member *member, const struct swim_rumour *rumour)
 {
     return rumour->incarnation < member->incarnation ||
@@ -234,7 +234,7 @@ void swim_apply_sender(struct swim *self, uint16_t index, uint64_t incarnation, 
     if (is_far_below || incarnation > member->incarnation || member->state == SWIM_UNKNOWN) {
         if (member->state == SWIM_ALIVE) {
             member->incarnation = incarnation;
-            /* Other members may still hold an accusation, which this refutes. */
+            /* Refutes an accusation that other members may still hold. */
             swim_queue_put(self, index, swim_sends_limit(self));
         } else {
             member_set(self, index, SWIM_ALIVE, incarnation, out);

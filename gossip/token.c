@@ -242,7 +242,7 @@ size_t join_request_encode(const struct keys *keys, mesh_id mesh, const uint8_t 
     join_signed_fill(&part, mesh, invite_key, &request);
     uint8_t signature[crypto_sign_BYTES];
     CHECK(crypto_sign_detached(signature, NULL, part.bytes, sizeof part.bytes, keys->sign_secret) == 0);
-    out[0] = VERSION_OLDEST; /* the version of the member that will read it is unknown */
+    out[0] = VERSION_OLDEST; /* the version of the reader is unknown */
     out[1] = JOIN_KIND_REQUEST;
     struct pack_writer writer;
     pack_writer_init(&writer, out + JOIN_HEAD_BYTES, JOIN_REQUEST_BYTES_MAX - JOIN_HEAD_BYTES);

@@ -22,7 +22,7 @@ struct token_member {
     char addresses[TOKEN_ADDRESSES_MAX][TOKEN_ADDRESS_BYTES]; /* numeric HOST:PORT of the control socket */
 };
 
-/* A decoded token; secret. Overwrite it when it is no longer needed. */
+/* A decoded token; secret. Overwrite it after use. */
 struct token {
     mesh_id mesh;
     uint8_t secret[32];    /* CURVE secret key; its public half is the key of the invite record */
@@ -37,7 +37,7 @@ void token_create(uint8_t secret[32], uint8_t invite_key[32]);
 /* The public half of the token's secret: the key of the invite record. */
 void token_invite_key(const struct token *token, uint8_t out[32]);
 
-/* Writes the token as text that ends in NUL; returns its length. The text lets its reader join: never log it. */
+/* Writes the token as text with a NUL at the end; returns the length. The text lets any reader join: never log it. */
 size_t token_write(const struct token *token, char out[TOKEN_TEXT_BYTES]);
 
 /* Reads a token; white space, which copying may add, is skipped. 0, or: ERR_USAGE (no token), ERR_CLOSED (cut short),
@@ -75,7 +75,7 @@ struct join_answer {
     uint32_t record_bytes;
 };
 
-/* Writes an answer; returns its length, or 0 if it does not fit `capacity` or MESSAGE_BYTES_MAX. */
+/* Writes an answer; returns the length, or 0 if the answer does not fit `capacity` or MESSAGE_BYTES_MAX. */
 size_t join_answer_encode(const struct join_answer *answer, uint8_t *out, size_t capacity);
 
 /* Reads an answer; `out->records` points into `bytes`. ERR_MALFORMED, ERR_VERSION. */

@@ -1,17 +1,17 @@
 #ifndef GOSSIP_VERSION_H
 #define GOSSIP_VERSION_H
 /* Versions of the protocol between nodes (docs/wire.md, "Versions"). A program speaks a contiguous range of versions,
- * and its node record announces the range. Two nodes understand each other if a version is in both ranges, and then use
- * the highest common one.
+ * and announces the range in the node record. Two nodes with a common version understand each other, and use the
+ * highest.
  *
- * The first byte of a message is its version, in all versions. A program that does not speak that version can read
- * nothing else of the message. Versions count from 1. */
+ * The first byte of a message is its version, in all versions. Without that version a program can read nothing else of
+ * the message. Versions count from 1. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VERSION_OLDEST 1 /* the oldest that this program speaks */
-/* The newest that this program speaks. */
+#define VERSION_OLDEST 1 /* the oldest version of this program */
+/* The newest version of this program. */
 #define VERSION_NEWEST 1
 
 struct version_range {

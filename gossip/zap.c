@@ -1,10 +1,10 @@
-/* The User-Id of a member is its node id in hex, that of an invite is "invite:" and its CURVE public key in hex.
+/* The User-Id of a member is its node id in hex, of an invite "invite:" and the CURVE public key in hex.
  *
  * libzmq asks only once, at the handshake, so the open connections of an evicted key would go on delivering. Therefore
- * each key remembers the descriptors of its last connections (ZMQ_SRCFD). Even before a message is read, its descriptor
+ * each key remembers the descriptors of its last connections (ZMQ_SRCFD). Even before a message is read, the descriptor
  * may have been closed and the number given to another file of this process. So a descriptor is remembered, and shut,
- * only if it is a connection to the listening port from the address that the message came from. In the worst case, with
- * two daemons behind one address, the connection of another peer is shut, which the peer opens again within a second. */
+ * only for a connection to the listening port from the sender's address. In the worst case, with two daemons behind one
+ * address, the wrong peer's connection is shut, and the peer opens it again within a second. */
 
 #include "gossip/zap.h"
 
@@ -21,7 +21,7 @@
 #include "base/err.h"
 
 #define ENDPOINT "inproc://zeromq.zap.01"
-#define LINKS_MAX 4 /* remembered connections of one key; a peer needs one, or two while it reconnects */
+#define LINKS_MAX 4 /* remembered connections of a key; a peer needs 1, or 2 during a reconnect */
 #define USER_ID_BYTES 80
 #define REQUEST_FRAMES 7 /* version, request id, domain, address, identity, mechanism, client key */
 #define REQUESTS_PER_CALL 256
@@ -121,7 +121,7 @@ struct request {
     bool malformed;
 };
 
-/* Takes one whole message, however many frames it has. False: no message waits. */
+/* Takes a whole message with any number of frames. False: no message waits. */
 static bool receive_request(void *socket, struct request *request)
 {
     memset(request, 0, sizeof *request);
@@ -353,7 +353,7 @@ int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_
     for (uint32_t i = 0; user_id != NULL && i < zap->slots; i++) {
         struct zap_key *key = &zap->keys[i];
         if (key->identity.admission != 0 && strcmp(key->user_id, user_id) == 0) {
-            /* The holder of an invite has become a member since it connected: it must connect again, as a member. */
+            /* The holder of the invite has meanwhile become a member, and must connect again as a member. */
             if (key->identity.kind == ZAP_INVITE && find_curve(zap, key->curve, ZAP_MEMBER) != NULL) {
                 break;
             }

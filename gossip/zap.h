@@ -3,10 +3,10 @@
 /* Decides which keys may connect: the ZAP handler (ZeroMQ RFC 27) of a libzmq context, and the table of admitted keys.
  * One handler for all CURVE sockets of the context. A shell.
  *
- * A key that is not admitted is refused with status 300, after which libzmq's client tries again: a new member may
- * connect to a node that has not received its record yet, and after status 400 that link would stay dead for ever.
+ * A key that is not admitted is refused with status 300, after which libzmq's client tries again. After status 400 a
+ * new member that connects to a node without its record would never get through.
  *
- * zap_process belongs to one thread, which must call it within the handshake time (2 s), or no peer gets in. All other
+ * zap_process belongs to one thread and must be called within the handshake time (2 s), or no peer gets in. All other
  * functions may be called by any thread. No call blocks. */
 
 #include <stdbool.h>
@@ -67,8 +67,8 @@ int zap_admit_invite(struct zap *zap, const uint8_t curve_public[32]);
  * the key was not admitted as `kind`. */
 int zap_evict(struct zap *zap, const uint8_t curve_public[32], enum zap_kind kind);
 
-/* Finds the sender of a message from a socket that has a ZAP domain and listens on `port`. Call it for every message as
- * soon as it is received. ERR_AUTH: the sender's key is no longer admitted; its connection is then shut. */
+/* Finds the sender of a message from a socket that has a ZAP domain and listens on `port`. Call it for every message
+ * right after receiving. ERR_AUTH: the sender's key is no longer admitted; the connection is then shut. */
 int zap_identify(struct zap *zap, zmq_msg_t *message, uint16_t port, struct zap_identity *out);
 
 /* True if the sender of a message, as zap_identify gave it, is still admitted, without a break in between. For messages
