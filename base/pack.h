@@ -82,6 +82,7 @@ uint32_t pack_read_map(struct pack_reader *reader);
 /* Takes one value of any type with everything in it, to a depth of 32, and returns its bytes, inside the reader's
  * bytes. */
 const uint8_t *pack_read_any(struct pack_reader *reader, size_t *count);
+
 /* Takes one value of any type and drops it. */
 void pack_skip(struct pack_reader *reader);
 

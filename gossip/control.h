@@ -37,8 +37,7 @@
 #define CONTROL_CLIENTS_MAX 64  /* joiners waiting for an answer; when full, the oldest is forgotten */
 #define CONTROL_CLIENT_MS 60000 /* how long a joiner is remembered */
 #define CONTROL_CHECKS_MAX 64   /* link checks that may run at a time */
-/* The time limit of a link check. */
-#define CONTROL_CHECK_MS 800
+#define CONTROL_CHECK_MS 800    /* the time limit of a link check */
 #define CONTROL_POLL_MAX (3 + CONTROL_CHECKS_MAX)
 
 /* All state of the control sockets; opaque. */

@@ -23,8 +23,7 @@ _Static_assert(FANOUT_BYTES_MAX >= RECORD_ENVELOPE_BYTES_MAX, "every record fits
 struct fanout_entry {
     record_ident ident;
     uint32_t turn; /* the last round that contained the record */
-    /* Rounds that contained the record, and the number of rounds to make. */
-    uint8_t told, rounds;
+    uint8_t told, rounds; /* rounds that contained the record, and the number of rounds to make */
 };
 
 /* The queue of one node; no pointers, so a copy is a value. */

@@ -23,8 +23,7 @@
 
 #define LEASE_SLOTS_MAX 64
 #define LEASE_MS 30000       /* how long a lease lasts without a renewal, on the owner's clock */
-/* How long a reservation lasts. */
-#define LEASE_RESERVE_MS 5000
+#define LEASE_RESERVE_MS 5000 /* how long a reservation lasts */
 
 enum lease_state { LEASE_FREE, LEASE_RESERVED, LEASE_LEASED, LEASE_RELEASING, LEASE_WITHHELD };
 

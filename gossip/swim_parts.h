@@ -68,6 +68,7 @@ uint32_t swim_next_sequence(struct swim *self); /* never 0 */
 /* ---- swim_suspicion.c ---- */
 
 void swim_suspect_first_hand(struct swim *self, uint16_t index, struct swim_effects *out); /* our own probe got no answer */
+
 /* When a suspicion ends with death. */
 uint64_t swim_suspect_deadline_ms(const struct swim *self, const struct swim_member *member);
 

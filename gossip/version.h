@@ -11,8 +11,7 @@
 #include <stdint.h>
 
 #define VERSION_OLDEST 1 /* the oldest version of this program */
-/* The newest version of this program. */
-#define VERSION_NEWEST 1
+#define VERSION_NEWEST 1 /* the newest version of this program */
 
 struct version_range {
     uint32_t oldest, newest; /* both included */
