@@ -21,7 +21,7 @@
 #define IGNORE_FILE_BYTES_MAX (1u << 20)
 #define COPY_BYTES (64u << 10)
 
-/* One sentence for people and the code beside it. */
+/* Where an error sentence goes; report_fail returns the code beside it. */
 struct report {
     char *text;
     size_t size;
@@ -54,7 +54,7 @@ static int errno_error(void)
     }
 }
 
-/* The names in a path one after the other, without "." and empty ones. */
+/* Iterates over the names in a path, without "." and empty names. */
 struct component {
     const char *next;
     const char *name; /* not NUL-terminated */
@@ -79,14 +79,14 @@ static bool component_is_up(const struct component *component)
 }
 
 /* True if a link at `path` (relative to the root) to `target` stays below the root. ".." after a name is refused: the
- * name may be a link itself, and then ".." is the parent of wherever that leads, which the text does not show. Without
- * it, the leading ".." climb real directories, and each further link on the way is one that passed this test. */
+ * name may itself be a link, and ".." then means the parent of an unknown directory. Leading ".."s climb real
+ * directories only, and each further link on the way has passed this same test. */
 static bool link_stays_inside(const char *path, const char *target)
 {
     if (target[0] == '\0' || target[0] == '/') {
         return false;
     }
-    size_t names = 0; /* in the path, the link's own included; "." and "//" climb nowhere and do not count */
+    size_t names = 0; /* in the path, including the link's own name; "." and "//" do not climb and do not count */
     struct component component = {.next = path};
     while (component_next(&component)) {
         names++;
@@ -136,7 +136,7 @@ static void listing_close(struct listing *listing)
     *listing = (struct listing){0};
 }
 
-/* Takes over `path` and `link`, also on failure. */
+/* Takes ownership of `path` and `link`, also on failure. */
 static int listing_add_take(struct listing *listing, char *path, char *link, mode_t mode, uint64_t bytes)
 {
     int rc = 0;
@@ -181,7 +181,7 @@ static void names_free(char **names, size_t count)
     free(names);
 }
 
-/* The sorted names in a directory without ".", ".." and ".git". Closes dir_fd. */
+/* The sorted names in a directory, without ".", ".." and ".git". Closes dir_fd. The caller frees the names. */
 static int names_read(int dir_fd, char ***out, size_t *out_count)
 {
     DIR *dir = fdopendir(dir_fd);
@@ -230,12 +230,12 @@ static int names_read(int dir_fd, char ***out, size_t *out_count)
     return 0;
 }
 
-/* Reads the directory's .gitignore, if it has one, onto the stack; *text is the caller's to free. */
+/* Pushes the directory's .gitignore, if there is one, onto the stack; the caller frees *text. */
 static int ignore_push(struct listing *listing, int dir_fd, const char *prefix, char **text)
 {
     int fd = openat(dir_fd, ".gitignore", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP)) {
-        return 0; /* git does not follow a link either */
+        return 0; /* git does not follow such a link either */
     }
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0) {
@@ -365,7 +365,7 @@ static int list_name(struct listing *listing, int dir_fd, const char *prefix, co
     return rc;
 }
 
-/* `prefix` is the path of the directory with '/' behind it, or "" at the root. */
+/* `prefix` is the path of the directory with a '/' at the end, or "" for the root. */
 static int list_directory(struct listing *listing, int dir_fd, const char *prefix, unsigned depth)
 {
     if (depth >= DEPTH_MAX) {
@@ -459,7 +459,7 @@ static int write_entries(const struct listing *listing, int root_fd, int fd)
     if (tar == NULL) {
         return report_fail(report, ERR_MEMORY, "no memory to pack %s", listing->root);
     }
-    /* Names are bytes to us: without BINARY libarchive translates them from the locale's character set. */
+    /* Names are plain bytes here: without BINARY libarchive would convert them from the locale's character set. */
     if (archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
         archive_write_set_options(tar, "hdrcharset=BINARY") != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK || archive_write_open_fd(tar, fd) != ARCHIVE_OK) {
@@ -514,8 +514,8 @@ struct unpack {
     const struct report *report;
 };
 
-/* Opens the directory that `path` is in, making it where it is missing, and finds the last name. No component is
- * followed if it is a link. The caller closes *dir_fd. */
+/* Opens the parent directory of `path`, creating missing directories, and finds the last name. A component that is a
+ * link is not followed. The caller closes *dir_fd. */
 static int parent_open(const struct unpack *unpack, const char *path, int *dir_fd, char name[NAME_MAX + 1])
 {
     if (path[0] == '\0' || path[0] == '/' || strlen(path) >= PATH_MAX) {
@@ -595,7 +595,8 @@ static int unpack_file(struct unpack *unpack, int dir_fd, const char *name, cons
         return report_fail(unpack->report, errno_error(), "cannot make the file %.100s: %s", path, strerror(errno));
     }
     int rc = unpack_content(unpack, fd, path);
-    /* Set at the end and by fchmod: the umask has no say. Set-user bits and the like are dropped. */
+    /* Sets the mode at the end and with fchmod, so that the umask does not matter. Set-user bits and the like are
+     * dropped. */
     if (rc == 0 && fchmod(fd, (mode & 0111) != 0 ? 0755 : 0644) != 0) {
         rc = report_fail(unpack->report, ERR_IO, "cannot set the mode of %.100s: %s", path, strerror(errno));
     }
@@ -608,12 +609,12 @@ static int unpack_file(struct unpack *unpack, int dir_fd, const char *name, cons
 static int unpack_directory(const struct unpack *unpack, int dir_fd, const char *name, const char *path)
 {
     if (name[0] == '\0') {
-        return 0; /* "./": the root itself */
+        return 0; /* "./" is the root itself */
     }
     struct stat info;
     bool made = mkdirat(dir_fd, name, 0755) == 0;
     bool is_there = !made && errno == EEXIST && fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                    S_ISDIR(info.st_mode); /* made for what was in it */
+                    S_ISDIR(info.st_mode); /* created earlier, for an entry inside */
     if (!made && !is_there) {
         return report_fail(unpack->report, errno_error(), "cannot make the directory %.100s: %s", path,
                            strerror(errno));
@@ -667,7 +668,7 @@ static int unpack_entry(struct unpack *unpack, struct archive_entry *header)
 
 static int unpack_entries(struct unpack *unpack, int fd)
 {
-    /* Nothing but uncompressed tar: each further format would be more code that reads a stranger's bytes. */
+    /* Uncompressed tar only: every further format would be more code that reads a stranger's bytes. */
     if (archive_read_support_format_tar(unpack->tar) != ARCHIVE_OK ||
         archive_read_open_fd(unpack->tar, fd, COPY_BYTES) != ARCHIVE_OK) {
         return read_failed(unpack, "its beginning");

@@ -60,8 +60,8 @@ int blob_encode(const struct blob_manifest *manifest, uint8_t *out, size_t capac
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
         pack_u64(&writer, manifest->chunks[i].bytes);
     }
-    /* The hashes are one binary value, written as a head (bin 32) and piece by piece, since they do not lie side by
-     * side in memory. */
+    /* The hashes are one binary value. They do not lie side by side in memory, so the head (bin 32) and the hashes are
+     * written one by one. */
     uint32_t hash_bytes_all = manifest->chunk_count * HASH_BYTES;
     uint8_t head[5] = {0xc6};
     bytes_put_u32(head + 1, hash_bytes_all);
@@ -76,9 +76,9 @@ int blob_encode(const struct blob_manifest *manifest, uint8_t *out, size_t capac
     return 0;
 }
 
-/* The parts of a manifest that has been checked whole. */
+/* The parts of a manifest that has been checked completely. */
 struct parts {
-    struct pack_reader sizes; /* at the first size */
+    struct pack_reader sizes; /* positioned at the first size */
     const uint8_t *hashes;
     uint32_t chunk_count;
     uint64_t total_bytes;
@@ -153,7 +153,7 @@ int blob_decode(const uint8_t *bytes, size_t count, struct blob_chunk *chunks, u
 
 bool blob_next(const struct blob_manifest *manifest, struct blob_piece *piece)
 {
-    /* A zeroed piece has no bytes, and no chunk is empty: so bytes == 0 says that this is the first call. */
+    /* A zeroed piece has no bytes, and no chunk is empty: bytes == 0 means that this is the first call. */
     uint32_t index = piece->bytes == 0 ? 0 : piece->index + 1;
     if (index >= manifest->chunk_count) {
         return false;
@@ -177,7 +177,7 @@ void blob_fetch_init(struct blob_fetch *fetch, const struct blob_manifest *manif
     }
 }
 
-/* Takes an asked slot out of flight. */
+/* Removes an asked slot from the counts of questions in flight. */
 static void slot_land(struct blob_fetch *fetch, struct blob_fetch_slot *slot)
 {
     CHECK(slot->state == BLOB_FETCH_ASKED);
@@ -254,7 +254,7 @@ int blob_fetch_holder_gone(struct blob_fetch *fetch, node_id node)
     return 0;
 }
 
-/* True if holder `a` is to be asked before holder `b`. Equal weights of two nodes: the larger id. */
+/* True if holder `a` is to be asked before holder `b`. With equal weights the larger id comes first. */
 static bool holder_before(const struct blob_holder *a, const struct blob_holder *b, const hash256 *hash)
 {
     if (a->strikes != b->strikes) {

@@ -1,11 +1,10 @@
 /* Blobs in and out of the chunk store.
  *
- * Storing overlaps two slow things: the caller's thread reads and hashes 16 MiB into one buffer while the writer's
- * thread commits those in the other. They hand over one batch at a time:
+ * Storing overlaps two slow steps: the caller's thread reads and hashes 16 MiB into one buffer while the writer's
+ * thread commits the other buffer. They hand over one batch at a time:
  *
  *     caller   fill A | fill B      | wait, fill A ...
- *     writer          | commit A    | commit B     ...
- */
+ *     writer          | commit A    | commit B     ... */
 #include "store/chunks_lmdb.h"
 
 #include <errno.h>
@@ -28,10 +27,10 @@ struct writer {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    const struct chunks_item *items; /* handed over and not yet committed; NULL: idle */
+    const struct chunks_item *items; /* handed over and not committed yet; NULL: the writer is idle */
     size_t item_count;
     bool stopping;
-    int rc; /* the first failure; nothing is written after it */
+    int rc; /* the first failure; no batch is written after a failure */
 };
 
 static void *writer_main(void *argument)
@@ -72,7 +71,8 @@ static int writer_start(struct writer *writer, struct chunks *chunks)
     return 0;
 }
 
-/* Waits for the last batch, then hands this one over; it stays the writer's until the next call or writer_stop. */
+/* Waits for the previous batch, then hands `items` over, which belongs to the writer until the next call or
+ * writer_stop. */
 static int writer_give(struct writer *writer, const struct chunks_item *items, size_t item_count)
 {
     pthread_mutex_lock(&writer->mutex);
@@ -89,7 +89,7 @@ static int writer_give(struct writer *writer, const struct chunks_item *items, s
     return rc;
 }
 
-/* Lets the last batch finish and ends the thread. */
+/* Lets the last batch finish, ends the thread, and returns the first failure. */
 static int writer_stop(struct writer *writer)
 {
     pthread_mutex_lock(&writer->mutex);
@@ -129,7 +129,7 @@ struct batch {
     struct chunks_item *items;
 };
 
-/* Reads and hashes chunks from `*index` on, as many as fit into one transaction, and notes them in the manifest. */
+/* Reads and hashes chunks from `*index` on, as many as fit into one transaction, and adds them to the manifest. */
 static int batch_fill(struct batch *batch, size_t batch_bytes, int fd, const struct blob_cut *cut, uint32_t *index,
                       struct blob_manifest *manifest, size_t *item_count, char *error, size_t error_size)
 {
@@ -196,7 +196,8 @@ out_free:
     return rc;
 }
 
-/* A collection takes what was stored first if this lasts for so long: a slow disk, or a process that was stopped. */
+/* Stores all chunks, again if some were collected before the last was stored: a slow disk, or a process that was
+ * stopped. */
 static int store_all_pieces(struct chunks *chunks, int fd, const struct blob_cut *cut, struct blob_manifest *manifest,
                             char *error, size_t error_size)
 {
@@ -312,14 +313,14 @@ static int write_exactly(int fd, const uint8_t *bytes, size_t count, uint64_t of
     return 0;
 }
 
-/* One piece, checked; written if fd is not -1. */
+/* Reads and checks one piece, and writes it if fd is not -1. */
 static int piece_move(struct chunks *chunks, const struct blob_piece *piece, uint8_t *buffer, int fd, char *error,
                       size_t error_size)
 {
     size_t bytes;
     int rc = chunks_get(chunks, piece->hash, buffer, BLOB_CHUNK_BYTES_MAX, &bytes);
     if (rc == 0 && bytes != piece->bytes) {
-        rc = ERR_MALFORMED; /* The chunk is what it says; the manifest is not. */
+        rc = ERR_MALFORMED; /* the chunk matches its name, so the manifest is wrong */
     }
     char hex[2 * HASH_BYTES + 1];
     bytes_to_hex(hex, piece->hash.bytes, HASH_BYTES);
@@ -383,7 +384,7 @@ bool chunks_has_all(struct chunks *chunks, const struct blob_manifest *manifest)
 {
     bool has_all = true;
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
-        has_all = chunks_has(chunks, manifest->chunks[i].hash) && has_all; /* each is asked for, and so stays */
+        has_all = chunks_has(chunks, manifest->chunks[i].hash) && has_all; /* no short cut: asking for a chunk keeps it */
     }
     return has_all;
 }

@@ -1,9 +1,9 @@
-/* Garbage collection of the chunk store: mark, by reading the manifests of what is kept, and sweep.
+/* Garbage collection of the chunk store: mark, by reading the manifests of the kept blobs, and sweep.
  *
- * A blob that is on its way here is in no list of kept ones yet, and may share chunks with one that goes. So whoever
- * stores a chunk, or is told that one is here, touches it first, and what was touched lately stays. A deletion takes the
- * writer's place first and looks at the touch then: a writer who came before has touched before, one who comes later finds
- * the chunk gone and stores it again. Who only asks is kept out by a mutex for that moment. */
+ * A blob that is arriving is not in the list of kept blobs yet, and may share chunks with a blob that goes. Therefore a
+ * chunk is touched before it is stored, and before chunks_has answers, and a chunk touched lately stays. A deletion
+ * first takes the writer's lock and then looks at the touch: an earlier writer has touched the chunk before, and a
+ * later writer finds the chunk gone and stores it again. A mutex keeps chunks_has out for that moment. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static int mark_blob(struct chunks *chunks, hash256 blob, struct hashes *needed,
     }
     rc = chunks_manifest_get(chunks, blob, &manifest);
     if (rc == ERR_NOT_FOUND || rc == ERR_MALFORMED) {
-        return 0; /* it may be on its way; or somebody names a chunk of data */
+        return 0; /* the blob is perhaps arriving, or the list names a chunk of data */
     }
     if (rc == ERR_CORRUPT) {
         if (out->damaged_count < CHUNKS_DAMAGED_MAX) {
@@ -106,7 +106,7 @@ static int look(void *context, hash256 hash, size_t count)
     return is_needed || chunks_idle_s(sweep->chunks, hash) < sweep->idle_s ? 0 : hashes_add(&sweep->garbage, hash);
 }
 
-/* One transaction; the mutex is held. */
+/* Deletes a batch of idle chunks in one transaction; the caller holds the mutex. */
 static int delete_batch(struct chunks *chunks, const hash256 *hashes, size_t count, uint32_t idle_s,
                         struct chunks_collected *out)
 {

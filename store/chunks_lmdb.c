@@ -18,7 +18,7 @@
 static uint32_t now_s(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* in a suspend nobody could have touched anything */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that stands still in a suspend, when no chunk can be touched */
     return (uint32_t)now.tv_sec;
 }
 
@@ -50,7 +50,7 @@ int chunks_open(const char *dir, struct chunks **out, char *error, size_t error_
         free(chunks);
         return ERR_MEMORY;
     }
-    /* A limit on the address space (ulimit -v, a sanitizer) makes a map that does not fit fail with ENOMEM. */
+    /* A limit of the address space (ulimit -v, a sanitizer) makes a map that is too large fail with ENOMEM. */
     int rc = ERR_MEMORY;
     for (uint64_t map = CHUNKS_MAP_BYTES; rc == ERR_MEMORY && map >= CHUNKS_MAP_BYTES_MIN; map /= 2) {
         chunks->map_bytes = map;
@@ -125,7 +125,7 @@ int chunks_put(struct chunks *chunks, hash256 hash, const void *bytes, size_t co
     return chunks_put_items(chunks, &(struct chunks_item){.hash = hash, .bytes = bytes, .count = count}, 1);
 }
 
-/* The chunk's size, and its bytes if `buffer` is not NULL; unchecked. */
+/* Gives the chunk's size, and its bytes if `buffer` is not NULL, unchecked. */
 static int chunk_copy(struct chunks *chunks, hash256 hash, void *buffer, size_t capacity_bytes, size_t *count)
 {
     MDB_txn *txn;
@@ -222,9 +222,9 @@ int chunks_each(struct chunks *chunks, chunks_each_fn *callback, void *context)
     return rc == MDB_NOTFOUND ? 0 : lmdb_error(chunks->env, rc);
 }
 
-/* LMDB keeps what was deleted in a table of its own, number 0: by transaction, a list of pages that begins with its
- * length (as mdb_stat -f reads it). Without counting them a full disk would seem full for ever, since the file does
- * not shrink. */
+/* Counts the pages that LMDB can use again. LMDB keeps them in its own table number 0: per transaction a list of pages,
+ * with its length in front (as mdb_stat -f reads it). The file never shrinks, so without this count a full disk would
+ * look full for ever. */
 static int reusable_pages(struct chunks *chunks, uint64_t *pages)
 {
     MDB_txn *txn;

@@ -26,7 +26,7 @@ _Static_assert(DATA_DIR_PATH_MAX + sizeof "/shoald.sock" == sizeof((struct socka
 
 const char *data_dir_network_name(long f_type)
 {
-    /* Some kernels' f_type is signed: compare the low 32 bits. */
+    /* f_type is signed in some kernels: compare the low 32 bits. */
     static const struct {
         unsigned magic;
         const char *name;
@@ -61,7 +61,7 @@ const char *data_dir_network_name_fuse(const char *mount_type)
     return NULL;
 }
 
-/* The network file system behind the FUSE mount with this device number, or NULL. A line of mountinfo is
+/* The name of the network file system behind the FUSE mount with this device number, or NULL. A line of mountinfo is
  * "36 35 98:0 /root /mount/point rw,noatime master:1 - type source options" (proc(5)). */
 static const char *fuse_network_name(dev_t device)
 {
@@ -87,7 +87,7 @@ static const char *fuse_network_name(dev_t device)
     return name;
 }
 
-/* 0 or errno. */
+/* Returns 0 or errno. */
 static int make_with_parents(const char *path)
 {
     char partial[PATH_MAX];
@@ -99,7 +99,7 @@ static int make_with_parents(const char *path)
         }
         partial[i] = '\0';
         if (mkdir(partial, 0700) != 0 && errno != EEXIST) {
-            /* An unwritable parent that exists says EROFS or EACCES on some systems. */
+            /* For an existing parent that is not writable some systems report EROFS or EACCES. */
             int reason = errno;
             struct stat there;
             if (stat(partial, &there) != 0) {
@@ -134,7 +134,7 @@ static bool is_empty_or_ours(int dir_fd)
     return empty;
 }
 
-/* Refuses what must not be a data directory; closes it to other users. */
+/* Refuses a path that must not be a data directory, and makes an accepted one private. */
 static int check_and_close_to_others(const char *path, int dir_fd, char *error, size_t error_size)
 {
     struct statfs fs;
@@ -162,7 +162,8 @@ static int check_and_close_to_others(const char *path, int dir_fd, char *error, 
     if ((info.st_mode & 0077) == 0) {
         return 0;
     }
-    /* Somebody's home or /tmp given by mistake must not be closed to others: only a directory without foreign files. */
+    /* A home directory or /tmp, given by mistake, must not be closed to other users: only a directory without foreign
+     * files. */
     if ((info.st_mode & S_ISVTX) != 0 || !is_empty_or_ours(dir_fd)) {
         snprintf(error, error_size,
                  "the data directory %s is open to other users and has files of its own: give a new directory with "
@@ -202,8 +203,8 @@ static int lock_take(const char *path, int dir_fd, int *lock_fd, char *error, si
             path, pid);
         return ERR_EXISTS;
     }
-    /* Always as many bytes, over the old ones: that needs no new space on a full disk. The number is for people; a
-     * first start on a full disk goes on without it and fails where it matters. */
+    /* Always the same number of bytes, over the old ones, which needs no new space on a full disk. The number is for
+     * people; a first start on a full disk goes on without it, and fails later. */
     char text[24];
     int length = snprintf(text, sizeof text, "%-11ld\n", (long)getpid());
     if (pwrite(fd, text, (size_t)length, 0) < 0 && errno != ENOSPC && errno != EDQUOT) {
@@ -264,7 +265,7 @@ int data_dir_open(const char *path, int *lock_fd, char *error, size_t error_size
     return rc;
 }
 
-/* Whether the process has this file open. Of others' processes nothing is seen. */
+/* True if the process has this file open. False for processes of other users, which cannot be inspected. */
 static bool has_open(long pid, const struct stat *file)
 {
     char path[32];

@@ -1,7 +1,7 @@
-/* Matching goes from left to right with two places to come back to, as in matching a glob with stars without
- * recursion: one for the last '*' in the current path component, one for the last '**' component. Only the last of
- * each kind needs remembering: an earlier one that took as little as possible leaves the most for the later ones. So
- * there is no exponential case, whatever the pattern. */
+/* Matching goes from left to right with two places to return to, like a glob with stars and no recursion: one for the
+ * last '*' in the current path component, one for the last '**' component. An earlier star of the same kind need not be
+ * remembered: it took as little as possible, so it left the most for the later ones. So there is no exponential case,
+ * whatever the pattern. */
 #include "store/ignore.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct pattern {
     const char *end;
 };
 
-/* False if there is no such class. */
+/* False if there is no class with this name. */
 static bool class_look_up(const char *name, size_t bytes, unsigned char c, bool *has)
 {
     bool lower = c >= 'a' && c <= 'z';
@@ -44,7 +44,7 @@ static bool class_look_up(const char *name, size_t bytes, unsigned char c, bool 
     return false;
 }
 
-/* At '[': true if the bracket is well-formed; `*after` is then behind it and `*has` says whether it matches `c`. */
+/* At '[': true if the bracket is well-formed; `*after` is then behind it, and `*has` is true if it matches `c`. */
 static bool bracket_match(struct pattern pattern, unsigned char c, const char **after, bool *has)
 {
     const char *p = pattern.at + 1;
@@ -91,14 +91,15 @@ static bool bracket_match(struct pattern pattern, unsigned char c, const char **
             }
             high = (unsigned char)*p++;
         }
-        found = found || c == low || (c >= low && c <= high); /* a range from high to low is its first end, as in git */
+        found = found || c == low || (c >= low && c <= high); /* in a range from high to low only the first end matches,
+                                                                 as in git */
     }
     *after = p + 1;
     *has = found != negated && c != '/';
     return true;
 }
 
-/* One pattern element other than a star against `c`; `*after` is behind it if it matches. */
+/* Matches one pattern element that is not a star against `c`; `*after` is then behind the element. */
 static bool element_match(struct pattern pattern, unsigned char c, const char **after)
 {
     const char *p = pattern.at;
@@ -114,7 +115,7 @@ static bool element_match(struct pattern pattern, unsigned char c, const char **
         return bracket_match(pattern, c, after, &has) && has;
     }
     if (*p == '\\' && ++p >= pattern.end) {
-        return false; /* A backslash at the end: never matches. */
+        return false; /* a backslash at the end never matches */
     }
     *after = p + 1;
     return (unsigned char)*p == c;
@@ -124,7 +125,7 @@ static bool glob_match(const char *begin, const char *end, const char *text)
 {
     const char *p = begin;
     const char *star = NULL;      /* behind the last '*' of this component */
-    const char *star_text = NULL; /* where its rest was tried last */
+    const char *star_text = NULL; /* where the text behind that '*' was last tried */
     const char *deep = NULL;      /* behind the last component '**' */
     const char *deep_text = NULL;
     for (;;) {
@@ -170,7 +171,7 @@ static bool glob_match(const char *begin, const char *end, const char *text)
     }
 }
 
-/* Cuts spaces at the end that no backslash protects, and the CR of a line that ends in CR LF. */
+/* Cuts spaces that no backslash protects at the end of a line, and the CR of a CR LF. */
 static const char *line_trim(const char *line, const char *end)
 {
     if (end > line && end[-1] == '\r') {
@@ -225,7 +226,7 @@ enum ignore_decision ignore_decide(const char *text, size_t text_bytes, const ch
     enum ignore_decision decision = IGNORE_UNDECIDED;
     const char *end = text + text_bytes;
     if (text_bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-        text += 3; /* git passes over a byte order mark */
+        text += 3; /* git skips a byte order mark */
     }
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));

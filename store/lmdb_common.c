@@ -13,10 +13,10 @@
 
 #include "base/err.h"
 
-/* LMDB keeps a larger lock file as it is, and makes this one for its default of 126 readers 8 KiB large. */
+/* LMDB keeps a larger lock file as it is; for its default of 126 readers it makes a file of 8 KiB. */
 #define LOCK_FILE_BYTES 16384
 
-/* A short write leaves less than one transaction free; ours have at most 16 MiB of data. */
+/* After a short write less than one transaction is free, and a transaction has at most 16 MiB of data. */
 #define FULL_DISK_BYTES (32u << 20)
 
 static int lock_file_reserve(const char *dir)

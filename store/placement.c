@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/rendezvous.h"
 
-/* What candidates are compared by; higher is better in each field, the first that differs decides. */
+/* The order of candidates; higher is better in each field, and the first field that differs decides. */
 struct rank {
     int tier; /* 3: preferred, 2: room to spare, 1: just enough room, 0: never */
     uint64_t weight;

@@ -1,5 +1,5 @@
-/* A key is one byte of prefix length, the prefix, the sequence number in big-endian order. The length in front keeps
- * each series' entries side by side, whatever the prefixes are. */
+/* A key is one byte with the length of the prefix, the prefix, and the sequence number in big-endian order. The length
+ * in front keeps the entries of each series side by side, whatever the prefixes are. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -25,7 +25,7 @@ static int key_make(const void *prefix, size_t prefix_bytes, uint64_t sequence, 
     return 0;
 }
 
-/* True if the stored key is of the same series; its sequence number then. */
+/* True if the stored key belongs to the series; gives its sequence number. */
 static bool key_is_of(const struct series_key *series, const MDB_val *stored, uint64_t *sequence)
 {
     size_t head_bytes = series->count - 8;
@@ -85,7 +85,7 @@ int series_append(struct chunks *chunks, const void *prefix, size_t prefix_bytes
     return series_append_batch(chunks, &entry, 1);
 }
 
-/* A look at the table; errors are LMDB's. */
+/* A read transaction with a cursor on the table; its functions return LMDB's codes. */
 struct reading {
     MDB_txn *txn;
     MDB_cursor *cursor;
@@ -139,14 +139,14 @@ int series_read(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     return rc == MDB_NOTFOUND ? 0 : lmdb_error(chunks->env, rc);
 }
 
-/* The entry before the first key that is above all of the series. */
+/* Finds the last entry of the series: the one before the first key above all keys of the series. */
 static int cursor_last(MDB_cursor *cursor, const struct series_key *above, uint64_t *sequence)
 {
     MDB_val key = {.mv_size = above->count, .mv_data = (void *)(uintptr_t)above->bytes};
     MDB_val value;
     int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     if (rc == 0 && key_is_of(above, &key, sequence)) {
-        return 0; /* the highest number there is */
+        return 0; /* the highest possible number */
     }
     if (rc != 0 && rc != MDB_NOTFOUND) {
         return rc;
@@ -179,7 +179,7 @@ int series_last(struct chunks *chunks, const void *prefix, size_t prefix_bytes, 
     return 0;
 }
 
-/* Deletes entries of the series until it is empty (`*more` becomes false) or a transaction's worth is deleted. */
+/* Deletes entries of the series until it is empty (`*more` becomes false) or one transaction is full. */
 static int delete_some(struct chunks *chunks, MDB_txn *txn, const struct series_key *series, bool *more)
 {
     MDB_cursor *cursor;
@@ -231,7 +231,7 @@ int series_delete(struct chunks *chunks, const void *prefix, size_t prefix_bytes
     return 0;
 }
 
-/* The prefix of the first series at or behind `from`; MDB_NOTFOUND behind the last one. */
+/* The prefix of the first series at or behind `from`; MDB_NOTFOUND: there is none. */
 static int find_series(struct chunks *chunks, const struct series_key *from, struct series_key *out)
 {
     struct reading reading;
@@ -267,7 +267,7 @@ int series_collect(struct chunks *chunks, series_is_dead_fn *is_dead, void *cont
         }
         from = found;
         memset(from.bytes + from.count - 8, 0xff, 8);
-        from.bytes[from.count++] = 0; /* behind the entry with the highest number there is */
+        from.bytes[from.count++] = 0; /* behind the highest possible number of this series */
     }
     return rc == MDB_NOTFOUND ? 0 : lmdb_error(chunks->env, rc);
 }

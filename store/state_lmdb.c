@@ -13,21 +13,21 @@
 #include "base/err.h"
 #include "store/lmdb_common.h"
 
-#define AHEAD_BYTES (32u << 20)      /* allocated and never used: below this another step of the file is allocated, */
-#define DISK_SPARE_BYTES (32u << 20) /* ... unless it would leave others less than this of the disk */
+#define AHEAD_BYTES (32u << 20)      /* when less than this is allocated ahead of use, another step of the file is allocated */
+#define DISK_SPARE_BYTES (32u << 20) /* what allocating a further step must leave of the disk for other programs */
 
 _Static_assert(STATE_RESERVE_BYTES < AHEAD_BYTES, "a disk that fills up finds the reserve allocated");
 
 struct state {
     MDB_env *env;
     MDB_dbi tables[STATE_TABLES];
-    uint64_t reserved_bytes; /* of the file, on disk; changed under the lock of LMDB's writers */
+    uint64_t reserved_bytes; /* how much of the file is allocated on disk; changed under the lock of LMDB's writers */
 };
 
 static const char *const table_names[STATE_TABLES] = {"records", "fences", "meta"};
 
-/* LMDB writes its first pages itself, and takes a file of zeros for a damaged one: so the file is filled up behind
- * them, after it was opened. Doing it at every start finishes what a crash may have left undone. */
+/* Allocates a part of the file. LMDB writes its first pages itself, and takes a file of zeros for a damaged one; so the
+ * rest of the file is filled after it was opened, at every start, which finishes what a crash may have interrupted. */
 static int file_reserve(MDB_env *env, uint64_t from, uint64_t to)
 {
     int fd;
@@ -42,7 +42,7 @@ static int file_reserve(MDB_env *env, uint64_t from, uint64_t to)
     return fsync(fd) == 0 ? 0 : errno;
 }
 
-/* How large the file is to be when it is opened: as it was left, and never smaller than one step. */
+/* The size to allocate at opening: the present size of the file, and at least one step. */
 static uint64_t file_wanted_bytes(MDB_env *env)
 {
     int fd;
@@ -51,7 +51,7 @@ static uint64_t file_wanted_bytes(MDB_env *env)
     return is_known && (uint64_t)info.st_size > STATE_FILE_BYTES ? (uint64_t)info.st_size : STATE_FILE_BYTES;
 }
 
-/* The names of new files are on disk once their directory is. */
+/* The names of new files are on disk after their directory is synced. */
 static int directory_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -132,7 +132,7 @@ void state_close(struct state **state)
 
 /* ---- room ---------------------------------------------------------------------------------------------------------- */
 
-/* What others than this file may still take of the disk counts only above DISK_SPARE_BYTES. */
+/* The room of the disk for this file: free space above DISK_SPARE_BYTES. */
 static uint64_t disk_room_bytes(const struct state *state)
 {
     int fd;
@@ -145,7 +145,7 @@ static uint64_t disk_room_bytes(const struct state *state)
 }
 
 struct extent {
-    uint64_t used_bytes; /* of the file: what is behind them was never written */
+    uint64_t used_bytes; /* the part of the file that was ever written */
     uint64_t map_bytes, page_bytes;
 };
 
@@ -153,12 +153,13 @@ static struct extent extent_of(const struct state *state)
 {
     MDB_envinfo info;
     MDB_stat stat;
-    (void)mdb_env_info(state->env, &info); /* they fail only without an environment */
+    (void)mdb_env_info(state->env, &info); /* fails only without an environment */
     (void)mdb_env_stat(state->env, &stat);
     return (struct extent){((uint64_t)info.me_last_pgno + 1) * stat.ms_psize, info.me_mapsize, stat.ms_psize};
 }
 
-/* Another step of the file, if what is allocated ahead runs short and the disk has room for it. The caller is a writer. */
+/* Allocates another step of the file, if the part allocated ahead runs short and the disk has room. The caller is a
+ * writer. */
 static void reserve_ahead(struct state *state)
 {
     struct extent extent = extent_of(state);
@@ -173,7 +174,7 @@ static void reserve_ahead(struct state *state)
     }
 }
 
-/* Pages that were used, and are free again: LMDB lists them in a table of its own, a count before each list. */
+/* Counts pages that are free again: LMDB lists them in a table of its own, with a count before each list. */
 static uint64_t freed_pages(struct state *state)
 {
     MDB_txn *txn;
@@ -195,7 +196,7 @@ static uint64_t freed_pages(struct state *state)
     return pages;
 }
 
-/* Nothing but the reserve is left: of the map, or of what is allocated and what a disk that is nearly full has besides. */
+/* True if only the reserve is left: of the map, or of the allocated part together with the room of a nearly full disk. */
 static bool only_reserve_is_left(struct state *state)
 {
     struct extent extent = extent_of(state);
