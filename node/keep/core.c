@@ -14,7 +14,7 @@ void keep_core_init(struct keep_core *core, uint64_t now_ms, uint64_t lease_ms)
     };
 }
 
-/* Takes the time in. While this process stood still it could hear no daemon: such a gap does not count. */
+/* Updates the time. A stall does not count: a stopped process cannot hear a daemon. */
 static void advance(struct keep_core *core, uint64_t now_ms)
 {
     CHECK(now_ms >= core->now_ms);

@@ -21,7 +21,7 @@
 #include "node/keep/proto.h"
 #include "node/keep/spec.h"
 
-/* Above the numbers that shoal-keep expects, so that arranging those overwrites nothing. */
+/* Above the descriptors that shoal-keep expects, so that setting those up overwrites no other. */
 #define FD_SAFE_MIN 16
 #define CONNECT_TRIES 50
 #define CONNECT_TRY_MS 20
@@ -74,7 +74,7 @@ static int spec_check(const struct keep_spec *spec, char error[KEEP_ERROR_BYTES]
     return 0;
 }
 
-/* Writes a private file, whole or not at all; gives its descriptor. Returns -errno on failure. */
+/* Writes a private file, whole or not at all, and returns its descriptor; -errno on failure. */
 static int file_write(int directory_fd, const char *name, const uint8_t *bytes, size_t count)
 {
     char temporary[64];
@@ -133,7 +133,7 @@ static int token_read(int directory_fd, lease_token *out)
     return error;
 }
 
-/* Writes token and spec; `*alive_fd` is the spec's descriptor, locked. */
+/* Writes token and spec; `*alive_fd` is the descriptor of the spec, locked. */
 static int run_prepare(const struct keep_spec *spec, int *alive_fd, char error[KEEP_ERROR_BYTES])
 {
     int directory_fd = open(spec->run_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -184,7 +184,7 @@ out_directory:
 
 /* ---- starting ---- */
 
-/* Moves a descriptor out of the way of the low numbers; closes the old one. -1 with errno on failure. */
+/* Moves a descriptor above the low numbers and closes the old one. -1 with errno on failure. */
 static int fd_lift(int fd)
 {
     int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SAFE_MIN);
@@ -194,8 +194,8 @@ static int fd_lift(int fd)
     return lifted;
 }
 
-/* Runs `program RUN_DIRECTORY` in a new session. It forks and its first process exits at once, so that the daemon is
- * nobody's parent: nothing to reap, and a restarted daemon stands exactly where this one does. Returns errno. */
+/* Runs `program RUN_DIRECTORY` in a new session. The program forks and its first process exits at once, so that the
+ * daemon is not its parent: there is no child to reap, and a restarted daemon has the same position. Returns errno. */
 static int program_start(const char *program, const char *run_directory, int link_fd, int alive_fd)
 {
     char errors_path[KEEP_PATH_BYTES + 16];
@@ -233,7 +233,7 @@ static int program_start(const char *program, const char *run_directory, int lin
     char *const environment[] = {NULL};
     error = posix_spawn(&pid, program, &actions, &attributes, argv, environment);
     if (error == 0) {
-        /* ECHILD: somebody in this process reaps all children, or ignores SIGCHLD. It is gone either way. */
+        /* ECHILD: other code in this process reaps all children, or ignores SIGCHLD. The child is gone in any case. */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
         }
     }
@@ -278,7 +278,7 @@ int keep_spawn(const char *program, const struct keep_spec *spec, struct keep_li
 
 /* ---- the link ---- */
 
-/* Whether a shoal-keep holds the run. ERR_NOT_FOUND: none, or no such run. */
+/* 0: a shoal-keep of the run is alive. ERR_NOT_FOUND: none is, or there is no such run. */
 static int run_is_alive(int directory_fd)
 {
     int fd = openat(directory_fd, KEEP_FILE_SPEC, O_RDONLY | O_CLOEXEC);
@@ -370,7 +370,7 @@ int keep_stopping(struct keep_link *link)
     return send_bare(link, KEEP_COMMAND_STOPPING);
 }
 
-/* shoal-keep is gone, or speaks nonsense: what does the disk say? */
+/* The event for a shoal-keep that is gone or sends malformed frames: the status file decides. */
 static int event_of_end(struct keep_link *link, struct keep_event *out)
 {
     struct keep_event event = {.kind = KEEP_EVENT_CLOSED};
@@ -487,10 +487,10 @@ static enum keep_state run_find(int directory_fd, struct keep_found *found)
             return KEEP_STATE_RUNNING;
         }
         if (error == ERR_NOT_FOUND) {
-            /* It is dead, so a status that is not there now will never be. */
+            /* it is dead, so a missing status will never appear */
             return status_read_at(directory_fd, &found->status) == 0 ? KEEP_STATE_ENDED : KEEP_STATE_LOST;
         }
-        /* Alive without a socket: in its first or last milliseconds. */
+        /* It is alive without a socket: in its first or last milliseconds. */
         (void)poll(NULL, 0, CONNECT_TRY_MS);
     }
     return KEEP_STATE_BUSY;

@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 #define SEGMENT_NAME_BYTES 32
-#define SEGMENTS_MAX 16 /* the writer leaves four at most: log, two newer ones, one not yet removed */
+#define SEGMENTS_MAX 16 /* the writer leaves at most four: `log`, two newer segments, and one not yet removed */
 #define TAIL_MARK_BYTES 96
 
 static void segment_name(char out[SEGMENT_NAME_BYTES], uint64_t start)
@@ -43,7 +43,7 @@ static bool segment_open(struct keep_log *log)
     return log->fd >= 0;
 }
 
-/* Ends the open segment. It becomes the older one of two, and the one before it goes, so that with the next segment no
+/* Ends the open segment, which becomes the older of two, and removes the segment before it: with the next segment, no
  * more than half of the cap lies behind `log`. */
 static void segment_end(struct keep_log *log)
 {
@@ -85,7 +85,7 @@ void keep_log_append(struct keep_log *log, const uint8_t *bytes, size_t count)
             segment_end(log);
         }
     }
-    log->offset += count - done; /* the next segment begins behind what was lost */
+    log->offset += count - done; /* the next segment begins behind the lost bytes */
 }
 
 void keep_log_close(struct keep_log *log)
@@ -123,7 +123,7 @@ static bool segment_parse(const char *name, uint64_t *start)
     return errno == 0 && *end == '\0';
 }
 
-/* The segments that hold bytes, in order. */
+/* Lists the segments that contain bytes, in order. */
 static int segments_list(const char *run_directory, struct segment segments[SEGMENTS_MAX], size_t *count)
 {
     DIR *directory = opendir(run_directory);
@@ -145,7 +145,7 @@ static int segments_list(const char *run_directory, struct segment segments[SEGM
     return 0;
 }
 
-/* Reads within one segment: ERR_STALE if it has been removed meanwhile. */
+/* Reads within one segment. ERR_STALE: the segment has been removed meanwhile. */
 static int segment_read(const char *run_directory, const struct segment *segment, uint64_t offset, uint8_t *buffer,
                         size_t capacity_bytes, size_t *got)
 {
@@ -160,7 +160,7 @@ static int segment_read(const char *run_directory, const struct segment *segment
     if (fd < 0) {
         return errno == ENOENT ? ERR_STALE : ERR_IO;
     }
-    /* Not beyond what the listing saw: the next segment's bytes are listed after it. */
+    /* At most to the end that the listing saw: the next segment was listed after this one. */
     uint64_t left = segment->start + segment->bytes - offset;
     size_t wanted = capacity_bytes < left ? capacity_bytes : (size_t)left;
     ssize_t n = pread(fd, buffer, wanted, (off_t)(offset - segment->start));
@@ -200,7 +200,7 @@ int keep_log_read(const char *run_directory, uint64_t offset, uint8_t *buffer, s
             return error;
         }
     }
-    return ERR_IO; /* output goes by faster than it can be read */
+    return ERR_IO; /* output is written faster than it can be read */
 }
 
 int keep_log_end(const char *run_directory, uint64_t *end)
@@ -214,7 +214,7 @@ int keep_log_end(const char *run_directory, uint64_t *end)
     return error;
 }
 
-/* How many bytes are missing before the segment that begins at `start`. */
+/* Counts the bytes that are missing before the segment that begins at `start`. */
 static int gap_bytes(const char *run_directory, uint64_t start, uint64_t *gap)
 {
     struct segment segments[SEGMENTS_MAX];
@@ -256,7 +256,7 @@ int keep_log_tail(const char *run_directory, unsigned lines, char *buffer, size_
     if (error != 0) {
         return error;
     }
-    size_t room = capacity_bytes - TAIL_MARK_BYTES; /* one mark, and the NUL */
+    size_t room = capacity_bytes - TAIL_MARK_BYTES; /* for one mark and the NUL */
     uint64_t at = end > room ? end - room : 0;
     size_t used = 0;
     while (at < end && used < room) {

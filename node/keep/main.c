@@ -1,7 +1,7 @@
-/* shoal-keep RUN_DIRECTORY: one worker's parent, subreaper, slot lock and log. Started by keep_spawn (node/keep/keep.h says
- * what it promises), with the daemon's first connection as descriptor KEEP_FD_LINK and the run's locked spec as
- * KEEP_FD_ALIVE. When to end things is decided in node/keep/core.c; this file does it. One thread, small, and written
- * to need nothing that could fail once the worker runs. */
+/* shoal-keep RUN_DIRECTORY: parent, subreaper, slot lock and log of one worker. keep_spawn starts it (node/keep/keep.h
+ * has its promises), with the daemon's first connection as descriptor KEEP_FD_LINK and the run's locked spec as
+ * KEEP_FD_ALIVE. node/keep/core.c decides when to end processes; this file does it. One thread, small, and written so
+ * that nothing it needs can fail once the worker runs. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +28,11 @@
 #include "node/keep/spec.h"
 #include "node/keep/tree.h"
 
-#define PEERS_MAX 4 /* daemons connected at a time: one, and perhaps its restarted successor */
+#define PEERS_MAX 4 /* connected daemons: one, and perhaps its restarted successor */
 #define LISTEN_QUEUE 16
 #define PEER_BUFFER_BYTES 256
 #define KILL_PASSES 8
-#define WAIT_MS_MAX 1000 /* one look round a second, so that a stall is seen as one */
+#define WAIT_MS_MAX 1000 /* wake up once a second, so that a stall is noticed as one */
 
 struct peer {
     int fd; /* -1: none */
@@ -47,10 +47,10 @@ struct keep {
     size_t lock_count;
     int signal_fd;
     int listen_fd;
-    int output_fd; /* the worker's stdout and stderr; -1 once all writers are gone */
+    int output_fd; /* the worker's stdout and stderr; -1: all writers are gone */
     pid_t worker;
     int worker_wait_status;
-    bool is_stopping; /* the daemon asks the worker to leave */
+    bool is_stopping; /* the daemon asked the worker to leave */
     struct keep_core core;
     struct keep_log log;
     struct keep_run spec;
@@ -60,7 +60,7 @@ struct keep {
 static uint64_t clock_ms(void)
 {
     struct timespec now;
-    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0); /* not BOOTTIME: a sleeping machine's daemon cannot renew */
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0); /* not BOOTTIME: the daemon of a sleeping machine cannot renew */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -118,12 +118,13 @@ static void peers_tell_ended(struct keep *keep, const struct keep_status *status
     CHECK(!writer.failed);
     for (size_t i = 0; i < PEERS_MAX; i++) {
         if (keep->peers[i].fd >= 0) {
-            (void)keep_proto_send(keep->peers[i].fd, bytes, writer.used_bytes); /* the file says it as well */
+            /* A failure is harmless: the status file tells the same. */
+            (void)keep_proto_send(keep->peers[i].fd, bytes, writer.used_bytes);
         }
     }
 }
 
-/* A free place for a connection; NULL if there is none. */
+/* A free place for a connection; NULL: none. */
 static struct peer *peer_place(struct keep *keep)
 {
     for (size_t i = 0; i < PEERS_MAX; i++) {
@@ -188,8 +189,8 @@ static void peer_read(struct keep *keep, struct peer *peer)
 
 /* ---- the end ---- */
 
-/* The space is there already, so a full disk cannot keep the status from being written. Not synced: after a power cut
- * nothing of the run lives anyway. */
+/* Writes the status into space that is reserved already, so that a full disk cannot prevent it. Not synced: after a
+ * power cut no process of the run lives anyway. */
 static void status_write(struct keep *keep, const struct keep_status *status)
 {
     uint8_t bytes[KEEP_STATUS_FILE_BYTES];
@@ -207,8 +208,8 @@ static void status_write(struct keep *keep, const struct keep_status *status)
 static void locks_release(struct keep *keep)
 {
     for (size_t i = 0; i < keep->lock_count; i++) {
-        /* Explicitly: a copy of the descriptor that got away (to another process, through a socket) no longer counts,
-         * since everything of this run is known to be gone. */
+        /* Unlocked explicitly: a copy of the descriptor that escaped (to another process, through a socket) must no
+         * longer count, since all processes of this run are known to be gone. */
         (void)flock(keep->lock_fds[i], LOCK_UN);
         (void)close(keep->lock_fds[i]);
     }
@@ -247,7 +248,7 @@ static void status_reserve(struct keep *keep)
     }
 }
 
-/* The index of the lock that could not be taken, with errno; -1 if all are held now. */
+/* Takes all locks. Returns the index of the lock that could not be taken, with errno; -1: all are held. */
 static int locks_take(struct keep *keep, const struct keep_run *spec)
 {
     for (size_t i = 0; i < spec->lock_count; i++) {
@@ -283,7 +284,7 @@ static int listen_open(struct keep *keep)
     return fd;
 }
 
-/* What the child could not do, sent back through a pipe that a successful exec closes. */
+/* The failed step of the child, sent through a pipe that a successful exec closes. */
 struct child_failure {
     char step[64];
     int error;
@@ -293,7 +294,7 @@ _Noreturn static void child_fail(int report_fd, const char *step)
 {
     struct child_failure failure = {.error = errno};
     (void)bytes_copy_text(failure.step, sizeof failure.step, step);
-    ssize_t written = write(report_fd, &failure, sizeof failure); /* fits a pipe: whole or not at all */
+    ssize_t written = write(report_fd, &failure, sizeof failure); /* fits into a pipe: written whole or not at all */
     _exit(written == (ssize_t)sizeof failure ? 126 : 125);
 }
 
@@ -307,7 +308,7 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
         child_fail(report_fd, "prctl");
     }
     if (getppid() != parent) {
-        _exit(125); /* it was killed before that took hold */
+        _exit(125); /* the parent was killed before the death signal was set */
     }
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0 ||
@@ -315,7 +316,8 @@ _Noreturn static void child_run(const struct keep *keep, const struct keep_run *
         child_fail(report_fd, "standard input and output");
     }
     for (size_t i = 0; i < keep->lock_count; i++) {
-        /* The worker holds the lock too: should its parent be killed, the slot stays taken until the last heir is gone. */
+        /* The worker holds the lock, too: if its parent is killed, the slot stays taken until the last heir of the lock
+         * is gone. */
         (void)fcntl(keep->lock_fds[i], F_SETFD, 0);
     }
     for (int signal_number = 1; signal_number < NSIG; signal_number++) {
@@ -384,7 +386,7 @@ static int worker_start(struct keep *keep, const struct keep_run *spec, struct c
 
 /* ---- running ---- */
 
-/* Moves what the worker wrote into the log: one piece, or all that is there. */
+/* Moves the worker's output into the log: one piece, or `all` that is there. */
 static void output_read(struct keep *keep, bool all)
 {
     uint8_t bytes[32768];
@@ -407,7 +409,7 @@ static void output_read(struct keep *keep, bool all)
     }
 }
 
-/* Collects the dead: the worker, and orphans that came to this subreaper. */
+/* Reaps dead children: the worker, and orphans that this subreaper got. */
 static void children_reap(struct keep *keep)
 {
     for (;;) {
@@ -418,7 +420,7 @@ static void children_reap(struct keep *keep)
             keep_core_worker_gone(&keep->core, clock_ms());
         } else if (pid < 0 && errno == ECHILD) {
             if (keep->core.phase != KEEP_GONE) {
-                keep_core_none_left(&keep->core); /* no child: so, with the subreaper, no descendant either */
+                keep_core_none_left(&keep->core); /* without a child a subreaper has no descendant either */
             }
             return;
         } else if (pid == 0 || (pid < 0 && errno != EINTR)) {
@@ -450,7 +452,8 @@ static void events_wait(struct keep *keep)
     struct pollfd items[3 + PEERS_MAX] = {
         {.fd = keep->signal_fd, .events = POLLIN},
         {.fd = keep->output_fd, .events = POLLIN},
-        /* Without a free place a daemon waits in the queue: to accept it and hang up would look like an end. */
+        /* With no free place a daemon waits in the queue: accepting and closing its connection would look like the end
+         * of the run. */
         {.fd = peer_place(keep) != NULL ? keep->listen_fd : -1, .events = POLLIN},
     };
     for (size_t i = 0; i < PEERS_MAX; i++) {
@@ -475,7 +478,7 @@ static void events_wait(struct keep *keep)
     }
 }
 
-/* A few passes in a row: what forks and exits all the time slips through one, but hardly through several. */
+/* A few passes in a row: a process that forks and exits all the time escapes one pass, but hardly several. */
 static void kill_all(void)
 {
     for (int pass = 0; pass < KILL_PASSES; pass++) {
@@ -534,7 +537,7 @@ static int signals_take(struct keep *keep)
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGQUIT, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is a full disk, not an end */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is a full disk, not the end */
     keep->signal_fd = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
     return keep->signal_fd < 0 ? -1 : 0;
 }
@@ -574,7 +577,7 @@ static int keep_start(struct keep *keep)
         return finish_not_started(keep, "%.60s failed for %.120s: %s", failure.step, spec->working_directory,
                                   strerror(failure.error));
     }
-    keep_run_wipe(spec); /* once the worker has its copy, this process forgets them */
+    keep_run_wipe(spec); /* the worker has its copy of the secrets, and this process forgets them */
     keep_log_init(&keep->log, keep->directory_fd, spec->log_cap_bytes);
     keep_core_init(&keep->core, clock_ms(), spec->lease_ms);
     keep_run_to_end(keep);
@@ -588,7 +591,7 @@ int main(int argc, char **argv)
                       SHOAL_VERSION);
         return 2;
     }
-    /* What the daemon's libraries left open without close-on-exec must not live on in the worker. */
+    /* Descriptors that the daemon's libraries left open without close-on-exec must not live on in the worker. */
     (void)close_range(KEEP_FD_ALIVE + 1, ~0u, 0);
     static struct keep keep;
     keep.directory_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -602,7 +605,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (pid > 0) {
-        _exit(0); /* keep_spawn waits for this one */
+        _exit(0); /* keep_spawn waits for this process */
     }
     (void)fcntl(KEEP_FD_LINK, F_SETFD, FD_CLOEXEC);
     (void)fcntl(KEEP_FD_ALIVE, F_SETFD, FD_CLOEXEC);

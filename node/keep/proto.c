@@ -29,7 +29,7 @@ int keep_proto_send(int fd, const uint8_t *bytes, size_t count)
                : errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED
                                                        : ERR_IO;
     }
-    /* A Unix stream socket takes so few bytes whole or not at all. */
+    /* a Unix stream socket takes so few bytes whole or not at all */
     return (size_t)n == count + 4 ? 0 : ERR_IO;
 }
 
@@ -97,7 +97,7 @@ int keep_proto_unpack_status(struct pack_reader *reader, struct keep_status *out
     struct pack_reader code = pack_find(reader, "code");
     struct pack_reader signal = pack_find(reader, "signal");
     struct pack_reader text = pack_find(reader, "text");
-    struct pack_reader stopping = pack_find(reader, "stopping"); /* an older shoal-keep does not say it */
+    struct pack_reader stopping = pack_find(reader, "stopping"); /* an older shoal-keep leaves it out */
     struct keep_status status = {0};
     uint64_t reason_number = pack_read_u64_max(&reason, KEEP_NOT_STARTED);
     int64_t code_number = pack_read_i64(&code);

@@ -39,7 +39,7 @@ void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec)
     pack_texts(writer, spec->environment, spec->environment_count);
 }
 
-/* A copy of a text value; NULL if it is missing or malformed. */
+/* Copies a text value, with `before` in front; NULL if it is missing or malformed. */
 static char *text_take(struct pack_reader *reader, const char *before)
 {
     size_t bytes;
@@ -66,7 +66,7 @@ static void texts_free(char **texts)
     free(texts);
 }
 
-/* A list of copies that ends in NULL; NULL if malformed or too long. */
+/* Copies a list of texts; the result ends in NULL. NULL if it is malformed or too long. */
 static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *count)
 {
     size_t elements = pack_read_array(reader);
@@ -82,7 +82,7 @@ static char **texts_take(struct pack_reader *reader, size_t count_max, size_t *c
     return texts;
 }
 
-/* True if a program of this name is in the worker's PATH; then it is neither a keyword nor a special builtin. */
+/* True if a program of this name is in the worker's PATH; the name is then neither a keyword nor a special builtin. */
 static bool path_has(char *const *environment, const char *name, size_t bytes)
 {
     const char *path = NULL;
@@ -103,8 +103,8 @@ static bool path_has(char *const *environment, const char *name, size_t bytes)
     return false;
 }
 
-/* True if the shell would run one program for `entrypoint` and then have nothing left to do: no separator, pipe, subshell or
- * substitution outside quotes, and a first word that names a program. When in doubt, false. */
+/* True if the shell would only run one program for `entrypoint`: no separator, pipe, subshell or substitution outside
+ * quotes, and a first word that names a program. When in doubt, false. */
 static bool is_one_program(const char *entrypoint, char *const *environment)
 {
     const char *word = entrypoint + strspn(entrypoint, " \t");
@@ -129,9 +129,10 @@ static bool is_one_program(const char *entrypoint, char *const *environment)
     return quote == '\0' && (memchr(word, '/', word_bytes) != NULL || path_has(environment, word, word_bytes));
 }
 
-/* What sh -c is given. A shell that stays between this process and the program would hide how the program ended, die of the
- * SIGTERM that the program has its grace for, and, should this process be killed, die alone: PR_SET_PDEATHSIG does not
- * pass a fork. Not every sh replaces itself by a single program unasked (dash 0.5.12 does not), so it is asked to. */
+/* The command for sh -c: `exec` in front of a single program. A shell that stays between this process and the program
+ * would hide how the program ended; would die of the SIGTERM that gives the program its grace; and would die alone if
+ * this process is killed, since PR_SET_PDEATHSIG does not pass a fork. Some shells do not replace themselves by a
+ * single program unasked (dash 0.5.12 does not). */
 static char *command_take(struct pack_reader *entrypoint, char *const *environment)
 {
     struct pack_reader again = *entrypoint;

@@ -1,12 +1,14 @@
 #ifndef NODE_KEEP_SPEC_H
 #define NODE_KEEP_SPEC_H
-/* The file KEEP_FILE_SPEC: what the daemon wants run, and what shoal-keep makes of it. A MessagePack map in which unknown
- * keys are ignored. */
+/* The file KEEP_FILE_SPEC: what the daemon wants run, and what shoal-keep reads from it. A MessagePack map in which
+ * unknown keys are ignored. */
 
 #include "node/keep/keep.h"
 
+/* Writes a spec; look at writer->failed afterwards. */
 void keep_spec_pack(struct pack_writer *writer, const struct keep_spec *spec);
 
+/* A spec as shoal-keep has read it; all pointers are owned. */
 struct keep_run {
     char *working_directory;
     char *command;      /* for sh -c */
@@ -17,13 +19,14 @@ struct keep_run {
     uint64_t log_cap_bytes;
 };
 
-/* Copies everything. ERR_MALFORMED (also where a rule of node/keep/keep.h is broken, or memory is short): `*out` is untouched. */
+/* Reads a spec and copies everything. ERR_MALFORMED, also if a rule of node/keep/keep.h is broken or memory is short:
+ * `*out` is unchanged then. */
 int keep_run_read(const uint8_t *bytes, size_t count, struct keep_run *out);
 
-/* The environment may hold keys: its bytes are overwritten. */
+/* Frees everything, and overwrites the environment first, which may contain keys. */
 void keep_run_close(struct keep_run *run);
 
-/* Overwrites the bytes alone, for a process that lives on beside the worker. */
+/* Overwrites the environment only, for a process that lives on beside the worker. */
 void keep_run_wipe(struct keep_run *run);
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By number where the C library has no names for them yet (2.36 has). */
+/* By number, because C libraries before 2.36 have no names for these calls. */
 static int pidfd_of(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0);
@@ -33,7 +33,7 @@ int keep_tree_check(void)
     return result == 0 && access("/proc/self/stat", R_OK) != 0 ? -errno : result;
 }
 
-/* The parent of a process; 0 if it is gone or a zombie. */
+/* The parent of a process; 0: the process is gone or a zombie. */
 static pid_t parent_of(pid_t pid)
 {
     char path[48];
@@ -49,7 +49,7 @@ static pid_t parent_of(pid_t pid)
         return 0;
     }
     text[n] = '\0';
-    /* "pid (name) state ppid ...": the name may hold anything, so count from its last bracket. */
+    /* "pid (name) state ppid ...": the name may contain anything, so read on behind the last bracket. */
     const char *after = strrchr(text, ')');
     char state;
     int parent;
@@ -89,7 +89,7 @@ static void processes_list(struct processes *list)
             size_t capacity = list->capacity == 0 ? 256 : list->capacity * 2;
             struct process *grown = realloc(list->items, capacity * sizeof *grown);
             if (grown == NULL) {
-                break; /* signal those that were found; the next pass finds more */
+                break; /* signal the processes found so far; the next pass finds more */
             }
             list->items = grown;
             list->capacity = capacity;
@@ -138,8 +138,8 @@ size_t keep_tree_signal(int signal)
         if (!list.items[i].below) {
             continue;
         }
-        /* The descriptor pins down who is meant; only then is it asked whose child that is, so a pid that was given
-         * to somebody else since the listing is not signalled. */
+        /* The descriptor fixes the process before its parent is read, so a pid that was given to a foreign process
+         * since the listing is not signalled. */
         int pidfd = pidfd_of(list.items[i].pid);
         if (pidfd < 0) {
             continue;
