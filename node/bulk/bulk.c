@@ -17,7 +17,7 @@
 #include "gossip/socket.h"
 #include "node/bulk/state.h"
 
-#define TICK_MS 100        /* while anything is under way: deadlines and retries are looked at */
+#define TICK_MS 100        /* between looks at deadlines and retries, while anything is under way */
 #define QUIET_MS 5000      /* while only idle connections are open */
 #define STORE_FAILED_MS 5000
 
@@ -28,7 +28,7 @@ _Static_assert(BULK_WIRE_BODY_BYTES_MAX == BLOB_CHUNK_BYTES_MAX, "a chunk fits i
 static uint64_t clock_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* stands still during a suspend: nobody is accused for it */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* stands still during a suspend, so that no peer is accused for it */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -62,7 +62,7 @@ void bulk_event_put(struct bulk *bulk, struct bulk_event_node *node)
     (void)pthread_mutex_unlock(&bulk->mutex);
 }
 
-/* NULL: too many wait, or no memory; the next one will be told of. */
+/* A new notice; NULL: too many wait, or no memory; a later notice will report the condition. */
 static struct bulk_event_node *notice_new(struct bulk *bulk, enum bulk_event_kind kind)
 {
     (void)pthread_mutex_lock(&bulk->mutex);
@@ -122,7 +122,7 @@ int bulk_chunk_read(struct bulk *bulk, hash256 hash, uint8_t **buffer, size_t *c
         return ERR_MEMORY;
     }
     int code = chunks_get(bulk->chunks, hash, mapped, BLOB_CHUNK_BYTES_MAX, count);
-    if (code == ERR_CORRUPT || code == ERR_FULL) { /* FULL: longer than any chunk is as damaged */
+    if (code == ERR_CORRUPT || code == ERR_FULL) { /* FULL: longer than any chunk, so damaged */
         chunk_discard(bulk, hash);
         code = ERR_CORRUPT;
     }
@@ -218,7 +218,7 @@ static void command_do(struct bulk *bulk, struct bulk_command *command)
     }
 }
 
-/* In order; neighbouring appends share transactions. */
+/* Performs commands in order; neighbouring appends share transactions. */
 static void commands_do(struct bulk *bulk, struct bulk_command *first)
 {
     while (first != NULL) {
@@ -270,7 +270,7 @@ static long wait_ms(struct bulk *bulk)
 
 #define ITEMS_FIXED 3
 
-/* Returns false when the context has ended. */
+/* Waits for work. False: the context has ended. */
 static bool turn_wait(struct bulk *bulk, zmq_pollitem_t *items, node_id *nodes)
 {
     int count = 0;
@@ -293,7 +293,7 @@ static bool turn_wait(struct bulk *bulk, zmq_pollitem_t *items, node_id *nodes)
     bulk->now_ms = clock_ms();
     bulk->again = false;
     if (ready == 0 && timeout_ms > TICK_MS && bulk->trim) {
-        (void)malloc_trim(0); /* what libzmq took for the chunks */
+        (void)malloc_trim(0); /* memory that libzmq used for chunks */
         bulk->trim = false;
     }
     if ((items[0].revents & ZMQ_POLLIN) != 0) {
@@ -364,7 +364,7 @@ static void bulk_free(struct bulk *bulk)
     for (struct bulk_command *command = bulk->commands; command != NULL;) {
         struct bulk_command *next = command->next;
         if (command->job != NULL) {
-            bulk_job_free(command->job); /* frees the command too */
+            bulk_job_free(command->job); /* frees the command, too */
         } else {
             free(command);
         }
@@ -470,7 +470,7 @@ static struct bulk_command *command_new(enum bulk_command_kind kind, size_t byte
     return command;
 }
 
-/* Takes the command in any case. */
+/* Queues a command, or frees it on an error. */
 static int command_put(struct bulk *bulk, struct bulk_command *command)
 {
     if (command == NULL) {
@@ -478,7 +478,7 @@ static int command_put(struct bulk *bulk, struct bulk_command *command)
     }
     size_t bytes = sizeof *command + command->byte_count;
     (void)pthread_mutex_lock(&bulk->mutex);
-    /* What the protocol says of peers is never refused: it is little, and missing it would be for ever. */
+    /* Changes of peers are never refused: they are small, and a lost one would be lost for ever. */
     bool full = (command->kind != BULK_DO_PEER && bulk->command_bytes + bytes > BULK_COMMAND_BYTES_MAX) ||
                 (command->job != NULL && bulk->requests == BULK_REQUESTS_MAX);
     if (!full) {

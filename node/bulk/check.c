@@ -1,4 +1,4 @@
-/* Reads a stored blob again, a chunk per step, so that the thread has time for its other questions in between. */
+/* Reads a stored blob again, one chunk per step, so that the thread has time for other questions in between. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ static int manifest_read(struct bulk *bulk, struct bulk_check *check)
         code = ERR_MEMORY;
     }
     bulk_unmap(buffer);
-    return code == ERR_MALFORMED ? ERR_CORRUPT : code; /* a chunk that is no manifest leads to no blob */
+    return code == ERR_MALFORMED ? ERR_CORRUPT : code; /* a chunk that is not a manifest leads to no blob */
 }
 
 static int chunk_look(struct bulk *bulk, const struct blob_chunk *chunk)
@@ -36,7 +36,7 @@ static int chunk_look(struct bulk *bulk, const struct blob_chunk *chunk)
         return code;
     }
     bulk_unmap(buffer);
-    return count == chunk->bytes ? 0 : ERR_CORRUPT; /* a manifest that lies about the size */
+    return count == chunk->bytes ? 0 : ERR_CORRUPT; /* the manifest has a wrong size */
 }
 
 int bulk_check_step(struct bulk *bulk, struct bulk_check *check)
@@ -52,7 +52,7 @@ int bulk_check_step(struct bulk *bulk, struct bulk_check *check)
     if (code != 0 && code != ERR_CORRUPT && code != ERR_NOT_FOUND) {
         return code;
     }
-    /* It goes on after a bad chunk, or the ones behind it would stay; damaged says more than missing. */
+    /* Go on after a bad chunk, or bad chunks behind it would stay; "damaged" outweighs "missing". */
     if (code == ERR_CORRUPT || check->result == 0) {
         check->result = code;
     }

@@ -12,12 +12,13 @@
 #define FETCH_IN_FLIGHT 8
 #define PUSH_IN_FLIGHT 3
 #define PUSH_PASSES_MAX 8
-/* Until its manifest is there nobody knows what a chunk is of, and it may be collected once nobody has asked for it for an
- * hour, or some minutes on a full disk (CORE_COLLECT_FULL_IDLE_S). So what takes longer asks for all of it now and then. */
+/* How often a long job asks for all its chunks, to keep them. Until a blob's manifest is stored, its chunks belong to
+ * no known blob, and may be collected when nobody has asked for them for an hour, or for some minutes on a full disk
+ * (CORE_COLLECT_FULL_IDLE_S). */
 #define LOOK_MS 240000
 #define APPENDS_PER_PEER 2
 #define ENTRIES_PER_STEP 256
-#define NAME_BYTES 13 /* the first digits of a hash or node id suffice for people */
+#define NAME_BYTES 13 /* enough digits of a hash or node id for people */
 
 static const char *name_of(const uint8_t *bytes, char out[NAME_BYTES])
 {
@@ -69,7 +70,7 @@ static void job_finish(struct bulk *bulk, struct bulk_job *job, int code, const 
     bulk->again = true;
 }
 
-/* Why a peer did not do what it was asked. */
+/* Finishes a job with the reason why a peer did not do what it was asked. */
 static void job_finish_peer(struct bulk *bulk, struct bulk_job *job, node_id node, const struct bulk_message *message,
                             int code)
 {
@@ -104,7 +105,7 @@ static void job_finish_peer(struct bulk *bulk, struct bulk_job *job, node_id nod
     }
 }
 
-/* Takes a copy of the encoded manifest. 0 or the job is finished. */
+/* Copies the encoded manifest into the job and decodes it. On an error the job is finished. */
 static int job_manifest(struct bulk *bulk, struct bulk_job *job, const uint8_t *bytes, size_t count)
 {
     char name[NAME_BYTES];
@@ -133,7 +134,7 @@ static int job_manifest(struct bulk *bulk, struct bulk_job *job, const uint8_t *
 
 /* ---- fetch ---- */
 
-/* What is to be fetched, from whom, and what is here already. */
+/* Plans a fetch: the chunks, the holders, and the chunks that are here already. */
 static void fetch_plan(struct bulk *bulk, struct bulk_job *job)
 {
     blob_fetch_init(&job->fetch, &job->manifest, job->slots, FETCH_IN_FLIGHT);
@@ -189,7 +190,7 @@ static void fetch_manifest(struct bulk *bulk, struct bulk_job *job)
 static void fetch_end(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES];
-    if (!chunks_has_all(bulk->chunks, &job->manifest)) { /* what came before a suspend was collected after it */
+    if (!chunks_has_all(bulk->chunks, &job->manifest)) { /* chunks from before a suspend were collected after it */
         fetch_plan(bulk, job);
         bulk->again = true;
         return;
@@ -207,13 +208,14 @@ static void fetch_chunks(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES], chunk[NAME_BYTES];
     if (bulk->now_ms - job->look_ms >= LOOK_MS) {
-        (void)chunks_has_all(bulk->chunks, &job->manifest); /* they stay; what does not is seen at the end */
+        (void)chunks_has_all(bulk->chunks, &job->manifest); /* to keep the chunks; a lost one is noticed at the end */
         job->look_ms = bulk->now_ms;
     }
     while (bulk->question_count < BULK_QUESTIONS_MAX) {
         struct blob_ask ask;
         int code = blob_fetch_next(&job->fetch, &ask);
-        if (code == 0 && chunks_has(bulk->chunks, ask.piece.hash)) { /* it came with another blob, or occurs twice here */
+        /* The chunk came with another blob, or occurs twice. */
+        if (code == 0 && chunks_has(bulk->chunks, ask.piece.hash)) {
             (void)blob_fetch_answer(&job->fetch, ask.piece.index, ask.holder, BLOB_ANSWER_STORED);
         } else if (code == 0) {
             CHECK(bulk_link_ask(bulk, job, BULK_GET, ask.holder, ask.piece.hash, ask.piece.index));
@@ -233,7 +235,7 @@ static void fetch_answer_manifest(struct bulk *bulk, struct bulk_job *job, const
                                   const struct bulk_message *message)
 {
     if (message == NULL || message->kind != BULK_DATA) {
-        return; /* the next holder is asked */
+        return; /* the next holder will be asked */
     }
     if (!hash256_equal(hash_bytes(message->body, message->body_bytes), job->command->hash)) {
         bulk_notice_corrupt(bulk, job->command->hash, question->node);
@@ -260,7 +262,7 @@ static void fetch_answer(struct bulk *bulk, struct bulk_job *job, const struct b
         if (code == 0) {
             answer = BLOB_ANSWER_STORED;
             job->bytes += message->body_bytes;
-        } else if (code == ERR_CORRUPT || code == ERR_USAGE) { /* USAGE: no bytes at all */
+        } else if (code == ERR_CORRUPT || code == ERR_USAGE) { /* USAGE: the answer has no bytes */
             answer = BLOB_ANSWER_CORRUPT;
             bulk_notice_corrupt(bulk, question->hash, question->node);
         } else {
@@ -297,7 +299,7 @@ static void push_start(struct bulk *bulk, struct bulk_job *job)
     bulk_unmap(buffer);
 }
 
-/* A push to this node asks nobody; it only has to be true. */
+/* A push to this node only checks that the blob is complete here. */
 static void push_to_self(struct bulk *bulk, struct bulk_job *job)
 {
     for (uint32_t i = 0; i < job->manifest.chunk_count; i++) {
@@ -309,8 +311,8 @@ static void push_to_self(struct bulk *bulk, struct bulk_job *job)
     job_finish(bulk, job, 0, "%s", "");
 }
 
-/* The peer is asked once more about the whole blob: some of what was sent may be gone again. With `is_pass` all was sent. It
- * ends when the peer lacks nothing, or keeps so little that it never will. */
+/* Asks the peer once more about the whole blob, since some of the sent chunks may be gone again. `is_pass`: all were
+ * sent. The push ends when the peer lacks nothing, or keeps so little that it never will be complete. */
 static void push_again(struct bulk *bulk, struct bulk_job *job, bool is_pass)
 {
     char name[NAME_BYTES];
@@ -495,7 +497,7 @@ static void verify_start(struct bulk *bulk, struct bulk_job *job)
     }
 }
 
-/* One chunk per turn, as for a peer. */
+/* Checks one chunk per turn, as for a peer. */
 static void verify_self(struct bulk *bulk, struct bulk_job *job)
 {
     char name[NAME_BYTES];
@@ -542,7 +544,7 @@ static struct bulk_cursor *cursor_find(struct bulk *bulk, node_id node, const st
     return free_one;
 }
 
-/* A new entry is on this disk, and `node` is to have it. */
+/* A new entry is on this disk, and `node` shall get it. */
 static void cursor_note(struct bulk *bulk, node_id node, const struct bulk_command *command)
 {
     if (bulk_link_peer(bulk, node) == NULL) {
@@ -573,7 +575,7 @@ static void cursor_note(struct bulk *bulk, node_id node, const struct bulk_comma
 static void cursor_answer(struct bulk *bulk, struct bulk_cursor *cursor, const struct bulk_message *message, int code)
 {
     cursor->asked = false;
-    if (message == NULL && code == ERR_NOT_FOUND) { /* nothing is left to send */
+    if (message == NULL && code == ERR_NOT_FOUND) { /* no entry is left to send */
         cursor_end(bulk, cursor);
         return;
     }
@@ -643,7 +645,7 @@ void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command)
     struct bulk_job *job = command->job;
     job->next = NULL;
     if (command->kind == BULK_DO_READ && node_id_equal(command->nodes[0], bulk->self)) {
-        read_start(bulk, job); /* nobody else has a part in it, and so none is waited for */
+        read_start(bulk, job); /* reads this disk at once, behind no other request */
         bulk_job_free(job);
         return;
     }
@@ -658,7 +660,7 @@ void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, c
         return;
     }
     struct bulk_job *job = question->job;
-    CHECK(!job->finished); /* its questions were forgotten */
+    CHECK(!job->finished); /* the questions of a finished job are forgotten */
     switch (job->command->kind) {
     case BULK_DO_FETCH:
         fetch_answer(bulk, job, question, message);
@@ -679,7 +681,7 @@ void bulk_jobs_peer_gone(struct bulk *bulk, node_id node)
 {
     for (int i = 0; i < BULK_CURSORS_MAX; i++) {
         if (bulk->cursors[i].used && node_id_equal(bulk->cursors[i].node, node)) {
-            CHECK(!bulk->cursors[i].asked); /* its questions ended before */
+            CHECK(!bulk->cursors[i].asked); /* its questions have ended before */
             cursor_end(bulk, &bulk->cursors[i]);
         }
     }
@@ -687,7 +689,7 @@ void bulk_jobs_peer_gone(struct bulk *bulk, node_id node)
         if (job->command->kind == BULK_DO_FETCH && job->state == BULK_JOB_CHUNKS) {
             (void)blob_fetch_holder_gone(&job->fetch, node);
         } else if (job->command->kind != BULK_DO_FETCH && node_id_equal(job->command->nodes[0], node)) {
-            job_finish_peer(bulk, job, node, NULL, ERR_CLOSED); /* if it could not ask anything yet */
+            job_finish_peer(bulk, job, node, NULL, ERR_CLOSED); /* the job could not ask anything yet */
         }
     }
 }
@@ -719,8 +721,8 @@ static void job_step(struct bulk *bulk, struct bulk_job *job)
     }
 }
 
-/* A push or a read waits where its peer has enough to do, or one that is dead would take all places. A fetch has other
- * holders to turn to. Checks take long and nobody depends on them: they leave most places to the others. */
+/* A push, a series fetch or a check waits while its peer is busy, or a dead peer would take all places. A fetch can
+ * turn to other holders. Checks take long and nothing depends on them, so they leave most places free. */
 static bool job_may_start(const struct bulk *bulk, const struct bulk_job *job)
 {
     unsigned busy = 0, checks = 0;
@@ -750,7 +752,7 @@ static void jobs_start(struct bulk *bulk)
         if (*at == NULL) {
             bulk->waiting_end = at;
         }
-        struct bulk_job **end = &bulk->active; /* behind the older ones: who came first asks first */
+        struct bulk_job **end = &bulk->active; /* behind older jobs, so that the older ones ask first */
         while (*end != NULL) {
             end = &(*end)->next;
         }
@@ -771,7 +773,8 @@ void bulk_jobs_pump(struct bulk *bulk)
         if (job->finished) {
             *at = job->next;
             bulk->active_count--;
-            bulk->again |= bulk->waiting != NULL; /* jobs_start has looked already: nothing else would wake us */
+            bulk->again |= bulk->waiting != NULL; /* jobs_start has run already in this turn, and nothing else would wake
+                                                     the thread */
             bulk_job_free(job);
         } else {
             at = &job->next;

@@ -1,4 +1,4 @@
-/* Sockets, peers, and the questions that are out. */
+/* Sockets, peers, and our open questions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +13,25 @@
 #define RETRANSMIT_MS 10000
 #define KEEPALIVE_S 60
 #define KEEPALIVE_PROBE_S 10
-/* More than a peer is ever asked at once and libzmq has not sent yet (window 4, buffers 2, one per active request, appends 2),
- * also when libzmq counts half of it as unsent by mistake: so a full queue means that there is no connection. */
+/* Larger than the number of questions that a peer is ever asked and libzmq has not sent yet (window 4, buffers 2, one
+ * per active request, appends 2), even if libzmq counts half of the queue as unsent by mistake: so a full queue means
+ * that there is no connection. */
 #define DEALER_QUEUE 64
-#define ROUTER_SEND_QUEUE 64 /* small answers: data are bounded by BULK_BUFFERS_PEER */
-/* Of one connection without a whole message, some times the largest one. */
+#define ROUTER_SEND_QUEUE 64 /* for small answers; data are bounded by BULK_BUFFERS_PEER */
+/* What a connection may receive without a whole message: several times the largest message. */
 #define SILENT_BYTES_MAX (4 * ((uint64_t)BLOB_CHUNK_BYTES_MAX + SOCKET_EXTRA_BYTES))
-/* More in one turn than the answers to all that a peer is ever asked, and what it says while they wait. */
+/* Per turn: more than the answers to all questions that a peer is ever asked, with the WAITs before. */
 #define ANSWERS_MAX 1024
 #define ANSWERS_BYTES_MAX (64u << 20)
 
 /* ---- sockets ---- */
 
-/* No ZMTP heartbeats: a chunk that takes longer than their timeout on a slow link would look like a dead peer. TCP notices a
- * host that is gone, by RETRANSMIT_MS while something is on its way, else by its keepalive.
+/* No ZMTP heartbeats: a chunk that takes longer than the heartbeat's timeout on a slow link would look like a dead
+ * peer. TCP notices a vanished host, after RETRANSMIT_MS while bytes are on their way, else by its keepalive.
  *
- * libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So no
- * queue that is read from is ever full for it: serve.c and bulk_link_receive take all that there is in each turn, and bound
- * it themselves. */
+ * libzmq ends the process if it has read a ping behind a full queue and the connection broke (docs/dependencies.md). So
+ * no queue that we read is ever full for libzmq: serve.c and bulk_link_receive take all messages in each turn, and
+ * bound them themselves. */
 static struct socket_options options_of(const struct bulk *bulk, int send_queue)
 {
     return (struct socket_options){.curve_public = bulk->curve_public,
@@ -95,7 +96,7 @@ void bulk_link_close(struct bulk *bulk)
     bulk->peer_count = 0;
 }
 
-/* ---- memory on its way out ---- */
+/* ---- memory being sent ---- */
 
 void bulk_pool_release(struct bulk_pool *pool)
 {
@@ -124,7 +125,7 @@ struct bulk_slot *bulk_pool_slot(struct bulk *bulk, uint64_t owner)
     return found;
 }
 
-/* In a thread of libzmq. */
+/* Runs in a thread of libzmq. */
 static void slot_free(void *data, void *hint)
 {
     struct bulk_slot *slot = hint;
@@ -170,7 +171,8 @@ bool bulk_link_send(void *socket, const struct bulk_message *message)
 
 /* ---- bandwidth ---- */
 
-/* A debt: one message may overdraw it, and nothing goes out until that is paid. At most a quarter of a second is saved up. */
+/* True if the bandwidth allows a message now. The budget may be overdrawn by one message, and then nothing is sent
+ * until it is positive again. At most a quarter of a second is saved up. */
 bool bulk_link_may_send(struct bulk *bulk)
 {
     if (bulk->rate == 0) {
@@ -182,7 +184,7 @@ bool bulk_link_may_send(struct bulk *bulk)
     }
     int64_t most = (int64_t)(bulk->rate / 4 + 1);
     int64_t gained = (int64_t)(bulk->rate * passed_ms / 1000);
-    if (gained > 0) { /* otherwise the fraction would be lost at every look */
+    if (gained > 0) { /* otherwise each look would lose the fraction */
         bulk->budget = gained > most - bulk->budget ? most : bulk->budget + gained;
         bulk->budget_ms = bulk->now_ms;
     }
@@ -269,7 +271,7 @@ static void peer_fail(struct bulk *bulk, node_id node, int code)
     }
 }
 
-/* The connection is gone: what was asked and not answered is asked again over the next one. */
+/* The connection is gone: questions that were sent and not answered are sent again over the next one. */
 static void peer_ask_again(struct bulk *bulk, struct bulk_peer_state *peer)
 {
     peer->connected = false;
@@ -280,7 +282,7 @@ static void peer_ask_again(struct bulk *bulk, struct bulk_peer_state *peer)
             continue;
         }
         if (question->job == NULL && question->kind != BULK_APPEND) {
-            question_end(bulk, question, NULL, ERR_CLOSED); /* nobody waits for it */
+            question_end(bulk, question, NULL, ERR_CLOSED); /* no job waits for the answer */
             continue;
         }
         question->sent = false;
@@ -348,7 +350,7 @@ bool bulk_link_ask(struct bulk *bulk, struct bulk_job *job, uint8_t kind, node_i
     return true;
 }
 
-/* The job is over: what was not sent is not asked; answers to the rest still count for the window. */
+/* The job is over: questions not sent yet are dropped; answers to the rest still count for the window. */
 void bulk_link_forget(struct bulk *bulk, const struct bulk_job *job)
 {
     for (int i = 0; i < BULK_QUESTIONS_MAX; i++) {
@@ -409,7 +411,7 @@ static enum sending send_append(struct bulk *bulk, struct bulk_peer_state *peer,
     *code = bulk_series_pack(bulk, cursor->prefix, cursor->prefix_bytes, cursor->next, BULK_SERIES_BYTES, buffer,
                              &message.body_bytes, &last, &count, &more);
     if (*code == 0 && count == 0) {
-        *code = ERR_NOT_FOUND; /* deleted meanwhile */
+        *code = ERR_NOT_FOUND; /* the entries were deleted meanwhile */
     }
     enum sending sending = SENDING_FAILED;
     if (*code == 0) {
@@ -504,7 +506,7 @@ static enum sending question_send(struct bulk *bulk, struct bulk_peer_state *pee
 static int question_order(const void *a, const void *b)
 {
     uint32_t age_a = (*(struct bulk_question *const *)a)->tag, age_b = (*(struct bulk_question *const *)b)->tag;
-    return age_a == age_b ? 0 : (int32_t)(age_a - age_b) < 0 ? -1 : 1; /* tags wrap around */
+    return age_a == age_b ? 0 : (int32_t)(age_a - age_b) < 0 ? -1 : 1; /* right also when tags wrap around */
 }
 
 static void questions_send(struct bulk *bulk)
@@ -521,7 +523,7 @@ static void questions_send(struct bulk *bulk)
         struct bulk_question *question = order[i];
         struct bulk_peer_state *peer = question->used && !question->sent ? bulk_link_peer(bulk, question->node) : NULL;
         if (peer == NULL || peer->want_out) {
-            continue; /* a job that ended took it with it, or the peer takes no more now */
+            continue; /* the end of a job has ended the question, or the peer takes no more now */
         }
         int code = 0;
         struct peer_load load = peer_load(bulk, peer->node);
@@ -534,7 +536,7 @@ static void questions_send(struct bulk *bulk)
         case SENDING_BLOCKED:
             peer->want_out = true;
             break;
-        case SENDING_PAUSED: /* by us: not the peer's fault */
+        case SENDING_PAUSED: /* our own bounds, not the peer, delay the question */
             if (load.sent == 0) {
                 peer->progress_ms = bulk->now_ms;
             }
@@ -574,7 +576,8 @@ static void answer_take(struct bulk *bulk, struct bulk_peer_state *peer, const s
     }
 }
 
-/* Reads one message of one or two frames. False: none waits. `*frames` may be larger than 2; the rest is thrown away. */
+/* Reads one message of one or two frames. False: no message waits. `*frames` may be larger than 2; further frames are
+ * dropped. */
 static bool receive_message(void *socket, zmq_msg_t parts[2], int *frames)
 {
     *frames = 0;
@@ -620,7 +623,7 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
             (void)zmq_msg_close(&parts[f]);
         }
         peer = bulk_link_peer(bulk, node);
-        CHECK(peer != NULL && peer->socket != NULL); /* answers close nothing */
+        CHECK(peer != NULL && peer->socket != NULL); /* taking an answer closes no socket */
         if (++count > ANSWERS_MAX || bytes > ANSWERS_BYTES_MAX) {
             bulk_count(bulk, &bulk->statistics.malformed, 1);
             peer_shut(bulk, peer);
@@ -632,8 +635,8 @@ void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer)
 
 /* ---- time ---- */
 
-/* libzmq gives a connection up for ever after a protocol error and says so to nobody: the next question after a failure gets
- * a new socket. */
+/* libzmq gives a connection up for ever after a protocol error, and reports it to nobody: after a failure the next
+ * question gets a new socket. */
 static void peer_watch(struct bulk *bulk, struct bulk_peer_state *peer)
 {
     struct peer_load load = peer_load(bulk, peer->node);

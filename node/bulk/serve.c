@@ -1,5 +1,5 @@
-/* Answers the peers' questions: chunks in turn as buffers and bandwidth allow, checks one after the other beside them, all
- * else at once. */
+/* Answers the questions of peers: chunks in turn as buffers and bandwidth allow, checks one after the other in between,
+ * all other questions at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 
 #define ANSWERS_PER_TURN 16
 #define TAKE_MAX 4096     /* messages taken from libzmq at a time */
-#define LETTER_BYTES 512u /* what a letter costs beside its frames */
-/* Each member has room of its own for one message of any size, and takes what it needs beyond from what is shared. */
+#define LETTER_BYTES 512u /* memory that a letter takes beside its frames */
+/* Room reserved for each member: one message of any size. More comes from the room that all members share. */
 #define OWN_BYTES (BULK_WIRE_BODY_BYTES_MAX + BULK_WIRE_HEAD_BYTES_MAX + LETTER_BYTES)
-#define TELL_MS 3000 /* how often those who wait hear that they do */
+#define TELL_MS 3000 /* how often waiting peers are told to wait */
 _Static_assert(ZAP_KEYS_MAX <= QUOTA_SENDERS_MAX, "each key has its quota");
 
 static bool letter_read(struct bulk *bulk, struct bulk_letter *letter)
@@ -44,7 +44,7 @@ static void letter_free(struct bulk_letter *letter)
     free(letter);
 }
 
-/* With ROUTER_MANDATORY the first frame fails if the asker is gone or takes no more; then nobody gets anything. */
+/* With ZMQ_ROUTER_MANDATORY the first frame fails if the peer is gone or takes no more; nothing is sent then. */
 static bool address(struct bulk *bulk, const void *routing_id, size_t bytes)
 {
     return zmq_send(bulk->router, routing_id, bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
@@ -128,7 +128,7 @@ static void serve_chunk(struct bulk *bulk, struct bulk_serve *serve, struct bulk
     (void)bulk_link_send(bulk->router, &status);
 }
 
-/* False: the asker is gone. */
+/* Sends a status. False: the peer is gone. */
 static bool tell_status(struct bulk *bulk, const uint8_t *routing_id, size_t routing_id_bytes, uint32_t tag, uint8_t status)
 {
     struct bulk_message message = {.kind = BULK_STATUS, .tag = tag, .status = status};
@@ -188,7 +188,7 @@ static void check_remove(struct bulk *bulk, uint32_t index)
     memmove(&bulk->checks[index], &bulk->checks[index + 1], (bulk->check_count - index) * sizeof bulk->checks[0]);
 }
 
-/* Whoever has asked about a blob while it was read is answered by that reading: of one that all nodes look at each has asked. */
+/* One reading answers every peer that has asked about the blob meanwhile: all nodes may check the same blob. */
 static void answer_all(struct bulk *bulk, hash256 hash, uint8_t status)
 {
     for (uint32_t i = 0; i < bulk->check_count;) {
@@ -202,7 +202,7 @@ static void answer_all(struct bulk *bulk, hash256 hash, uint8_t status)
     }
 }
 
-/* A chunk of the first one per turn: who wants another chunk sent waits for the reading of one at most. */
+/* Checks one chunk of the first check per turn, so that a question for a chunk waits for one read at most. */
 static void checks_pump(struct bulk *bulk)
 {
     if (bulk->check_count == 0) {
@@ -235,10 +235,11 @@ void bulk_serve_pump(struct bulk *bulk)
     checks_pump(bulk);
 }
 
-/* ---- all else ---- */
+/* ---- all other questions ---- */
 
-/* Whoever has a manifest has all of its blob; so ERR_NOT_FOUND: these bytes are one, and something of it was collected here
- * since it came, or never did. (A chunk of data that reads as a manifest is refused likewise: nobody has one by chance.) */
+/* A stored manifest means that the whole blob is stored. So ERR_NOT_FOUND: these bytes are a manifest, and some of its
+ * chunks never came or were collected since. (A chunk of data that happens to read as a manifest is refused, too; that
+ * does not occur by chance.) */
 static int check_manifest(struct bulk *bulk, const uint8_t *bytes, size_t count)
 {
     uint32_t chunk_count;
@@ -353,7 +354,7 @@ static void serve(struct bulk *bulk, struct bulk_letter *letter, const struct bu
         serve_read(bulk, letter, message);
         break;
     default:
-        bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, here? */
+        bulk_count(bulk, &bulk->statistics.malformed, 1); /* an answer, where only questions are expected */
         return;
     }
     bulk_count(bulk, &bulk->statistics.questions, 1);
@@ -377,7 +378,8 @@ static int letter_decode(struct bulk_letter *letter, struct bulk_message *out)
                             body != NULL ? zmq_msg_size(body) : 0, out);
 }
 
-/* Is it a message, and a member's? Asked when it is fresh: later its connection's descriptor may be another one's. */
+/* True if the letter is a well-formed message of a member; notes the member. Call it while the letter is fresh: later
+ * another connection may have the same descriptor. */
 static bool letter_accept(struct bulk *bulk, struct bulk_letter *letter)
 {
     if (letter->frames < 2 || letter->frames > 3) {
@@ -392,7 +394,7 @@ static bool letter_accept(struct bulk *bulk, struct bulk_letter *letter)
     return true;
 }
 
-/* What is too much of one member, or of all, waits with the member: it is told to ask again. */
+/* Tells the member to ask again, if too much of this member or of all members waits already. */
 static void inbox_put(struct bulk *bulk, struct bulk_letter *letter)
 {
     if (!quota_take(&bulk->quota, letter->from.slot, letter->bytes)) {
@@ -421,7 +423,7 @@ static struct bulk_letter *inbox_take(struct bulk *bulk)
     return letter;
 }
 
-/* Takes what libzmq has received, so that it does not pile up there: its queue has no limit (gossip/socket.c). */
+/* Takes received messages from libzmq, where they would pile up in a queue without a limit (gossip/socket.c). */
 static void inbox_fill(struct bulk *bulk)
 {
     for (int i = 0; i < TAKE_MAX; i++) {
@@ -466,7 +468,7 @@ void bulk_serve_receive(struct bulk *bulk)
         struct bulk_letter *letter = inbox_take(bulk);
         letter_answer(bulk, letter);
         letter_free(letter);
-        inbox_fill(bulk); /* an answer may have waited for the disk */
+        inbox_fill(bulk); /* messages may have come while an answer waited for the disk */
     }
     bulk->again = bulk->again || bulk->inbox != NULL;
 }

@@ -1,14 +1,13 @@
 #ifndef NODE_BULK_STATE_H
 #define NODE_BULK_STATE_H
-/* What the parts of the bulk shell share; private to node/bulk/. Everything below belongs to the bulk's thread, but for
- * what the mutex guards.
+/* What the parts of the bulk shell share; private to node/bulk/. Everything below belongs to the bulk's thread, except
+ * the fields that the mutex guards.
  *
  *   bulk.c         API, commands and events, the thread's loop
- *   link.c         sockets, peers, and the questions that are out
- *   serve.c        answers the peers' questions
+ *   link.c         sockets, peers, and our open questions
+ *   serve.c        answers to the questions of peers
  *   check.c        reads a blob again, chunk by chunk
- *   jobs.c         fetches, pushes, series fetches and checks; replication of series
- */
+ *   jobs.c         fetches, pushes, series fetches and checks; replication of series */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,17 +22,17 @@
 
 #define BULK_ENDPOINT_BYTES 80
 #define BULK_QUESTIONS_MAX 384
-#define BULK_RETRY_MS 1000   /* after BUSY, and between tries to replicate */
-#define BULK_RETRY_FULL_MS 10000 /* ... to a full disk */
-#define BULK_NOTICES_MAX 64  /* CORRUPT and STORE_FAILED that wait to be taken; more are dropped */
+#define BULK_RETRY_MS 1000   /* pause after BUSY, and between attempts to replicate */
+#define BULK_RETRY_FULL_MS 10000 /* pause between attempts to replicate to a full disk */
+#define BULK_NOTICES_MAX 64  /* CORRUPT and STORE_FAILED events that wait to be taken; further ones are dropped */
 
-/* ---- memory on its way out ---- */
+/* ---- memory being sent ---- */
 
-/* libzmq says when it is done with a chunk, from a thread of its own and perhaps after bulk_stop: hence the count of
- * references. Buffers are mapped, not allocated, so that an idle daemon gives all of it back. */
+/* One chunk in libzmq's hands. libzmq reports that it is done from a thread of its own, perhaps after bulk_stop: hence
+ * the reference count. Buffers are mapped, not allocated, so that an idle daemon returns their memory to the system. */
 struct bulk_slot {
     atomic_bool busy;
-    uint64_t owner; /* whom it goes to: a hash of node id or routing id */
+    uint64_t owner; /* the receiver: a hash of the node id or routing id */
     struct bulk_pool *pool;
 };
 
@@ -50,31 +49,32 @@ struct bulk_peer_state {
     uint8_t curve_public[32];
     char endpoint[BULK_ENDPOINT_BYTES];
     void *socket;         /* NULL: not open */
-    bool connected;       /* something was sent since it was opened */
-    bool want_out;        /* poll it for writing */
-    uint64_t used_ms;     /* for closing it when idle */
-    uint64_t progress_ms; /* of what it is asked */
+    bool connected;       /* a message was sent since the socket was opened */
+    bool want_out;        /* poll the socket for writing */
+    uint64_t used_ms;     /* last use, for closing an idle socket */
+    uint64_t progress_ms; /* last progress with our questions to the peer */
 };
 
+/* A question of ours to a peer, until the answer or the failure. */
 struct bulk_question {
     bool used, sent;
     uint8_t kind; /* enum bulk_wire_kind */
     uint32_t tag;
     node_id node;
-    struct bulk_job *job; /* NULL: whoever asked is done, or APPEND */
-    uint32_t index;       /* the job's; APPEND: of the cursor */
+    struct bulk_job *job; /* NULL: an APPEND, or the job is over */
+    uint32_t index;       /* chosen by the job; APPEND: index of the cursor */
     hash256 hash;
     uint64_t not_before_ms;
 };
 
 /* ---- checks ---- */
 
-/* A blob of this disk that is being read again. Start with zeroes and the hash. */
+/* The check of a blob on this disk. Start with zeroes and the hash. */
 struct bulk_check {
     hash256 hash; /* of the manifest */
-    bool begun;   /* the manifest was read; its array is owned */
+    bool begun;   /* the manifest was read; `manifest` owns its array */
     struct blob_manifest manifest;
-    uint32_t next; /* chunk */
+    uint32_t next; /* index of the next chunk */
     int result;    /* of the chunks so far: 0, ERR_CORRUPT or ERR_NOT_FOUND */
 };
 
@@ -83,6 +83,7 @@ struct bulk_check {
 enum bulk_command_kind { BULK_DO_PEER, BULK_DO_FETCH, BULK_DO_PUSH, BULK_DO_APPEND, BULK_DO_READ, BULK_DO_VERIFY,
                          BULK_DO_DISCARD };
 
+/* A call of the API, on its way to the thread. */
 struct bulk_command {
     struct bulk_command *next;
     enum bulk_command_kind kind;
@@ -91,78 +92,81 @@ struct bulk_command {
     node_id nodes[BLOB_HOLDERS_MAX];
     uint32_t node_count;
     uint8_t curve_public[32];
-    char endpoint[BULK_ENDPOINT_BYTES]; /* PEER; empty: gone */
+    char endpoint[BULK_ENDPOINT_BYTES]; /* PEER; empty: the peer is gone */
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
     uint64_t sequence;
-    struct bulk_job *job; /* FETCH, PUSH, READ, VERIFY: made beforehand, so that the thread need not run out of memory */
+    struct bulk_job *job; /* FETCH, PUSH, READ, VERIFY: allocated in advance, so that the thread cannot run out of memory */
     size_t byte_count;
     uint8_t bytes[];
 };
 
 enum bulk_job_state { BULK_JOB_START, BULK_JOB_MANIFEST, BULK_JOB_CHUNKS, BULK_JOB_LAST };
 
+/* A request at work or waiting. */
 struct bulk_job {
     struct bulk_job *next;
     struct bulk_command *command;  /* owned */
-    struct bulk_event_node *event; /* owned until it is put */
+    struct bulk_event_node *event; /* owned until it is queued for the caller */
     enum bulk_job_state state;
     bool finished;
-    uint32_t outstanding; /* questions */
+    uint32_t outstanding; /* number of open questions */
     uint64_t bytes;       /* of chunks moved */
-    uint8_t *encoded;     /* the manifest */
+    uint8_t *encoded;     /* the encoded manifest */
     size_t encoded_bytes;
     struct blob_manifest manifest; /* its array is owned */
     struct blob_fetch_slot *slots; /* FETCH */
     struct blob_fetch fetch;
-    uint32_t holder_next;   /* FETCH, MANIFEST: whom to ask next */
-    uint32_t batch_from;    /* PUSH: the peer is asked about batch_count chunks from this one on; */
-    uint32_t batch_count;   /* 0: not yet */
-    uint32_t batch_next;    /* which of these is looked at next */
-    bool batch_known;       /* the answer came */
+    uint32_t holder_next;   /* FETCH, MANIFEST: index of the holder to ask next */
+    uint32_t batch_from;    /* PUSH: the peer is asked about batch_count chunks from this one on */
+    uint32_t batch_count;   /* 0: no batch yet */
+    uint32_t batch_next;    /* the next chunk of the batch to look at */
+    bool batch_known;       /* the peer's answer about the batch has come */
     uint8_t held[BULK_WIRE_HAS_MAX / 8];
-    bool batch_sent;        /* PUSH: a chunk of the batch was sent; */
-    bool has_sent;          /* ... one of any, since the last pass over all began */
-    uint32_t passes;        /* PUSH: how often it was found to lack something though all was sent */
-    uint64_t sent_count;    /* PUSH: chunks, some of them more than once if the peer did not keep them */
-    uint64_t look_ms;       /* PUSH, FETCH: when the chunks that are there were last asked about */
-    struct bulk_check check; /* VERIFY of this node */
+    bool batch_sent;        /* PUSH: a chunk of the batch was sent */
+    bool has_sent;          /* PUSH: any chunk was sent since the last pass over all chunks began */
+    uint32_t passes;        /* PUSH: how often the peer lacked chunks although all had been sent */
+    uint64_t sent_count;    /* PUSH: chunks sent; those that the peer did not keep count several times */
+    uint64_t look_ms;       /* PUSH, FETCH: when the chunks that are there were last asked for, to keep them */
+    struct bulk_check check; /* VERIFY on this node */
 };
 
-/* A peer that has a series up to `next`, and not all of what is behind it. */
+/* Replication of one series to one peer, which has the entries before `next` and not all of the entries behind. */
 struct bulk_cursor {
     bool used, asked;
     node_id node;
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
     uint64_t next;
-    uint64_t sent_last; /* while asked: the last entry in the question, */
-    bool rewound;       /* ... and an entry at or before it came since: */
+    uint64_t sent_last; /* while asked: the last entry in the question */
+    bool rewound;       /* while asked: an entry at or before sent_last was stored since, at rewound_to */
     uint64_t rewound_to;
     uint64_t not_before_ms;
 };
 
+/* An event on its way to the caller. */
 struct bulk_event_node {
     struct bulk_event_node *next;
     bool of_request;
     struct bulk_event event;
-    uint8_t *body; /* what the items point into */
+    uint8_t *body; /* the memory that the items point into */
     struct bulk_item items[];
 };
 
 /* ---- serving ---- */
 
-#define BULK_ROUTING_ID_BYTES 32 /* libzmq's own have 5; nobody here sets others */
+#define BULK_ROUTING_ID_BYTES 32 /* ids made by libzmq have 5 bytes; our peers set no others */
 
 /* A question that was taken from libzmq and waits for its turn. */
 struct bulk_letter {
     struct bulk_letter *next;
     zmq_msg_t parts[3]; /* routing id, head, body */
-    int frames;         /* may be more than 3: no message of ours */
+    int frames;         /* more than 3: not a message of ours */
     struct zap_identity from;
     size_t bytes;
 };
 
+/* A peer's question for a chunk, waiting for a buffer or the bandwidth. */
 struct bulk_serve {
     bool used;
     uint8_t routing_id[BULK_ROUTING_ID_BYTES];
@@ -173,6 +177,7 @@ struct bulk_serve {
     uint64_t told_ms;
 };
 
+/* A peer's question for a check of a blob. */
 struct bulk_serve_check {
     uint8_t routing_id[BULK_ROUTING_ID_BYTES];
     size_t routing_id_bytes;
@@ -182,6 +187,7 @@ struct bulk_serve_check {
     uint64_t told_ms;
 };
 
+/* The bulk service. */
 struct bulk {
     void *context;
     struct zap *zap;
@@ -195,11 +201,11 @@ struct bulk {
     int event_fd;
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards down to `notices` */
+    pthread_mutex_t mutex; /* guards the fields down to `notices` */
     bool stopping;
     struct bulk_command *commands, **commands_end;
     size_t command_bytes;
-    uint32_t requests; /* whose event was not taken */
+    uint32_t requests; /* requests whose event was not taken */
     struct bulk_event_node *events, **events_end;
     struct bulk_event_node *taken;
     struct bulk_statistics statistics;
@@ -208,84 +214,116 @@ struct bulk {
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
     void *router, *monitor;
     struct inflow inflow; /* of the router */
-    uint64_t rate;      /* bytes per second, 0: none */
-    int64_t budget;     /* bytes that may be sent now; below 0 after a large one */
-    uint64_t budget_ms; /* when it was filled up last */
+    uint64_t rate;      /* bytes per second; 0: no limit */
+    int64_t budget;     /* bytes that may be sent now; negative after a large message */
+    uint64_t budget_ms; /* when `budget` was last increased */
     struct bulk_peer_state *peers;
     uint32_t peer_count;
     struct bulk_question questions[BULK_QUESTIONS_MAX];
     uint32_t question_count;
     uint32_t last_tag;
-    uint32_t window; /* GETs that are out */
+    uint32_t window; /* number of GETs sent and not answered */
     struct bulk_letter *inbox, **inbox_end;
-    struct quota quota; /* of the inbox, by zap_identity.slot */
+    struct quota quota; /* bounds of the inbox, by zap_identity.slot */
     struct bulk_serve serves[BULK_SERVE_MAX];
-    uint32_t serve_first, serve_count; /* a ring, in order of arrival, with holes */
-    struct bulk_serve_check checks[BULK_VERIFY_MAX]; /* in order of arrival; the first is at work */
+    uint32_t serve_first, serve_count; /* a ring in order of arrival, with gaps */
+    struct bulk_serve_check checks[BULK_VERIFY_MAX]; /* in order of arrival; the first is being read */
     uint32_t check_count;
     struct bulk_job *waiting, **waiting_end, *active;
     uint32_t active_count;
     struct bulk_cursor cursors[BULK_CURSORS_MAX];
     uint32_t cursor_count;
-    uint64_t store_failed_ms; /* of the last STORE_FAILED, 0: none */
+    uint64_t store_failed_ms; /* when STORE_FAILED was last reported; 0: never */
     bool trim;                /* memory was used since the last trim */
-    bool again;               /* this turn left work that needs no waiting */
+    bool again;               /* this turn left work that need not wait for anything */
 };
 
-/* bulk.c */
+/* bulk.c: puts an event into the caller's queue, which takes it over; reports a damaged chunk of a node. */
 void bulk_event_put(struct bulk *bulk, struct bulk_event_node *node);
 void bulk_notice_corrupt(struct bulk *bulk, hash256 hash, node_id where);
-/* Looks at what a call of the store returned, and tells the daemon of its disk. Returns `code`. */
+
+/* Reports a full or broken disk to the daemon, if `code` of a store's function means that. Returns `code`. */
 int bulk_store_result(struct bulk *bulk, int code);
-/* chunks_get into a fresh buffer of BLOB_CHUNK_BYTES_MAX mapped bytes; a damaged chunk is deleted and told of
- * (ERR_CORRUPT). Give back with bulk_unmap. */
+
+/* chunks_get into a new buffer of BLOB_CHUNK_BYTES_MAX mapped bytes; a damaged chunk is deleted and reported
+ * (ERR_CORRUPT). Free the buffer with bulk_unmap. */
 int bulk_chunk_read(struct bulk *bulk, hash256 hash, uint8_t **buffer, size_t *count);
+
+/* BLOB_CHUNK_BYTES_MAX mapped bytes, or NULL; bulk_unmap gives them back (NULL is allowed). */
 uint8_t *bulk_map(void);
 void bulk_unmap(uint8_t *buffer);
-/* Packs entries from `from` on into `out` of BLOB_CHUNK_BYTES_MAX bytes: about `bytes_max`, but one if there is one. */
+
+/* Packs entries from `from` on into `out` of BLOB_CHUNK_BYTES_MAX bytes: about `bytes_max`, and at least one entry if
+ * there is one. `*more`: there are further entries. */
 int bulk_series_pack(struct bulk *bulk, const uint8_t *prefix, size_t prefix_bytes, uint64_t from, size_t bytes_max,
                      uint8_t *out, size_t *out_bytes, uint64_t *last, uint32_t *count, bool *more);
+
+/* Adds to a counter of the statistics, under the mutex. */
 void bulk_count(struct bulk *bulk, uint64_t *counter, uint64_t by);
 
-/* link.c */
+/* link.c: opens the ROUTER and its monitor; closes all sockets and ends all questions. */
 int bulk_link_open(struct bulk *bulk, const char *listen, char error[256]);
 void bulk_link_close(struct bulk *bulk);
 struct bulk_peer_state *bulk_link_peer(struct bulk *bulk, node_id node); /* NULL: unknown */
+
+/* Performs a PEER command: adds a peer, moves it, or removes it and ends its questions. */
 void bulk_link_peer_set(struct bulk *bulk, const struct bulk_command *command);
-/* False: no room; try again when answers came. */
+
+/* Opens a question to a peer, for `job` (NULL: replication); `index` comes back with the answer. False: no room; try
+ * again when answers have come. */
 bool bulk_link_ask(struct bulk *bulk, struct bulk_job *job, uint8_t kind, node_id node, hash256 hash, uint32_t index);
+
+/* Drops the open questions of a job that is over. */
 void bulk_link_forget(struct bulk *bulk, const struct bulk_job *job);
+
+/* Takes all waiting answers of a peer. */
 void bulk_link_receive(struct bulk *bulk, struct bulk_peer_state *peer);
+
+/* Sends questions as far as the bounds allow, and ends those that are too old. */
 void bulk_link_pump(struct bulk *bulk);
+
+/* True if the bandwidth allows a message now; bulk_link_spend then counts its bytes. */
 bool bulk_link_may_send(struct bulk *bulk);
 void bulk_link_spend(struct bulk *bulk, size_t bytes);
-/* A free slot for `owner`, whose memory is `buffer` from now on; NULL: wait until one is free. */
+
+/* Returns a free slot for `owner`, for one bulk_pool_send; NULL: wait until one is free. */
 struct bulk_slot *bulk_pool_slot(struct bulk *bulk, uint64_t owner);
-/* Sends head and mapped body; takes the buffer in any case. */
+
+/* Sends a head and a mapped body; takes over the buffer in any case. */
 bool bulk_pool_send(struct bulk *bulk, void *socket, struct bulk_slot *slot, const struct bulk_message *head, uint8_t *buffer,
                     size_t count);
+
+/* Sends a message without a mapped body. False: the socket takes no more now. */
 bool bulk_link_send(void *socket, const struct bulk_message *message);
+
+/* Drops one reference; the last one frees the pool. */
 void bulk_pool_release(struct bulk_pool *pool);
 
-/* serve.c */
-void bulk_serve_open(struct bulk *bulk); /* before the thread starts */
+/* serve.c: answers the questions of peers. */
+void bulk_serve_open(struct bulk *bulk); /* call before the thread starts */
 void bulk_serve_receive(struct bulk *bulk);
 void bulk_serve_pump(struct bulk *bulk);
 void bulk_serve_close(struct bulk *bulk);
 
 /* check.c */
-/* Looks at one chunk more; damaged ones are deleted and told of. ERR_AGAIN: there are others. Else the blob's state: 0,
- * ERR_CORRUPT, ERR_NOT_FOUND, or why it could not be read: ERR_IO, ERR_MEMORY, ERR_VERSION. */
+/* Checks one chunk more; damaged chunks are deleted and reported. ERR_AGAIN: there are more chunks. Otherwise the
+ * result of the whole blob: 0, ERR_CORRUPT, ERR_NOT_FOUND, or why the blob could not be read: ERR_IO, ERR_MEMORY,
+ * ERR_VERSION. */
 int bulk_check_step(struct bulk *bulk, struct bulk_check *check);
-void bulk_check_close(struct bulk_check *check); /* a second time is harmless */
+void bulk_check_close(struct bulk_check *check); /* harmless if repeated */
 
 /* jobs.c */
-void bulk_job_free(struct bulk_job *job); /* with its command and event */
-void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes FETCH, PUSH, READ, VERIFY */
-void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, still the caller's */
-/* `message` is the answer, or NULL with the code of why there is none. */
+void bulk_job_free(struct bulk_job *job); /* frees its command and event, too */
+void bulk_jobs_command(struct bulk *bulk, struct bulk_command *command); /* takes over a FETCH, PUSH, READ or VERIFY */
+void bulk_jobs_append(struct bulk *bulk, struct bulk_command *first);    /* a list of APPENDs, which stays the caller's */
+
+/* A question ended. `message` is the answer, or NULL, and `code` then tells why there is none. */
 void bulk_jobs_answer(struct bulk *bulk, const struct bulk_question *question, const struct bulk_message *message, int code);
+
+/* A peer was removed: ends the requests and the replication that depend on it. */
 void bulk_jobs_peer_gone(struct bulk *bulk, node_id node);
+
+/* Starts waiting requests as the bounds allow, and moves the active ones on; bulk_jobs_close frees all. */
 void bulk_jobs_pump(struct bulk *bulk);
 void bulk_jobs_close(struct bulk *bulk);
 

@@ -7,7 +7,7 @@ static bool has_body(uint8_t kind)
     return kind == BULK_PUT || kind == BULK_APPEND || kind == BULK_DATA || kind == BULK_ITEMS;
 }
 
-/* How many elements the head has behind version, kind and tag; -1: no such kind. */
+/* The number of elements that the head has behind version, kind and tag; -1: no such kind. */
 static int argument_count(uint8_t kind)
 {
     switch (kind) {
@@ -181,7 +181,7 @@ int bulk_wire_decode(const uint8_t *head, size_t head_bytes, const uint8_t *body
     }
     read_arguments(&reader, &message);
     for (uint32_t i = 3u + (uint32_t)arguments; i < elements && !reader.failed; i++) {
-        pack_skip(&reader); /* what a later minor change may add */
+        pack_skip(&reader); /* elements that a later minor change may add */
     }
     if (!pack_at_end(&reader)) {
         return ERR_MALFORMED;
