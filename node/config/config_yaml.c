@@ -11,14 +11,14 @@
 #include "node/config/options.h"
 #include "node/config/scalar.h"
 
-/* Three steps: the text becomes a small tree (tree.h); --set texts replace branches of it; one walk checks the tree
- * against the table of options (options.h) and fills the struct. */
+/* Three steps: the text becomes a small tree (tree.h); --set texts replace branches of the tree; one walk checks the
+ * tree against the table of options (options.h) and fills in the struct. */
 
 struct parse {
     struct tree tree;
     struct config *config;
-    struct pack_writer packed;                     /* into the caller's scratch */
-    const struct tree_node *given[CONFIG_OPTIONS]; /* per option: its node, or NULL */
+    struct pack_writer packed;                     /* writes into the caller's scratch memory */
+    const struct tree_node *given[CONFIG_OPTIONS]; /* for each option its node, or NULL */
 };
 
 void config_describe(void (*row)(void *context, const struct config_option_text *text), void *context)
@@ -55,14 +55,15 @@ static const struct tree_node *given(const struct parse *parse, const char *key)
     return parse->given[option_index(key)];
 }
 
-/* `section` is "" or ends in a dot. Sections are one level deep, which bounds the recursion. */
+/* Reads the options of a section. `section` is "" or ends in a dot; sections are one level deep, which bounds the
+ * recursion. */
 static int walk_section(struct parse *parse, const struct tree_node *map, const char *section)
 {
     struct tree *tree = &parse->tree;
     for (const struct tree_node *child = map->first; child != NULL; child = child->next) {
         char path[TREE_PATH_BYTES];
         size_t path_bytes = (size_t)snprintf(path, sizeof path - 2, "%s%s", section, child->key);
-        bool is_done = tree_is_null(child); /* not given; its key must be known all the same */
+        bool is_done = tree_is_null(child); /* not given; its key must be known nevertheless */
         bool is_known = options_refusal(path) != NULL, is_section = false;
         const char *refusal = options_refusal(path);
         if (refusal != NULL && !is_done) {
@@ -107,7 +108,7 @@ static int walk_section(struct parse *parse, const struct tree_node *map, const 
     return 0;
 }
 
-/* "dir/exp.yaml" gives "exp". */
+/* Derives the name of an experiment from its file: "dir/exp.yaml" gives "exp". */
 static void name_from_file(const char *file_name, char *out, size_t size)
 {
     const char *slash = strrchr(file_name, '/');
@@ -119,7 +120,7 @@ static void name_from_file(const char *file_name, char *out, size_t size)
     }
 }
 
-/* What depends on several options at once, and what has no default. */
+/* Checks options that depend on each other, and sets defaults that depend on another option. */
 static int finish(struct parse *parse, const struct tree_node *root)
 {
     struct tree *tree = &parse->tree;
@@ -142,7 +143,7 @@ static int finish(struct parse *parse, const struct tree_node *root)
                          config_options[option_index("searcher.name")].words[config->searcher]);
     }
     if (given(parse, "searcher.metric") != NULL && given(parse, "searcher.smaller_is_better") == NULL) {
-        config->smaller_is_better = true; /* as Determined */
+        config->smaller_is_better = true; /* like Determined */
     }
     const struct tree_node *min_slots = given(parse, "resources.min_slots"),
                            *max_slots = given(parse, "resources.max_slots");
@@ -165,7 +166,7 @@ static int finish(struct parse *parse, const struct tree_node *root)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole ---- */
 
 static int read_all(struct parse *parse, const char *text, size_t text_bytes, const char *const *overrides,
                     size_t override_count)
@@ -209,7 +210,7 @@ static int read_all(struct parse *parse, const char *text, size_t text_bytes, co
     return error;
 }
 
-/* The last look: what is handed out can be packed, and is what config_unpack takes. */
+/* A last check: the result can be packed, and config_unpack accepts it. */
 static int check_packed(struct parse *parse)
 {
     uint8_t bytes[CONFIG_PACKED_BYTES_MAX];

@@ -1,16 +1,19 @@
 #ifndef NODE_CONFIG_YAML_H
 #define NODE_CONFIG_YAML_H
-/* The reader of configuration files (config_parse_yaml of node/core/facts/config.h) as data: one row per option, for help texts. */
+/* The reader of configuration files (config_parse_yaml of node/core/facts/config.h) as data: one row per option, for
+ * help texts. */
 
+/* One option, described for people. */
 struct config_option_text {
     const char *key;      /* "resources.slots_per_trial" */
     const char *type;     /* "number", "text", "true or false", "word", "list", "map", "text or list" */
     const char *allowed;  /* "1 ... 64" */
-    const char *standard; /* what holds when it is not given; "required" when it must be */
+    const char *standard; /* the value of an option that is not given; "required" if it must be given */
     const char *help;     /* one sentence */
 };
 
-/* Calls `row` once per option, in the order of the file format. The texts are valid during the call. */
+/* Calls `row` once per option, in the order of the file format. The texts are valid during the call; `context` is
+ * passed through. */
 void config_describe(void (*row)(void *context, const struct config_option_text *text), void *context);
 
 #endif

@@ -22,7 +22,7 @@ static bool append_quoted(char *out, size_t size, const char *text)
 {
     size_t used = strlen(out);
     bool is_safe = is_shell_safe(text);
-    size_t need = strlen(text) + 4; /* quotes, blank, NUL */
+    size_t need = strlen(text) + 4; /* for quotes, blank and NUL */
     for (const char *p = text; *p != '\0'; p++) {
         need += *p == '\'' ? 3 : 0;
     }
@@ -57,7 +57,7 @@ int fields_read_entrypoint(struct tree *tree, const struct tree_node *node, cons
     bool good = node->kind != TREE_MAP;
     if (node->kind == TREE_SCALAR) {
         size_t bytes = strlen(node->text);
-        while (bytes > 0 && strchr(" \t\n", node->text[bytes - 1]) != NULL) { /* the line end of a block scalar */
+        while (bytes > 0 && strchr(" \t\n", node->text[bytes - 1]) != NULL) { /* cut the newline of a block scalar */
             bytes--;
         }
         good = bytes > 0 && bytes < CONFIG_ENTRYPOINT_BYTES && memchr(node->text, '\n', bytes) == NULL;
@@ -91,7 +91,7 @@ int fields_read_labels(struct tree *tree, const struct tree_node *node, const ch
     return packed_since(tree, node, packed, start, &config->labels, &config->labels_bytes);
 }
 
-/* Both ways to write variables end here. Names are checked; values are taken as written. */
+/* The variables of both notations. Names are checked; values are taken as written. */
 struct variables {
     const char *names[VARIABLES_MAX];
     size_t name_bytes[VARIABLES_MAX];

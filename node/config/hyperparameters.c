@@ -30,7 +30,8 @@ static const struct parameter_type parameter_types[] = {
     {"log", SEARCH_LOG, {"type", "base", "minval", "maxval", "count"}, 5},
 };
 
-/* The number under `key`; `standard` if it is not given (missing is an error if that is not a number). */
+/* Reads the number under `key`. If it is not given, the result is `standard`, or an error if `standard` is not a
+ * number. */
 static int parameter_number(struct reading *reading, const struct tree_node *map, const char *path, const char *key,
                             bool is_whole, const double *standard, double *out)
 {
@@ -106,7 +107,7 @@ static int parameter_values(struct reading *reading, const struct tree_node *map
     return packed_value(reading->tree, node, path, values);
 }
 
-/* One {type: ...} map, or a bare value as a constant. */
+/* Reads one {type: ...} map, or a bare value as a constant. */
 static int read_parameter(struct reading *reading, const struct tree_node *node, const char *path, const char *name,
                           struct pack_writer *writer)
 {
@@ -158,7 +159,8 @@ static int read_parameter(struct reading *reading, const struct tree_node *node,
         return tree_fail(reading->tree, node, "the hyperparameters are too large at %s; allowed are %d bytes packed",
                          path, SEARCH_SPACE_BYTES_MAX);
     }
-    /* The core decides what is in bounds; here only the extremes of log and over-long lists are left. */
+    /* search_parameter_read decides about bounds; only the extremes of log and lists that are too long remain for it to
+     * refuse. */
     struct pack_reader reader;
     pack_reader_init(&reader, writer->bytes + start, writer->used_bytes - start);
     if (search_parameter_read(&reader, &parameter) != 0) {

@@ -1,6 +1,6 @@
 #ifndef NODE_CONFIG_NAMES_H
 #define NODE_CONFIG_NAMES_H
-/* What nodes and meshes may be called: their names go into log lines and tables of other machines. */
+/* The allowed names of nodes and meshes, which appear in log lines and tables of other machines. */
 
 #include <stdbool.h>
 
@@ -8,7 +8,7 @@
 
 #define NAMES_NODE_WORDS "letters, digits and signs of ASCII without blanks" /* 1 to FACT_NAME_BYTES - 1 of them */
 
-/* 1 to FACT_NAME_BYTES - 1 printable characters of ASCII, of a node's name without blanks. */
+/* True if the name has 1 to FACT_NAME_BYTES - 1 printable ASCII characters; a node's name must not contain blanks. */
 bool names_node_is_good(const char *name);
 bool names_mesh_is_good(const char *name);
 

@@ -62,7 +62,7 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
           "part, such as shoal-train. Then two runs do not end with the same bits."),
 };
 
-/* Keys that a file written for Determined, or for a later Shoal, may have: each gets its own sentence. */
+/* Known but unusable keys of files for Determined, or for a later Shoal: each gets its own sentence. */
 static const struct {
     const char *key, *why;
 } refusals[] = {
@@ -116,8 +116,7 @@ const char *options_allowed(const struct config_option *option, char *out, size_
     return out;
 }
 
-/* `on` and `off` are texts in YAML 1.2, and truth values to those who know YAML 1.1; where nothing but a truth value can
- * stand they are. */
+/* `on` and `off` are texts in YAML 1.2, but truth values in YAML 1.1; accepted where only a truth value can stand. */
 static bool store_truth(const struct tree_node *node, const struct scalar *scalar, void *field)
 {
     bool is_on = node->is_plain && strcmp(node->text, "on") == 0, is_off = node->is_plain && strcmp(node->text, "off") == 0;
@@ -139,7 +138,7 @@ bool options_store(const struct config_option *option, const struct tree_node *n
     case OPTION_NAME:
     case OPTION_LINES:
         return scalar_is_clean(node->text, option->kind == OPTION_LINES) &&
-               (option->kind != OPTION_NAME || strchr(node->text, '/') == NULL) && /* NAME/TRIAL is a trial */
+               (option->kind != OPTION_NAME || strchr(node->text, '/') == NULL) && /* NAME/TRIAL names a trial */
                (node->text[0] != '\0' || option->kind == OPTION_LINES) &&
                bytes_copy_text(field, option->size, node->text);
     case OPTION_NUMBER:
@@ -176,7 +175,7 @@ size_t options_section_keys(const char *section, char words[CONFIG_OPTIONS][TREE
         if (strncmp(config_options[i].key, section, prefix_bytes) == 0) {
             char word[TREE_KEY_BYTES_MAX];
             (void)bytes_copy_text_n(word, sizeof word, rest, strcspn(rest, "."));
-            if (count == 0 || strcmp(words[count - 1], word) != 0) { /* a section's rows stand together */
+            if (count == 0 || strcmp(words[count - 1], word) != 0) { /* the rows of a section stand together */
                 memcpy(words[count++], word, sizeof word);
             }
         }

@@ -14,7 +14,7 @@ static bool text_is_one_of(const char *text, const char *const *words)
     return false;
 }
 
-/* [+-] digits, 0x or 0o; false if it is no integer, *is_huge if it does not fit in 64 bits. */
+/* Reads [+-] digits, 0x or 0o; false if the text is not an integer; *is_huge if it does not fit in 64 bits. */
 static bool read_integer(const char *text, struct scalar *out, bool *is_huge)
 {
     out->is_negative = text[0] == '-';

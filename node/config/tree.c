@@ -11,7 +11,7 @@
 #include "node/config/scalar.h"
 
 #define NODES_MAX 4096
-#define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* of what the user wrote, in an error */
+#define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* of quoted input in an error sentence */
 
 /* ---- room ---- */
 
@@ -23,7 +23,8 @@ int tree_open(struct tree *tree, const char *file_name, size_t text_bytes, const
     if (text_bytes > CONFIG_TEXT_BYTES_MAX) {
         return tree_fail(tree, NULL, "the file has %zu bytes; allowed are %u", text_bytes, CONFIG_TEXT_BYTES_MAX);
     }
-    /* An escape in quotes grows to at most 3/2 of what was written; each value has a NUL and, in overrides, keys. */
+    /* An escape in quotes grows to at most 3/2 of its written length; each value has a NUL, and in overrides keys as
+     * well. */
     tree->texts_size = 2 * text_bytes + 2 * NODES_MAX + 64;
     for (size_t i = 0; i < override_count; i++) {
         tree->texts_size += 3 * strnlen(overrides[i], CONFIG_TEXT_BYTES_MAX) + 64;
@@ -58,7 +59,7 @@ static struct tree_node *node_new(struct tree *tree, enum tree_kind kind, unsign
     return node;
 }
 
-/* A copy that lives as long as the parse. The room was counted at the start; NULL if it was not enough. */
+/* Copies a text into the tree's memory, whose size was computed at the start; NULL if it is not enough. */
 static const char *text_keep(struct tree *tree, const char *text, size_t bytes)
 {
     if (bytes >= tree->texts_size - tree->texts_used) {
@@ -81,7 +82,7 @@ static void node_append(struct tree_node *parent, struct tree_node *child)
     parent->last = child;
 }
 
-/* The tree that is being built: the open lists and maps, and the key that waits for its value. */
+/* A tree under construction: the open lists and maps, and the key that waits for its value. */
 struct builder {
     struct tree *tree;
     const char *override;
@@ -113,7 +114,7 @@ static int take_key(struct builder *builder, const yaml_event_t *event, const st
     return 0;
 }
 
-/* Puts a new value where it belongs: at the root, at the end of the open list, or under the waiting key. */
+/* Puts a new value in its place: at the root, at the end of the open list, or under the waiting key. */
 static void place(struct builder *builder, struct tree_node *node)
 {
     if (builder->depth == 0) {
@@ -216,7 +217,7 @@ static int fail_syntax(struct tree *tree, const yaml_parser_t *yaml, const char 
         (void)tree_fail(tree, NULL, "no memory is left");
         return ERR_MEMORY;
     }
-    if (yaml->error == YAML_READER_ERROR) { /* has an offset only */
+    if (yaml->error == YAML_READER_ERROR) { /* such an error has only an offset */
         at.line = 1;
         for (size_t i = 0; i < yaml->problem_offset; i++) {
             at.line += text[i] == '\n';
@@ -229,7 +230,7 @@ static int fail_syntax(struct tree *tree, const yaml_parser_t *yaml, const char 
                      yaml->context != NULL ? yaml->context : "");
 }
 
-/* Builds the tree of one document; an empty one gives NULL. `override` marks its nodes. */
+/* Builds the tree of one document; an empty document gives NULL. `override` marks its nodes. */
 static int build(struct tree *tree, const char *text, size_t bytes, const char *override, struct tree_node **root)
 {
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
@@ -336,7 +337,7 @@ int tree_override(struct tree *tree, struct tree_node *root, const char *overrid
     }
 }
 
-/* ---- looking at it ---- */
+/* ---- questions ---- */
 
 struct tree_node *tree_find(const struct tree_node *map, const char *key)
 {
