@@ -8,12 +8,12 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* The published ABI (nvml.h of CUDA 11 and later), as much of it as is used here. */
+/* The part of the published ABI that is used here (nvml.h of CUDA 11 and later). */
 #define NVML_OK 0
 #define NVML_NOT_SUPPORTED 3
 #define NVML_INSUFFICIENT_SIZE 7
 #define NVML_MIG_ENABLED 1u
-#define NVML_TEXT_BYTES 96 /* the largest of NVML's buffer sizes for names and uuids */
+#define NVML_TEXT_BYTES 96 /* the largest buffer size that NVML needs for names and uuids */
 
 typedef struct nvml_device *nvml_device; /* opaque */
 
@@ -23,7 +23,7 @@ struct nvml_memory {
     unsigned long long used;
 };
 
-struct nvml_process { /* nvmlProcessInfo_v2_t, which the _v2 and _v3 calls fill */
+struct nvml_process { /* nvmlProcessInfo_v2_t, which the _v2 and _v3 calls fill in */
     unsigned int pid;
     unsigned long long used_memory;
     unsigned int gpu_instance;
@@ -39,15 +39,15 @@ struct slots_nvml {
     int (*device_uuid)(nvml_device device, char *text, unsigned int bytes);
     int (*device_name)(nvml_device device, char *text, unsigned int bytes);
     int (*device_memory)(nvml_device device, struct nvml_memory *memory);
-    /* These three are NULL where the driver is older than MIG. */
+    /* The next three are NULL if the driver is older than MIG. */
     int (*mig_mode)(nvml_device device, unsigned int *current, unsigned int *pending);
     int (*mig_count_max)(nvml_device device, unsigned int *count);
     int (*mig_by_index)(nvml_device device, unsigned int index, nvml_device *mig);
-    /* NULL where the driver is older than 450. */
+    /* NULL if the driver is older than 450. */
     int (*processes)(nvml_device device, unsigned int *count, struct nvml_process *processes);
 };
 
-/* Sets a function pointer: ISO C has no conversion from dlsym's result, POSIX promises that this works. */
+/* Sets a function pointer. ISO C has no conversion from dlsym's result; POSIX promises that this works. */
 static bool symbol_find(void *library, const char *name, void *function_pointer)
 {
     void *symbol = dlsym(library, name);
@@ -55,7 +55,7 @@ static bool symbol_find(void *library, const char *name, void *function_pointer)
     return symbol != NULL;
 }
 
-/* The name of a function that must be there and is not; NULL if all are. */
+/* The name of a needed function that the library lacks; NULL: it has all of them. */
 static const char *symbols_find(struct slots_nvml *nvml)
 {
     const struct {
@@ -131,7 +131,7 @@ void slots_nvml_close(struct slots_nvml **nvml)
     *nvml = NULL;
 }
 
-/* Something that is done for every device a worker could use. It returns false to stop. */
+/* A function that is called for every device a worker could use; it returns false to stop. */
 typedef bool (*device_visitor)(struct slots_nvml *nvml, nvml_device device, void *context);
 
 static void remark_device(char remark[SLOTS_ERROR_BYTES], unsigned int index, const char *what, int code)
@@ -145,7 +145,7 @@ static bool migs_visit(struct slots_nvml *nvml, nvml_device gpu, unsigned int co
 {
     for (unsigned int i = 0; i < count_max; i++) {
         nvml_device mig;
-        /* Places for MIG devices that nobody made answer "not found". */
+        /* A place without a MIG device answers "not found". */
         if (nvml->mig_by_index(gpu, i, &mig) == NVML_OK && !visitor(nvml, mig, context)) {
             return false;
         }
@@ -153,8 +153,7 @@ static bool migs_visit(struct slots_nvml *nvml, nvml_device gpu, unsigned int co
     return true;
 }
 
-/* Visits GPUs, and for those that are split their MIG devices instead: CUDA cannot use such a GPU as a whole. 0 or
- * ERR_REFUSED. */
+/* Visits all GPUs, and instead of a split GPU its MIG devices: CUDA cannot use such a GPU as a whole. 0 or ERR_REFUSED. */
 static int devices_visit(struct slots_nvml *nvml, device_visitor visitor, void *context, char remark[SLOTS_ERROR_BYTES])
 {
     unsigned int count;
@@ -214,7 +213,7 @@ static bool list_add(struct slots_nvml *nvml, nvml_device device, void *context)
         return true;
     }
     code = nvml->device_memory(device, &memory);
-    if (code != NVML_OK && code != NVML_NOT_SUPPORTED) { /* boards that share the machine's memory have none to tell */
+    if (code != NVML_OK && code != NVML_NOT_SUPPORTED) { /* boards that share the machine's memory do not report any */
         (void)snprintf(list->remark, SLOTS_ERROR_BYTES, "%s is left out: it does not answer (NVML error %d)", slot.uuid,
                        code);
         return true;
@@ -252,7 +251,7 @@ static bool question_ask(struct slots_nvml *nvml, nvml_device device, void *cont
     if (nvml->device_uuid(device, uuid, sizeof uuid) != NVML_OK || strcmp(uuid, question->uuid) != 0) {
         return true;
     }
-    /* Room for none: the answer says whether there would be any. */
+    /* No room for a list: the error code tells whether there are processes. */
     unsigned int count = 0;
     int code = nvml->processes == NULL ? NVML_NOT_SUPPORTED : nvml->processes(device, &count, NULL);
     question->busy = code == NVML_INSUFFICIENT_SIZE || count > 0;

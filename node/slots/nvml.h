@@ -1,21 +1,23 @@
 #ifndef NODE_SLOTS_NVML_H
 #define NODE_SLOTS_NVML_H
-/* NVIDIA's management library, found at run time: nothing of it is needed to build, and a machine without it works.
- * The few types that are needed are declared in nvml.c after the published ABI. */
+/* NVIDIA's management library (NVML), loaded at run time: it is not needed to build, and a machine without it works.
+ * nvml.c declares the few types that are needed after the published ABI. A shell; one thread at a time per struct
+ * slots_nvml. */
 
 #include "node/slots/slots.h"
 
-struct slots_nvml; /* the opened library, initialised */
+struct slots_nvml; /* the loaded library, initialised; opaque */
 
-/* `path` NULL: libnvidia-ml.so.1. The caller closes `*out` with slots_nvml_close. ERR_NOT_FOUND: no library, no driver,
- * or one that lacks a function; ERR_REFUSED: it would not start; ERR_MEMORY. `error` holds a sentence. */
+/* Loads the library; `path` NULL: libnvidia-ml.so.1. The caller owns `*out` until slots_nvml_close. ERR_NOT_FOUND: no
+ * library, no driver, or a library that lacks a function; ERR_REFUSED: it did not start; ERR_MEMORY. `error` is then
+ * one sentence. */
 int slots_nvml_open(const char *path, struct slots_nvml **out, char error[SLOTS_ERROR_BYTES]);
 
-/* Clears the pointer; NULL inside is allowed. */
+/* Unloads the library and sets `*nvml` to NULL; NULL inside is allowed. */
 void slots_nvml_close(struct slots_nvml **nvml);
 
-/* All GPUs and MIG devices that a worker could use, in NVML's order (that of the PCI bus). A GPU that does not answer is left
- * out and named in `remark`, as are those beyond SLOTS_MAX. 0 or ERR_REFUSED. */
+/* Lists all GPUs and MIG devices that a worker could use, in NVML's order (by PCI bus). A GPU that does not answer is
+ * left out and named in `remark`, and so are devices beyond SLOTS_MAX. 0 or ERR_REFUSED. */
 int slots_nvml_list(struct slots_nvml *nvml, struct slot_info slots[SLOTS_MAX], size_t *count,
                     char remark[SLOTS_ERROR_BYTES]);
 

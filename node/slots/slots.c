@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "node/slots/nvml.h"
 
-/* The value of the first line "name   : value" of a file of /proc; false if there is none. */
+/* The value of the first line "name   : value" in a file of /proc; false if there is no such line. */
 static bool proc_find(const char *path, const char *name, char *out, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -41,7 +41,7 @@ static uint64_t memory_bytes(void)
     return 0;
 }
 
-/* x86 calls it "model name"; other processors "Model", "Hardware" or nothing. */
+/* The field is "model name" on x86; on other processors "Model", "Hardware" or absent. */
 static void cpu_model(char *out, size_t size)
 {
     if (!proc_find("/proc/cpuinfo", "model name", out, size) && !proc_find("/proc/cpuinfo", "Model", out, size) &&
@@ -50,7 +50,8 @@ static void cpu_model(char *out, size_t size)
     }
 }
 
-/* A number that stays with the machine. The machine id itself is meant to stay private (machine-id(5)): hash it. */
+/* A number that stays the same for this machine. Hashed, since the machine id itself is to stay private
+ * (machine-id(5)). */
 static uint64_t machine_number(const char *salt)
 {
     char text[256] = "";
@@ -87,7 +88,7 @@ static void cpu_slots(size_t count, const char *salt, struct slot_info slots[SLO
     }
 }
 
-/* The N of "cpu:N"; 0 if that is not what it says. */
+/* The N of "cpu:N"; 0 if the text is anything else. */
 static size_t cpu_text_count(const char *text)
 {
     static const char prefix[] = "cpu:";
@@ -106,7 +107,7 @@ static size_t cpu_text_count(const char *text)
     return count <= SLOTS_MAX ? count : 0;
 }
 
-/* GPUs into `slots`: how many. `remark` says why none. */
+/* Finds GPUs and returns their number; if it is 0, `remark` tells why. */
 static size_t gpu_slots(const struct slots_options *options, struct slot_info slots[SLOTS_MAX],
                         char remark[SLOTS_ERROR_BYTES])
 {
