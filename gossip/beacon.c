@@ -101,7 +101,7 @@ int beacon_open(uint16_t port, mesh_id mesh, node_id self, uint16_t control_port
     beacon->fd = socket_open(port);
     if (beacon->fd < 0) {
         (void)snprintf(error, 256,
-                       "The beacon cannot use UDP port %u: %.80s; nodes of this LAN will not be found by themselves.",
+                       "The beacon cannot use UDP port %u: %.80s; nodes of this LAN will not be found automatically.",
                        port, strerror(errno));
         free(beacon);
         return ERR_IO;

@@ -74,8 +74,8 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
     struct join_answer decoded;
     if ((size_t)count > capacity || join_answer_decode(buffer, (size_t)count, &decoded) != 0) {
         (void)snprintf(error, 256,
-                       "The member at %s answered something that this version of shoal does not understand; use the "
-                       "version that it runs.",
+                       "The member at %s sent an answer that this version of shoal does not understand; use the "
+                       "version that the member runs.",
                        door->address);
         return ERR_MALFORMED;
     }

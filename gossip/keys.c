@@ -141,7 +141,7 @@ static int read_seed(int fd, const char *path, uint8_t seed[SEED_BYTES], char er
     }
     if ((status.st_mode & 077) != 0) {
         return refuse(error, ERR_REFUSED, path,
-                      "may be read by others, so it is secret no more; if that was a slip, chmod 600 it");
+                      "can be read by other users; if the key is still secret, run chmod 600 on it");
     }
     char text[SEED_TEXT_BYTES + 2] = {0};
     ssize_t count = read(fd, text, sizeof text - 1);
@@ -176,7 +176,7 @@ static int load(const char *dir, const char *suffix, struct keys *out, char erro
     int result = read_seed(fd, path, seed, error);
     (void)close(fd);
     if (result == 0 && keys_from_seed(seed, out) != 0) {
-        result = refuse(error, ERR_MALFORMED, path, "holds a seed that makes no key");
+        result = refuse(error, ERR_MALFORMED, path, "holds a seed that gives no valid key");
     }
     sodium_memzero(seed, sizeof seed);
     return result;
@@ -200,7 +200,7 @@ int keys_next(const char *dir, bool afresh, struct keys *out, char error[256])
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/key" NEXT, dir);
     if (afresh && length > 0 && length < PATH_MAX && unlink(path) != 0 && errno != ENOENT) {
-        return refuse_errno(error, "take away", path);
+        return refuse_errno(error, "removed", path);
     }
     int result = load(dir, NEXT, out, error);
     if (result != ERR_NOT_FOUND) {
