@@ -224,7 +224,7 @@ int data_dir_absolute(const char *path, char *out, size_t size, char *error, siz
         return ERR_USAGE;
     }
     if (path[0] != '/' && getcwd(here, sizeof here) == NULL) {
-        snprintf(error, error_size, "the data directory %.200s has no place, since the working directory cannot be named (%s): "
+        snprintf(error, error_size, "the relative path %.200s cannot be used, since the working directory is not known (%s): "
                  "give a path that begins with / with --dir", path, strerror(errno));
         return ERR_IO;
     }
