@@ -84,8 +84,8 @@ void bulk_notice_corrupt(struct bulk *bulk, hash256 hash, node_id where)
         node->event.node = where;
         char name[13];
         bytes_to_hex(name, hash.bytes, 6);
-        (void)snprintf(node->event.text, sizeof node->event.text, "Chunk %s is damaged%s.", name,
-                       node_id_equal(where, bulk->self) ? " on this disk; it was deleted" : " as another node sent it");
+        (void)snprintf(node->event.text, sizeof node->event.text, "Chunk %s %s.", name,
+                       node_id_equal(where, bulk->self) ? "is damaged on this disk and was deleted" : "arrived damaged from another node");
         bulk_event_put(bulk, node);
     }
 }

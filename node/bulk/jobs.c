@@ -82,7 +82,7 @@ static void job_finish_peer(struct bulk *bulk, struct bulk_job *job, node_id nod
         return;
     }
     if (message == NULL) {
-        job_finish(bulk, job, code, "The transfer to node %s stopped here: %s.", name, err_text(code));
+        job_finish(bulk, job, code, "The transfer to node %s failed on this node: %s.", name, err_text(code));
         return;
     }
     int status = message->kind != BULK_STATUS ? BULK_UNKNOWN : message->status;
@@ -91,13 +91,13 @@ static void job_finish_peer(struct bulk *bulk, struct bulk_job *job, node_id nod
         job_finish(bulk, job, ERR_NO_SPACE, "The disk of node %s is full.", name);
         break;
     case BULK_MISSING:
-        job_finish(bulk, job, ERR_NOT_FOUND, "Node %s does not have it.", name);
+        job_finish(bulk, job, ERR_NOT_FOUND, "Node %s does not have the data.", name);
         break;
     case BULK_DAMAGED:
         job_finish(bulk, job, ERR_CORRUPT, "Node %s found the data damaged.", name);
         break;
     case BULK_UNKNOWN:
-        job_finish(bulk, job, ERR_VERSION, "Node %s did not understand the question; use the version that it runs.", name);
+        job_finish(bulk, job, ERR_VERSION, "Node %s does not understand the request; run the same version of Shoal on both nodes.", name);
         break;
     default:
         job_finish(bulk, job, ERR_IO, "Node %s could not store or read the data.", name);
@@ -280,7 +280,7 @@ static void push_start(struct bulk *bulk, struct bulk_job *job)
     char name[NAME_BYTES];
     node_id to = job->command->nodes[0];
     if (!node_id_equal(to, bulk->self) && bulk_link_peer(bulk, to) == NULL) {
-        job_finish(bulk, job, ERR_NOT_FOUND, "Nothing can be sent to node %s: where it listens is not known.",
+        job_finish(bulk, job, ERR_NOT_FOUND, "Nothing can be sent to node %s: its address is not known.",
                    name_of(to.bytes, name));
         return;
     }
@@ -444,7 +444,7 @@ static void read_start(struct bulk *bulk, struct bulk_job *job)
     node_id from = command->nodes[0];
     if (!node_id_equal(from, bulk->self)) {
         if (bulk_link_peer(bulk, from) == NULL) {
-            job_finish(bulk, job, ERR_NOT_FOUND, "Node %s cannot be asked: where it listens is not known.",
+            job_finish(bulk, job, ERR_NOT_FOUND, "Node %s cannot be asked: its address is not known.",
                        name_of(from.bytes, name));
         } else if (bulk_link_ask(bulk, job, BULK_READ, from, command->hash, 0)) {
             job->state = BULK_JOB_LAST;
@@ -490,7 +490,7 @@ static void verify_start(struct bulk *bulk, struct bulk_job *job)
         job->check.hash = job->command->hash;
         job->state = BULK_JOB_CHUNKS;
     } else if (bulk_link_peer(bulk, node) == NULL) {
-        job_finish(bulk, job, ERR_CLOSED, "Node %s cannot be asked: where it listens is not known.",
+        job_finish(bulk, job, ERR_CLOSED, "Node %s cannot be asked: its address is not known.",
                    name_of(node.bytes, name));
     } else if (bulk_link_ask(bulk, job, BULK_VERIFY, node, job->command->hash, 0)) {
         job->state = BULK_JOB_LAST;
@@ -506,7 +506,7 @@ static void verify_self(struct bulk *bulk, struct bulk_job *job)
     if (code == 0) {
         job_finish(bulk, job, 0, "%s", "");
     } else if (code != ERR_AGAIN) {
-        job_finish(bulk, job, code, "Blob %s of this node is not whole: %s.", name, err_text(code));
+        job_finish(bulk, job, code, "Blob %s is not complete on this node: %s.", name, err_text(code));
     }
     bulk->again = true;
 }
