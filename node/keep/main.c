@@ -557,7 +557,7 @@ static int keep_start(struct keep *keep)
     if (taken >= 0) {
         bool held = errno == EWOULDBLOCK;
         return finish_not_started(keep, "the slot's lock %.120s %s: %s", spec->locks[taken],
-                                  held ? "is held, so its last worker is not surely gone" : "cannot be taken",
+                                  held ? "is held: the last worker of the slot may still be alive" : "cannot be taken",
                                   strerror(errno));
     }
     error = keep_tree_check();
