@@ -11,6 +11,7 @@
 
 #define ARENA_CLASSES 24 /* 32 bytes ... 256 MiB */
 
+/* The arena; the two fields of the reserve are the owner's, the others are private. */
 struct arena {
     uint8_t *base;
     size_t capacity_bytes;

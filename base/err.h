@@ -22,6 +22,7 @@
     X(ERR_AGAIN, -16, "again", "not now; the caller may try again")          \
     X(ERR_NOT_FINITE, -17, "not finite", "a number is infinite or not a number")
 
+/* The numbers of the list. */
 enum err {
 #define ERR_ENUM(symbol, code, name, text) symbol = (code),
     ERR_MAP(ERR_ENUM)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A writer over a buffer of the caller; the message is the first used_bytes of `bytes`. */
 struct pack_writer {
     uint8_t *bytes;
     size_t capacity_bytes;
@@ -38,6 +39,7 @@ void pack_raw(struct pack_writer *writer, const uint8_t *bytes, size_t count); /
 
 enum pack_type { PACK_NIL, PACK_BOOL, PACK_U64, PACK_I64, PACK_DOUBLE, PACK_TEXT, PACK_BIN, PACK_ARRAY, PACK_MAP, PACK_BAD };
 
+/* A reader; a plain value, so a copy of it reads the same values again. */
 struct pack_reader {
     const uint8_t *bytes; /* borrowed: must outlive the reader and every pointer that it returned */
     size_t count;

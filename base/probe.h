@@ -13,6 +13,7 @@
 
 #ifdef SHOAL_BUGS
 
+/* A place marked with BUG, and a place marked with MARK. */
 struct probe_bug {
     const char *name, *rule; /* `rule`: the rule that the bug breaks, in words */
     bool is_on;

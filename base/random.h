@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+/* A generator; a plain value, so a copy of it gives the same numbers. */
 struct random {
     uint64_t state[4];
 };

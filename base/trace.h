@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 
+/* Where the lines of a core go. */
 struct trace {
     void (*line)(void *context, const char *text); /* NULL: no hook. `text` is valid during the call */
     void *context;

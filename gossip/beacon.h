@@ -25,6 +25,7 @@
 #define BEACON_BYTES 39
 #define BEACON_ADDRESS_BYTES 64
 
+/* A beacon's socket and times; opaque. */
 struct beacon;
 
 /* Listens on UDP `port`; the first tick is due at once. The beacons announce `control_port`. 0; ERR_IO (the port cannot

@@ -50,6 +50,7 @@ struct election_member {
 /* The states of the drawing above. */
 enum election_state { ELECTION_FOLLOWING, ELECTION_ASKING, ELECTION_WAITING, ELECTION_LEADING };
 
+/* The election of one experiment, as one node sees it; no pointers, read-only for the caller. */
 struct election {
     enum election_state state;
     struct election_claim highest; /* of all claims seen, even of dead nodes; highest.node is self while LEADING */

@@ -33,6 +33,7 @@
 #define SWIM_LEAVE_MAX 32u   /* members told of our leaving in one call */
 #define SWIM_INCARNATION_MAX ((uint64_t)1 << 62)
 
+/* The state of a member, as one node believes it. */
 enum swim_state {
     SWIM_UNKNOWN, /* on the roster, but never heard of */
     SWIM_ALIVE,
@@ -72,6 +73,7 @@ struct swim_message {
     struct swim_rumour rumours[SWIM_RUMOURS_MAX];
 };
 
+/* The kinds of effects. */
 enum swim_effect_kind {
     SWIM_SEND = 1, /* send `message` to `node`; it may be lost */
     SWIM_CHANGED,  /* `node` went from `old_state` to `new_state` */
@@ -129,17 +131,20 @@ struct swim_member {
     uint16_t place[4]; /* index in each of the lists, or NONE */
 };
 
+/* Members by index, in no particular order. */
 struct swim_list {
     uint16_t *items;
     uint16_t count;
 };
 
+/* A rumour about `member` that is to be sent `sends_left` times more; `order` grows with each new entry. */
 struct swim_queue_entry {
     uint64_t order;
     uint16_t member;
     uint8_t sends_left;
 };
 
+/* A probe of `target` on behalf of `requester`. */
 struct swim_relay {
     bool used;
     bool nacked;
@@ -148,6 +153,7 @@ struct swim_relay {
     uint64_t nack_ms, end_ms;
 };
 
+/* Membership of one node; all pointers point into `block`, which comes from the arena. */
 struct swim {
     struct arena *arena;
     void *block;

@@ -13,6 +13,7 @@
 #define VERSION_OLDEST 1 /* the oldest version of this program */
 #define VERSION_NEWEST 1 /* the newest version of this program */
 
+/* The versions that a program speaks. */
 struct version_range {
     uint32_t oldest, newest; /* both included */
 };

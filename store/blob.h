@@ -90,8 +90,10 @@ bool blob_next(const struct blob_manifest *manifest, struct blob_piece *piece);
 #define BLOB_HOLDERS_MAX 16
 #define BLOB_IN_FLIGHT_MAX 64
 
+/* The state of a chunk: to be asked for, asked of one holder, or stored here. */
 enum blob_fetch_state { BLOB_FETCH_WANTED, BLOB_FETCH_ASKED, BLOB_FETCH_PRESENT };
 
+/* The progress of one chunk. */
 struct blob_fetch_slot {
     uint16_t refused; /* bit h: holder h failed to deliver this chunk */
     uint8_t state;    /* enum blob_fetch_state */

@@ -10,6 +10,7 @@
 
 #define CHUNKS_TOUCH_CELLS (1u << 16)
 
+/* An open store. */
 struct chunks {
     MDB_env *env;
     MDB_dbi chunk_table;

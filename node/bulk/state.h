@@ -36,6 +36,7 @@ struct bulk_slot {
     struct bulk_pool *pool;
 };
 
+/* The chunks in libzmq's hands. */
 struct bulk_pool {
     atomic_uint references;
     int wake_fd; /* wakes the thread */
@@ -44,6 +45,7 @@ struct bulk_pool {
 
 /* ---- peers and questions ---- */
 
+/* A peer and our connection to it. */
 struct bulk_peer_state {
     node_id node;
     uint8_t curve_public[32];
@@ -80,6 +82,7 @@ struct bulk_check {
 
 /* ---- requests ---- */
 
+/* One kind for each call of the API that changes something. */
 enum bulk_command_kind { BULK_DO_PEER, BULK_DO_FETCH, BULK_DO_PUSH, BULK_DO_APPEND, BULK_DO_READ, BULK_DO_VERIFY,
                          BULK_DO_DISCARD };
 
