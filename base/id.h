@@ -83,7 +83,7 @@ typedef struct {
     experiment_id experiment;
     uint32_t trial;
     uint32_t number; /* counts from 1 */
-    uint64_t term;   /* of the coordinator that created the attempt */
+    uint64_t term;   /* term of the coordinator that created the attempt */
     node_id coordinator;
 } attempt_id;
 

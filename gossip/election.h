@@ -53,7 +53,7 @@ enum election_state { ELECTION_FOLLOWING, ELECTION_ASKING, ELECTION_WAITING, ELE
 /* The election of one experiment, as one node sees it; no pointers, read-only for the caller. */
 struct election {
     enum election_state state;
-    struct election_claim highest; /* of all claims seen, even of dead nodes; highest.node is self while LEADING */
+    struct election_claim highest; /* the highest claim seen, even of a dead node; highest.node is self while LEADING */
     bool highest_released;         /* the node of the highest claim handed the experiment over, or left */
     bool claiming;                 /* our claim is on its way to disk; nothing is decided before its arrival */
     uint64_t claiming_term;

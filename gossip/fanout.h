@@ -15,7 +15,7 @@
 #define FANOUT_PEERS 3u
 #define FANOUT_ROUND_MS 100u
 #define FANOUT_QUEUE_MAX 512u         /* records; when full, the record sent most often is dropped, and a digest delivers it */
-#define FANOUT_BYTES_MAX (32u * 1024) /* of one round's message: at most 1 MB/s to the three peers together */
+#define FANOUT_BYTES_MAX (32u * 1024) /* limit of one round's message: at most 1 MB/s to the three peers together */
 #define FANOUT_ROUNDS_MAX 16u
 _Static_assert(FANOUT_BYTES_MAX >= RECORD_ENVELOPE_BYTES_MAX, "every record fits a round");
 

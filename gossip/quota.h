@@ -11,10 +11,10 @@
 
 /* The bounds of an inbox. */
 struct quota_options {
-    uint32_t messages_max;   /* of one sender */
-    size_t bytes_max;        /* of one sender; a single message may be larger */
-    size_t own_bytes;        /* reserved for each sender, however much of the rest waits */
-    size_t shared_bytes_max; /* of all senders together, beyond their own_bytes */
+    uint32_t messages_max;   /* limit of waiting messages per sender */
+    size_t bytes_max;        /* limit of waiting bytes per sender; a single message may be larger */
+    size_t own_bytes;        /* part of bytes_max that is reserved for each sender */
+    size_t shared_bytes_max; /* limit for all senders together, beyond their own_bytes */
 };
 
 /* The waiting messages of one sender. */

@@ -19,7 +19,7 @@ struct socket_options {
     uint64_t io_threads;   /* bit mask of the context's threads that may serve the socket; 0: all */
     size_t bytes_max;      /* limit of a frame */
     int send_queue;        /* limit in messages */
-    int receive_queue;     /* of a DEALER, limit in messages; 0: no limit. A ROUTER has no limit */
+    int receive_queue;     /* limit of a DEALER in messages; 0: no limit. A ROUTER has no limit */
     int unacknowledged_ms; /* a connection is dead if sent bytes are not acknowledged for this long */
     int keepalive_s;       /* seconds without traffic before the first keepalive probe */
     int keepalive_probe_s; /* seconds between probes; dead after SOCKET_KEEPALIVE_PROBES without an answer */

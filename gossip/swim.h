@@ -57,7 +57,7 @@ enum swim_kind {
 /* A statement about one member. */
 struct swim_rumour {
     node_id node;
-    uint64_t incarnation;  /* of `node`; below SWIM_INCARNATION_MAX */
+    uint64_t incarnation;  /* the incarnation of `node`; below SWIM_INCARNATION_MAX */
     enum swim_state state; /* not SWIM_UNKNOWN */
     node_id from; /* SUSPECT: the member that got no answer itself, or none; other states: none. Another `from` is a
                      confirmation */

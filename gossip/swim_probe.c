@@ -185,8 +185,8 @@ void swim_urgent_tick(struct swim *self, struct swim_effects *out)
     self->urgent_ms = self->now_ms + swim_burst_gap_ms(self);
 }
 
-/* Of the absent members, with `left` among the left members, otherwise among the rest: the member visited longest ago.
- * So each has a turn in every round, even as members come and go. */
+/* The absent member visited longest ago: with `left` among the left members, otherwise among the rest. So each has a
+ * turn in every round, even as members come and go. */
 static uint16_t revisit_next(const struct swim *self, bool left)
 {
     const struct swim_list *absent = &self->lists[ABSENT];

@@ -19,7 +19,7 @@
 #define ZAP_DOMAIN_CONTROL "shoal-control" /* members and holders of an invite */
 #define ZAP_DOMAIN_BULK "shoal-bulk"       /* members only */
 #define ZAP_KEYS_MAX 2048
-#define ZAP_INVITES_MAX 512 /* of ZAP_KEYS_MAX; the rest is reserved for members */
+#define ZAP_INVITES_MAX 512 /* the invites among ZAP_KEYS_MAX; the rest is reserved for members */
 
 /* The handler and its table; opaque. */
 struct zap;
@@ -29,8 +29,8 @@ enum zap_kind { ZAP_MEMBER, ZAP_INVITE };
 /* The peer on the other end of a connection, from the User-Id of a message. */
 struct zap_identity {
     enum zap_kind kind;
-    node_id node;           /* of a MEMBER; else none */
-    uint8_t invite_key[32]; /* of an INVITE; else zero */
+    node_id node;           /* the node id of a MEMBER; else none */
+    uint8_t invite_key[32]; /* the CURVE public key of an INVITE; else zero */
     uint16_t slot;          /* below ZAP_KEYS_MAX; no other admitted key has the same slot */
     uint64_t admission;     /* a new number each time that a key is admitted */
 };

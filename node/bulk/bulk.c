@@ -18,7 +18,7 @@
 #include "node/bulk/state.h"
 
 #define TICK_MS 100        /* between looks at deadlines and retries, while anything is under way */
-#define QUIET_MS 5000      /* while only idle connections are open */
+#define QUIET_MS 5000      /* between looks while only idle connections are open */
 #define STORE_FAILED_MS 5000
 
 _Static_assert(BULK_WIRE_PREFIX_BYTES_MAX == SERIES_PREFIX_BYTES_MAX, "a prefix of the wire is one of the store");

@@ -168,7 +168,7 @@ int bulk_next(struct bulk *bulk, struct bulk_event *out);
 
 /* Counters since bulk_start. */
 struct bulk_statistics {
-    uint64_t sent_bytes, received_bytes; /* of chunks and entries */
+    uint64_t sent_bytes, received_bytes; /* bytes of chunks and entries */
     uint64_t questions;                  /* questions of peers that were answered */
     uint64_t malformed;                  /* messages that could not be decoded */
     uint64_t failed;                     /* failed handshakes */

@@ -73,11 +73,11 @@ struct bulk_question {
 
 /* The check of a blob on this disk. Start with zeroes and the hash. */
 struct bulk_check {
-    hash256 hash; /* of the manifest */
+    hash256 hash; /* the manifest's hash */
     bool begun;   /* the manifest was read; `manifest` owns its array */
     struct blob_manifest manifest;
     uint32_t next; /* index of the next chunk */
-    int result;    /* of the chunks so far: 0, ERR_CORRUPT or ERR_NOT_FOUND */
+    int result;    /* result of the chunks so far: 0, ERR_CORRUPT or ERR_NOT_FOUND */
 };
 
 /* ---- requests ---- */
@@ -114,7 +114,7 @@ struct bulk_job {
     enum bulk_job_state state;
     bool finished;
     uint32_t outstanding; /* number of open questions */
-    uint64_t bytes;       /* of chunks moved */
+    uint64_t bytes;       /* bytes of chunks moved */
     uint8_t *encoded;     /* the encoded manifest */
     size_t encoded_bytes;
     struct blob_manifest manifest; /* its array is owned */
@@ -141,8 +141,8 @@ struct bulk_cursor {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes;
     uint64_t next;
-    uint64_t sent_last; /* while asked: the last entry in the question */
-    bool rewound;       /* while asked: an entry at or before sent_last was stored since, at rewound_to */
+    uint64_t sent_last; /* the last entry in the open question */
+    bool rewound;       /* an entry at or before sent_last was stored since the question, at rewound_to */
     uint64_t rewound_to;
     uint64_t not_before_ms;
 };
@@ -216,7 +216,7 @@ struct bulk {
 
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
     void *router, *monitor;
-    struct inflow inflow; /* of the router */
+    struct inflow inflow; /* watches the router's connections */
     uint64_t rate;      /* bytes per second; 0: no limit */
     int64_t budget;     /* bytes that may be sent now; negative after a large message */
     uint64_t budget_ms; /* when `budget` was last increased */

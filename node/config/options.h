@@ -11,7 +11,7 @@ enum option_kind { OPTION_TEXT, OPTION_NAME /* a text without '/' */, OPTION_LIN
 struct config_option {
     const char *key;
     enum option_kind kind;
-    size_t offset, size; /* of the field in struct config; a text may have size - 1 bytes */
+    size_t offset, size; /* offset and size of the field in struct config; a text may have size - 1 bytes */
     uint64_t min, max;   /* bounds of a number */
     const char *const *words;
     const char *type; /* type and allowed values of an OPTION_OTHER, in words */

@@ -11,7 +11,7 @@
 #include "node/config/scalar.h"
 
 #define NODES_MAX 4096
-#define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* of quoted input in an error sentence */
+#define SHOWN_BYTES (TREE_QUOTED_BYTES - 8) /* room for quoted input in an error sentence */
 
 /* ---- room ---- */
 

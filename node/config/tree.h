@@ -9,11 +9,11 @@
 
 #include "node/core/facts/config.h"
 
-#define TREE_DEPTH_MAX 16 /* of nested lists and maps: bounds recursion */
+#define TREE_DEPTH_MAX 16 /* levels of nested lists and maps: bounds the recursion */
 #define TREE_KEY_BYTES_MAX 128
-#define TREE_PATH_BYTES 256  /* of keys joined by dots, for error sentences */
-#define TREE_QUOTED_BYTES 64 /* of the result of tree_describe */
-#define TREE_WORDS_BYTES 512 /* of a list of allowed words in an error sentence */
+#define TREE_PATH_BYTES 256  /* room for keys joined by dots, for error sentences */
+#define TREE_QUOTED_BYTES 64 /* room for the result of tree_describe */
+#define TREE_WORDS_BYTES 512 /* room for a list of allowed words in an error sentence */
 
 enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP };
 
@@ -22,8 +22,8 @@ struct tree_node {
     enum tree_kind kind;
     bool is_plain;        /* a scalar without quotes */
     unsigned line;        /* counts from 1; the line of the key, if there is one */
-    const char *key;      /* in a map; otherwise NULL */
-    const char *text;     /* of a scalar; otherwise "" */
+    const char *key;      /* the key of a value in a map; otherwise NULL */
+    const char *text;     /* the text of a scalar; otherwise "" */
     const char *override; /* the --set text that the value comes from, or NULL */
     struct tree_node *first, *last, *next;
 };

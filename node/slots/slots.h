@@ -17,7 +17,8 @@ struct slot_info {
     char uuid[64];         /* "GPU-..." or "MIG-..." as NVML names it, or "cpu-<16 hex digits>-<index>" */
     enum slot_kind kind;
     char model[64];
-    uint64_t memory_bytes; /* of the GPU or MIG device; for a CPU slot the machine's memory divided by the number of slots */
+    uint64_t memory_bytes; /* memory of the GPU or MIG device; for a CPU slot the machine's memory divided by the number
+                              of slots */
     uint32_t index;        /* place in the list, from 0 */
     char visible[64];      /* the worker's CUDA_VISIBLE_DEVICES; "" for CPU slots, which hides all GPUs */
 };
