@@ -41,7 +41,7 @@ void exchange_buckets(const struct records *records, uint8_t out[EXCHANGE_BUCKET
 int exchange_on_buckets(const struct records *records, const uint8_t *bytes, size_t count, uint32_t rotate,
                         uint8_t *out, size_t capacity, size_t *out_bytes);
 
-/* True if well-formed KEYS cover all that differs. (A peer with an older program may mark KEYS so although more
+/* True if well-formed KEYS cover all that differs. (KEYS of an older program may look complete although more
  * differs.) */
 bool exchange_keys_are_all(const uint8_t *bytes, size_t count);
 
