@@ -1,68 +1,16 @@
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/loop.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/daemon/start.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "who is out takes no member's connection");
 #define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
-
-uint64_t daemon_now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_BOOTTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-uint64_t daemon_wall_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-/* ---- lines ----------------------------------------------------------------------------------------------------- */
-
-static void line(struct daemon *daemon, const char *text)
-{
-    struct daemon_line *slot = &daemon->lines[daemon->line_seq % DAEMON_EVENTS_MAX];
-    slot->seq = ++daemon->line_seq;
-    slot->wall_ms = daemon_wall_ms();
-    bytes_copy_text(slot->text, sizeof slot->text, text);
-    daemon->view_changed = true;
-    if (!daemon->options.quiet) {
-        time_t seconds = (time_t)(slot->wall_ms / 1000);
-        struct tm tm;
-        (void)localtime_r(&seconds, &tm);
-        fprintf(stderr, "%02d:%02d:%02d.%03u %s\n", tm.tm_hour, tm.tm_min, tm.tm_sec, (unsigned)(slot->wall_ms % 1000),
-                slot->text);
-    }
-}
-
-void daemon_line(struct daemon *daemon, const char *format, ...)
-{
-    char text[DAEMON_EVENT_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    line(daemon, text);
-}
-
-void daemon_trace(void *context, const char *text)
-{
-    line(context, text);
-}
 
 /* ---- the core -------------------------------------------------------------------------------------------------- */
 
@@ -168,7 +116,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     }
 }
 
-static void step(struct daemon *daemon, struct node_event *event)
+void daemon_step(struct daemon *daemon, struct node_event *event)
 {
     event->now_ms = daemon_now_ms();
     event->wall_s = daemon_wall_ms() / 1000;
@@ -179,46 +127,6 @@ static void step(struct daemon *daemon, struct node_event *event)
         perform(daemon, &daemon->effects.items[i]);
     }
     daemon_persist_flush(daemon);
-}
-
-/* Only small events come from within effects; what they point to would not live until their turn. */
-static void queue_event(struct daemon *daemon, const struct node_event *event)
-{
-    CHECK(event->byte_count == 0);
-    if (daemon->queued_count == daemon->queued_slots) {
-        uint32_t slots = daemon->queued_slots == 0 ? 64 : daemon->queued_slots * 2;
-        struct node_event *bigger = calloc(slots, sizeof *bigger);
-        CHECK(bigger != NULL); /* the core would wait for ever for what is dropped: better to end */
-        for (uint32_t i = 0; i < daemon->queued_count; i++) {
-            bigger[i] = daemon->queued[(daemon->queued_first + i) % daemon->queued_slots];
-        }
-        free(daemon->queued);
-        daemon->queued = bigger;
-        daemon->queued_first = 0;
-        daemon->queued_slots = slots;
-    }
-    daemon->queued[(daemon->queued_first + daemon->queued_count++) % daemon->queued_slots] = *event;
-}
-
-void daemon_event(struct daemon *daemon, struct node_event *event)
-{
-    if (daemon->closed) {
-        return; /* what it would cause has nobody left to do it; the next boot finds what is on the disk */
-    }
-    if (daemon->stepping) {
-        queue_event(daemon, event);
-        return;
-    }
-    daemon->stepping = true;
-    step(daemon, event);
-    while (daemon->queued_count > 0) {
-        struct node_event next = daemon->queued[daemon->queued_first];
-        daemon->queued_first = (daemon->queued_first + 1) % daemon->queued_slots;
-        daemon->queued_count--;
-        step(daemon, &next);
-    }
-    daemon->stepping = false;
-    daemon->view_changed = true;
 }
 
 /* ---- bulk ------------------------------------------------------------------------------------------------------ */

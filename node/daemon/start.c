@@ -16,6 +16,7 @@
 
 #include "base/address.h"
 #include "base/err.h"
+#include "node/daemon/loop.h"
 #include "store/data_dir.h"
 
 #define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
@@ -353,12 +354,13 @@ static void stop(struct daemon *daemon)
     if (daemon->lock_fd >= 0) {
         (void)close(daemon->lock_fd);
     }
-    free(daemon->queued);
+    daemon_events_close(daemon);
 }
 
 /* One life of a node, from start to stop. */
 static int live(struct daemon *daemon, int signal_fd, char error[256])
 {
+    daemon->events.step = daemon_step;
     int code = start(daemon, error);
     if (code == 0) {
         char id[13];

@@ -35,7 +35,11 @@
 #include "node/core/limits.h"
 #include "node/core/view/view.h"
 #include "node/daemon/disk/repair_queue.h"
+#include "node/daemon/ground/clock.h"
+#include "node/daemon/ground/events.h"
 #include "node/daemon/ground/jobs.h"
+#include "node/daemon/ground/lines.h"
+#include "node/daemon/ground/meta.h"
 #include "node/daemon/workers/latest.h"
 #include "node/keep/keep.h"
 #include "node/signer.h"
@@ -47,8 +51,6 @@
 #define DAEMON_HINTED_MAX 32
 #define DAEMON_HEARD_MAX 64
 #define DAEMON_CLIENTS_MAX 128
-#define DAEMON_EVENTS_MAX 2048
-#define DAEMON_EVENT_BYTES 256
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* less free than this is a full disk */
 #define DAEMON_CORE_BYTES (256u << 20)        /* cap of the core's memory; touched as it is used */
 #define DAEMON_LOG_CAP_BYTES (64u << 20)      /* of one worker's log */
@@ -121,12 +123,6 @@ struct daemon_worker {
     struct latest latest;
 };
 
-struct daemon_line {
-    uint64_t seq;
-    uint64_t wall_ms;
-    char text[DAEMON_EVENT_BYTES];
-};
-
 struct daemon_persist_item;
 struct daemon_ended;
 struct daemon_push;
@@ -166,9 +162,7 @@ struct daemon {
     void *core_memory;
     struct node_core *core;
     struct node_effects effects;
-    bool stepping;
-    struct node_event *queued; /* what happened while effects were performed: a ring that doubles when it is full */
-    uint32_t queued_first, queued_count, queued_slots;
+    struct daemon_events events;
     bool closed; /* the loop has ended: nothing enters the core any more */
 
     struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
@@ -204,7 +198,6 @@ struct daemon {
         struct repair_queue queue;
     } scrub;
     struct daemon_mend *mends; /* blobs that are being fetched again */
-    bool view_changed; /* something that watchers could show */
     uint64_t watch_ms;
 
     struct daemon_line *lines;
@@ -229,21 +222,6 @@ struct daemon {
     char was_address[FACT_ADDRESS_BYTES];
 };
 
-uint64_t daemon_now_ms(void);
-uint64_t daemon_wall_ms(void);
-
-/* Runs one event through the core and performs what follows. May be called while effects are performed: it waits then. */
-void daemon_event(struct daemon *daemon, struct node_event *event);
-
-/* One line for `shoal events` and the log. */
-void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* What the core traces is a line, too. */
-void daemon_trace(void *context, const char *text);
-
-/* Until a signal or a user's `leave`. */
-void daemon_loop(struct daemon *daemon, int signal_fd);
-
 /* hints.c */
 void daemon_peer_hints_remembered(struct daemon *daemon);
 void daemon_peer_hints_tick(struct daemon *daemon);
@@ -255,10 +233,6 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count);
 void daemon_persist_flush(struct daemon *daemon);
 void daemon_persist_close(struct daemon *daemon); /* when no job runs any more; drops what waits: nobody was told of it */
-
-/* One value of the table STATE_META, at once. As state_get and state_put_batch. */
-int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count);
-int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count);
 
 /* runs.c */
 void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect);

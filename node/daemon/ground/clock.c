@@ -1,0 +1,20 @@
+#include "node/daemon/ground/clock.h"
+
+#include <time.h>
+
+static uint64_t read_ms(clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t daemon_now_ms(void)
+{
+    return read_ms(CLOCK_BOOTTIME);
+}
+
+uint64_t daemon_wall_ms(void)
+{
+    return read_ms(CLOCK_REALTIME);
+}

@@ -1,0 +1,13 @@
+#ifndef NODE_DAEMON_GROUND_CLOCK_H
+#define NODE_DAEMON_GROUND_CLOCK_H
+/* The two clocks of the daemon. */
+
+#include <stdint.h>
+
+/* Milliseconds since the machine was booted, time in which it was suspended included: the clock of all intervals. */
+uint64_t daemon_now_ms(void);
+
+/* Milliseconds since 1970: what people read. It may jump. */
+uint64_t daemon_wall_ms(void);
+
+#endif

@@ -1,0 +1,24 @@
+#ifndef NODE_DAEMON_GROUND_LINES_H
+#define NODE_DAEMON_GROUND_LINES_H
+/* What the daemon tells people: lines for `shoal events`, which keeps the last DAEMON_EVENTS_MAX, and for stderr. */
+
+#include <stdint.h>
+
+#define DAEMON_EVENTS_MAX 2048
+#define DAEMON_EVENT_BYTES 256 /* of one line, with its NUL; longer ones are cut */
+
+struct daemon;
+
+struct daemon_line {
+    uint64_t seq; /* from 1 on */
+    uint64_t wall_ms;
+    char text[DAEMON_EVENT_BYTES];
+};
+
+/* Adds a line. */
+void daemon_line(struct daemon *daemon, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The trace hook of the core: adds the text as a line. `context` is the daemon. */
+void daemon_trace(void *context, const char *text);
+
+#endif

@@ -1,0 +1,15 @@
+#ifndef NODE_DAEMON_GROUND_META_H
+#define NODE_DAEMON_GROUND_META_H
+/* The table STATE_META of the data directory: small values by name. Read and written at once, in the calling thread. */
+
+#include <stddef.h>
+
+struct daemon;
+
+/* Copies the value to `out`. ERR_NOT_FOUND; ERR_FULL: `capacity` is too small, `*count` then says what is needed; ERR_IO. */
+int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t capacity, size_t *count);
+
+/* On disk when it returns 0; else as state_put_batch, and the old value stays. */
+int daemon_meta_put(struct daemon *daemon, const char *key, const void *value, size_t count);
+
+#endif
