@@ -84,13 +84,13 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         daemon_workers_effect(daemon, effect);
         break;
     case NODE_EFFECT_GROUP:
-        daemon_local_group_effect(daemon, effect);
+        api_worker_group_effect(daemon, effect);
         break;
     case NODE_EFFECT_LEAVE_GROUP:
-        daemon_local_leave_effect(daemon, effect);
+        api_worker_leave_effect(daemon, effect);
         break;
     case NODE_EFFECT_DURABLE:
-        daemon_local_durable_effect(daemon, effect);
+        api_worker_durable_effect(daemon, effect);
         break;
     case NODE_EFFECT_PUSH:
         daemon_pushes_effect(daemon, effect);
@@ -102,7 +102,7 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
         daemon_collect_effect(daemon, effect);
         break;
     case NODE_EFFECT_REPLY:
-        daemon_local_reply_effect(daemon, effect);
+        change_reply_effect(daemon, effect);
         break;
     case NODE_EFFECT_WELCOME:
         welcome(daemon, effect);
@@ -138,7 +138,7 @@ static void take_bulk(struct daemon *daemon)
         switch (event.kind) {
         case BULK_FETCHED:
             daemon_workers_fetched(daemon, event.id, event.code, event.text);
-            daemon_query_fetched(daemon, event.id, event.code, event.text);
+            query_fetched(daemon, event.id, event.code, event.text);
             daemon_scrub_fetched(daemon, event.id, event.code, event.text);
             break;
         case BULK_PUSHED:
@@ -146,10 +146,10 @@ static void take_bulk(struct daemon *daemon)
             break;
         case BULK_SERIES:
             daemon_workers_settled(daemon, event.id);
-            daemon_query_series(daemon, &event);
+            query_series_answered(daemon, &event);
             break;
         case BULK_VERIFIED:
-            daemon_verify_answered(daemon, event.id, event.code);
+            query_verify_answered(daemon, event.id, event.code);
             daemon_collect_verified(daemon, event.id, event.code);
             break;
         case BULK_STORE_FAILED:
@@ -328,7 +328,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
             }
         }
         uint32_t first_client = count;
-        count += daemon_local_poll(daemon, items + count, POLL_MAX - count);
+        count += local_poll(daemon, items + count, POLL_MAX - count);
         if (zmq_poll(items, (int)count, poll_timeout_ms(daemon)) < 0 && errno != EINTR) {
             daemon_line(daemon, "polling failed: %s", strerror(errno));
             return;
@@ -347,7 +347,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         jobs_collect(daemon->idle_jobs, daemon);
         take_bulk(daemon);
         daemon_peer_hints_beacon(daemon);
-        daemon_local_process(daemon, items + first_client, count - first_client);
+        local_process(daemon, items + first_client, count - first_client);
         for (uint32_t i = first_worker; i < first_client; i++) {
             if (items[i].revents != 0) {
                 daemon_workers_poll(daemon, worker_slots[i - first_worker]);
@@ -364,6 +364,6 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         if (now_ms >= daemon->second_ms) {
             every_second(daemon, now_ms);
         }
-        daemon_local_tick(daemon, now_ms);
+        local_tick(daemon, now_ms);
     }
 }

@@ -290,7 +290,7 @@ static int start(struct daemon *daemon, char error[256])
         code = open_core(daemon, error);
     }
     if (code == 0) {
-        code = daemon_local_open(daemon, error);
+        code = local_open(daemon, error);
     }
     if (code == 0) {
         code = daemon_persist_load(daemon, error);
@@ -307,12 +307,12 @@ static int start(struct daemon *daemon, char error[256])
 static void stop(struct daemon *daemon)
 {
     daemon->closed = true; /* jobs that end now would start others in threads and sockets that are closed by then */
-    daemon_local_close(daemon);
+    local_close(daemon);
     jobs_close(&daemon->file_jobs, daemon);
     daemon_gpu_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
-    daemon_query_close(daemon);
+    query_close(daemon);
     daemon_collect_close(daemon);
     daemon_scrub_close(daemon);
     daemon_pushes_close(daemon);

@@ -9,9 +9,9 @@
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
 
-struct daemon_waiting *local_change_wait(struct daemon *daemon, const struct local_request *request)
+struct change_waiting *change_wait(struct daemon *daemon, const struct client_request *request)
 {
-    struct daemon_waiting *waiting = calloc(1, sizeof *waiting);
+    struct change_waiting *waiting = calloc(1, sizeof *waiting);
     if (waiting != NULL) {
         waiting->key = ++daemon->request_id;
         waiting->serial = request->client->serial;
@@ -65,26 +65,26 @@ static void put_experiment_id(experiment_id id, struct pack_writer *writer)
 }
 
 /* Takes the one at `link` off the list. */
-static void answer(struct daemon *daemon, struct daemon_waiting **link, const struct node_effect *effect)
+static void answer(struct daemon *daemon, struct change_waiting **link, const struct node_effect *effect)
 {
-    struct daemon_waiting *waiting = *link;
+    struct change_waiting *waiting = *link;
     *link = waiting->next;
-    struct daemon_client *client = local_find_client(daemon, waiting->serial);
+    struct client *client = client_find(daemon, waiting->serial);
     if (client != NULL && effect->u.reply.code != 0) {
-        local_reply_error(daemon, client, waiting->id, exit_code_of(effect->u.reply.code), "%s", effect->u.reply.text);
+        client_reply_error(daemon, client, waiting->id, exit_code_of(effect->u.reply.code), "%s", effect->u.reply.text);
     } else if (client != NULL) {
-        struct local_reply reply;
+        struct client_reply reply;
         const struct view_experiment *submitted =
             waiting->is_submit ? view_find_experiment(node_core_view(daemon->core), waiting->experiment) : NULL;
-        if (waiting->is_eviction && local_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
+        if (waiting->is_eviction && client_reply_begin(&reply, waiting->id, true, 2 + RENDER_EVICTION_PAIRS)) {
             render_eviction(daemon->core, waiting->node, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
-            local_reply_send(daemon, client, &reply, -1);
-        } else if (waiting->is_revoke && local_reply_begin(&reply, waiting->id, true, 3)) {
+            client_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_revoke && client_reply_begin(&reply, waiting->id, true, 3)) {
             put_invite_id(waiting->invite_key, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
-            local_reply_send(daemon, client, &reply, -1);
-        } else if (waiting->is_invite && local_reply_begin(&reply, waiting->id, true, 3)) {
+            client_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_invite && client_reply_begin(&reply, waiting->id, true, 3)) {
             char text[TOKEN_TEXT_BYTES];
             (void)token_write(&waiting->token, text);
             pack_text(&reply.writer, "token");
@@ -92,16 +92,16 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
             pack_text(&reply.writer, "expires_s");
             pack_u64(&reply.writer, waiting->token.expires_s);
             put_invite_id(waiting->invite_key, &reply.writer);
-            local_reply_send(daemon, client, &reply, -1);
-        } else if (waiting->is_leave && local_reply_begin(&reply, waiting->id, true, 2)) {
+            client_reply_send(daemon, client, &reply, -1);
+        } else if (waiting->is_leave && client_reply_begin(&reply, waiting->id, true, 2)) {
             put_stored_on(daemon, effect, &reply.writer);
-            local_reply_send(daemon, client, &reply, -1);
-        } else if (submitted != NULL && submitted->known && local_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
+            client_reply_send(daemon, client, &reply, -1);
+        } else if (submitted != NULL && submitted->known && client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
             put_experiment_id(waiting->experiment, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
             render_lacks(daemon->core, submitted, &reply.writer);
-            local_reply_send(daemon, client, &reply, -1);
-        } else if (local_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
+            client_reply_send(daemon, client, &reply, -1);
+        } else if (client_reply_begin(&reply, waiting->id, true, effect->u.reply.already ? 4 : 3)) {
             char hex[2 * NODE_ID_BYTES + 1];
             if (waiting->is_slots) {
                 pack_slots(&reply.writer, waiting->slots);
@@ -117,16 +117,16 @@ static void answer(struct daemon *daemon, struct daemon_waiting **link, const st
                 pack_text(&reply.writer, "already");
                 pack_bool(&reply.writer, true);
             }
-            local_reply_send(daemon, client, &reply, -1);
+            client_reply_send(daemon, client, &reply, -1);
         }
     }
     daemon->stopping |= waiting->is_leave && effect->u.reply.code == 0;
     free(waiting);
 }
 
-void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect)
+void change_reply_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_waiting **link = &daemon->waiting;
+    struct change_waiting **link = &daemon->waiting;
     while (*link != NULL && (*link)->key != effect->u.reply.client) {
         link = &(*link)->next;
     }
@@ -144,18 +144,18 @@ void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *
     }
 }
 
-static void request_control(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_control(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     experiment_id id;
-    if (!local_argument_any_experiment(daemon, request, &id)) {
+    if (!client_argument_any_experiment(daemon, request, &id)) {
         return;
     }
     const struct view_experiment *known = view_find_experiment(node_core_view(daemon->core), id);
     if ((known == NULL || !known->known) && view_find_tombstone(node_core_view(daemon->core), id) == NULL) {
-        local_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
+        client_reply_unknown_experiment(daemon, request, id); /* as the core, but it says which */
         return;
     }
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->experiment = id;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
@@ -166,9 +166,9 @@ static void request_control(struct daemon *daemon, struct local_request *request
     }
 }
 
-static void request_leave(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_leave(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->is_leave = true;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
@@ -178,7 +178,7 @@ static void request_leave(struct daemon *daemon, struct local_request *request, 
     }
 }
 
-static void request_slots(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_slots(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     struct pack_reader list = pack_find(&request->map, "slots");
     bool is_given = !list.failed;
@@ -189,12 +189,12 @@ static void request_slots(struct daemon *daemon, struct local_request *request, 
         slots |= list.failed ? 0 : UINT64_C(1) << slot;
     }
     if (is_given && list.failed) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "`slots` is an array of a node's slot numbers, 0 to %d.", FACT_SLOTS_MAX - 1);
         return;
     }
-    (void)local_argument_u64(request, "for_s", &for_s);
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    (void)client_argument_u64(request, "for_s", &for_s);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         uint32_t own = node_core_lease(daemon->core)->count;
         waiting->is_slots = true;
@@ -208,24 +208,24 @@ static void request_slots(struct daemon *daemon, struct local_request *request, 
     }
 }
 
-static void request_drain(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_drain(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     node_id node = daemon->keys.id;
     char hex[2 * NODE_ID_BYTES + 1];
     struct pack_reader value = pack_find(&request->map, "node"), now = pack_find(&request->map, "now");
     if (!value.failed && (!request_text(&request->map, "node", hex, sizeof hex) ||
                           bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request names no node; give its id of 32 hexadecimal digits.");
         return;
     }
     const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
     if (!value.failed && (member == NULL || (!member->admitted && node_core_is_syncing(daemon->core)))) {
         /* as the core, but it says which */
-        local_reply_unknown(daemon, request, "node", hex, "nodes");
+        client_reply_unknown(daemon, request, "node", hex, "nodes");
         return;
     }
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->is_drain = true;
         waiting->node = node;
@@ -246,16 +246,16 @@ static void token_add_member(struct token *token, const uint8_t sign_public[32],
     bytes_copy_text(member->addresses[0], sizeof member->addresses[0], address);
 }
 
-static void request_invite(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_invite(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     uint64_t expires_s = 24 * 3600;
-    (void)local_argument_u64(request, "expires_s", &expires_s);
+    (void)client_argument_u64(request, "expires_s", &expires_s);
     if (expires_s == 0 || expires_s > 366ull * 24 * 3600) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "An invite can live for at most a year and at least a second; give --expires 24h or the like.");
         return;
     }
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting == NULL) {
         return;
     }
@@ -305,11 +305,11 @@ static bool match_invite(void *context, const struct records_entry *entry)
 
 #define INVITE_PREFIX_MIN 4
 
-static void request_revoke(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_revoke(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     struct invite_search search = {0};
     if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request lacks `invite`, the id of one.");
         return;
     }
     search.length = strlen(search.hex);
@@ -317,15 +317,15 @@ static void request_revoke(struct daemon *daemon, struct local_request *request,
         records_each(node_core_records(daemon->core), match_invite, &search);
     }
     if (search.count == 0) {
-        local_reply_unknown(daemon, request, "invite", search.hex, "invite --list");
+        client_reply_unknown(daemon, request, "invite", search.hex, "invite --list");
         return;
     }
     if (search.count > 1) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "Several invites have ids that begin with %s; give more digits.", search.hex);
         return;
     }
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->is_revoke = true;
         memcpy(waiting->invite_key, search.key, sizeof waiting->invite_key);
@@ -337,17 +337,17 @@ static void request_revoke(struct daemon *daemon, struct local_request *request,
     }
 }
 
-static void request_evict(struct daemon *daemon, struct local_request *request, enum node_request_kind kind)
+static void request_evict(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
 {
     char hex[2 * NODE_ID_BYTES + 1];
     node_id node;
     if (!request_text(&request->map, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
         bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
         return;
     }
-    struct daemon_waiting *waiting = local_change_wait(daemon, request);
+    struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->is_eviction = true;
         waiting->node = node;
@@ -361,12 +361,12 @@ static void request_evict(struct daemon *daemon, struct local_request *request, 
     }
 }
 
-bool local_change_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+bool change_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
 {
     static const struct {
         const char *op;
         enum node_request_kind kind;
-        void (*take)(struct daemon *daemon, struct local_request *request, enum node_request_kind kind);
+        void (*take)(struct daemon *daemon, struct client_request *request, enum node_request_kind kind);
     } changes[] = {
         {"cancel", NODE_REQUEST_CANCEL, request_control},   {"pause", NODE_REQUEST_PAUSE, request_control},
         {"resume", NODE_REQUEST_RESUME, request_control},   {"delete", NODE_REQUEST_DELETE, request_control},
@@ -384,10 +384,10 @@ bool local_change_request(struct daemon *daemon, struct local_request *request, 
     return false;
 }
 
-void local_change_close(struct daemon *daemon)
+void change_close(struct daemon *daemon)
 {
     while (daemon->waiting != NULL) {
-        struct daemon_waiting *waiting = daemon->waiting;
+        struct change_waiting *waiting = daemon->waiting;
         daemon->waiting = waiting->next;
         free(waiting);
     }

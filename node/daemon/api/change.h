@@ -1,14 +1,14 @@
 #ifndef NODE_DAEMON_API_CHANGE_H
 #define NODE_DAEMON_API_CHANGE_H
 /* Requests of users that change something, submit apart (local_submit.h): each becomes an event of the core and waits for the
- * core's answer (daemon_local_reply_effect), which may come at once or when copies are on other nodes. */
+ * core's answer (change_reply_effect), which may come at once or when copies are on other nodes. */
 
 #include "gossip/token.h"
 #include "node/daemon/local/local.h"
 
 /* A request that the core has not answered yet. */
-struct daemon_waiting {
-    struct daemon_waiting *next;
+struct change_waiting {
+    struct change_waiting *next;
     uint64_t key;
     uint64_t serial, id;
     experiment_id experiment;
@@ -20,12 +20,12 @@ struct daemon_waiting {
 };
 
 /* True if the operation is one of these. */
-bool local_change_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes);
+bool change_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes);
 
 /* A new entry for a request that the caller gives to the core with `key` as its client; NULL without memory. */
-struct daemon_waiting *local_change_wait(struct daemon *daemon, const struct local_request *request);
+struct change_waiting *change_wait(struct daemon *daemon, const struct client_request *request);
 
 /* Forgets all that wait. */
-void local_change_close(struct daemon *daemon);
+void change_close(struct daemon *daemon);
 
 #endif

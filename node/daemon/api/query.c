@@ -30,7 +30,7 @@ static uint64_t anonymous_bytes(void)
     return kib * 1024;
 }
 
-static void reply_status(struct daemon *daemon, const struct local_request *request)
+static void reply_status(struct daemon *daemon, const struct client_request *request)
 {
     struct control_statistics control;
     struct signer_statistics signer;
@@ -55,10 +55,10 @@ static void reply_status(struct daemon *daemon, const struct local_request *requ
                                         .scrub_passes = daemon->scrub.passes,
                                         .scrub_damaged = daemon->scrub.damaged,
                                         .scrub_restored = daemon->scrub.restored};
-    struct local_reply reply;
-    if (local_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
+    struct client_reply reply;
+    if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
-        local_reply_send(daemon, request->client, &reply, -1);
+        client_reply_send(daemon, request->client, &reply, -1);
     }
 }
 
@@ -112,13 +112,13 @@ static bool part_checkpoints(const struct node_core *core, const struct view_exp
 
 /* A document with a list, in as many replies as it takes, and whether more of it may be heard soon. `end` is that of the last
  * one. */
-static void reply_parts(struct daemon *daemon, struct daemon_client *client, uint64_t id, part_fn *part,
+static void reply_parts(struct daemon *daemon, struct client *client, uint64_t id, part_fn *part,
                         const struct view_experiment *experiment, uint64_t argument, bool end)
 {
     uint32_t from = 0;
     bool more = true;
     while (more && !client->broken) {
-        struct local_reply body;
+        struct client_reply body;
         uint8_t *bytes = malloc(FRAME_BYTES_MAX);
         if (bytes == NULL) {
             client->broken = true;
@@ -127,7 +127,7 @@ static void reply_parts(struct daemon *daemon, struct daemon_client *client, uin
         struct pack_writer writer;
         pack_writer_init(&writer, bytes, FRAME_BYTES_MAX - 128);
         more = part(daemon->core, experiment, argument, &from, &writer);
-        if (!writer.failed && local_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
+        if (!writer.failed && client_reply_begin(&body, id, end && !more, more ? 3 : 2)) {
             pack_text(&body.writer, "syncing");
             pack_bool(&body.writer, node_core_is_syncing(daemon->core));
             if (more) {
@@ -135,7 +135,7 @@ static void reply_parts(struct daemon *daemon, struct daemon_client *client, uin
                 pack_bool(&body.writer, true);
             }
             pack_raw(&body.writer, bytes, writer.used_bytes);
-            local_reply_send(daemon, client, &body, -1);
+            client_reply_send(daemon, client, &body, -1);
         } else {
             client->broken = true;
         }
@@ -145,7 +145,7 @@ static void reply_parts(struct daemon *daemon, struct daemon_client *client, uin
 
 /* ---- streams of documents -------------------------------------------------------------------------------------- */
 
-static struct client_stream *new_stream(struct daemon *daemon, const struct local_request *request, enum stream_kind kind)
+static struct client_stream *new_stream(struct daemon *daemon, const struct client_request *request, enum stream_kind kind)
 {
     for (int i = 0; i < CLIENT_STREAMS_MAX; i++) {
         struct client_stream *stream = &request->client->streams[i];
@@ -155,12 +155,12 @@ static struct client_stream *new_stream(struct daemon *daemon, const struct loca
             return stream;
         }
     }
-    local_reply_error(daemon, request->client, request->id, 1, "This connection has %d streams open already; close one.",
+    client_reply_error(daemon, request->client, request->id, 1, "This connection has %d streams open already; close one.",
                       CLIENT_STREAMS_MAX);
     return NULL;
 }
 
-static void stream_wait(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
+static void stream_wait(struct daemon *daemon, struct client *client, struct client_stream *stream,
                         const struct view_experiment *experiment, uint64_t now_ms)
 {
     uint8_t bytes[4096];
@@ -169,20 +169,20 @@ static void stream_wait(struct daemon *daemon, struct daemon_client *client, str
     render_experiment_state(daemon->core, experiment, &writer);
     bool over = view_experiment_over(experiment);
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over);
-    struct local_reply reply;
+    struct client_reply reply;
     if (!over && stream->until_ms != 0 && now_ms >= stream->until_ms) {
-        local_reply_error(daemon, client, stream->id, 5, "The experiment is still %s; wait longer with --timeout.",
+        client_reply_error(daemon, client, stream->id, 5, "The experiment is still %s; wait longer with --timeout.",
                           view_experiment_state_name(view_experiment_state(experiment)));
         stream->kind = STREAM_NONE;
-    } else if (hash != stream->last_hash && local_reply_begin(&reply, stream->id, over, RENDER_STATE_PAIRS)) {
+    } else if (hash != stream->last_hash && client_reply_begin(&reply, stream->id, over, RENDER_STATE_PAIRS)) {
         stream->last_hash = hash;
         pack_raw(&reply.writer, bytes, writer.used_bytes);
-        local_reply_send(daemon, client, &reply, -1);
+        client_reply_send(daemon, client, &reply, -1);
         stream->kind = over ? STREAM_NONE : stream->kind;
     }
 }
 
-static void stream_watch(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream,
+static void stream_watch(struct daemon *daemon, struct client *client, struct client_stream *stream,
                          const struct view_experiment *experiment)
 {
     uint8_t *bytes = malloc(FRAME_BYTES_MAX);
@@ -202,8 +202,8 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
         return;
     }
     stream->last_hash = hash;
-    struct local_reply reply;
-    if (local_reply_begin(&reply, stream->id, false, 4)) {
+    struct client_reply reply;
+    if (client_reply_begin(&reply, stream->id, false, 4)) {
         pack_text(&reply.writer, "more");
         pack_bool(&reply.writer, true);
         pack_text(&reply.writer, "nodes_alive");
@@ -212,13 +212,13 @@ static void stream_watch(struct daemon *daemon, struct daemon_client *client, st
         pack_u64(&reply.writer, drained);
         pack_text(&reply.writer, "nodes");
         pack_u64(&reply.writer, node_core_peer_count(daemon->core) + 1u);
-        local_reply_send(daemon, client, &reply, -1);
+        client_reply_send(daemon, client, &reply, -1);
     }
     reply_parts(daemon, client, stream->id, part_show, experiment, 0, over);
     stream->kind = over ? STREAM_NONE : stream->kind;
 }
 
-static void stream_events(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream)
+static void stream_events(struct daemon *daemon, struct client *client, struct client_stream *stream)
 {
     uint64_t oldest = daemon->line_seq > DAEMON_EVENTS_MAX ? daemon->line_seq - DAEMON_EVENTS_MAX + 1 : 1;
     uint64_t from = stream->seq < oldest ? oldest : stream->seq;
@@ -226,8 +226,8 @@ static void stream_events(struct daemon *daemon, struct daemon_client *client, s
     if (from > daemon->line_seq && !end) {
         return;
     }
-    struct local_reply reply;
-    if (!local_reply_begin(&reply, stream->id, end, 1)) {
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, stream->id, end, 1)) {
         return;
     }
     uint64_t count = daemon->line_seq + 1 > from ? daemon->line_seq + 1 - from : 0;
@@ -244,11 +244,11 @@ static void stream_events(struct daemon *daemon, struct daemon_client *client, s
         pack_text(&reply.writer, line->text);
     }
     stream->seq = daemon->line_seq + 1;
-    local_reply_send(daemon, client, &reply, -1);
+    client_reply_send(daemon, client, &reply, -1);
     stream->kind = end ? STREAM_NONE : stream->kind;
 }
 
-static void stream_step(struct daemon *daemon, struct daemon_client *client, struct client_stream *stream, uint64_t now_ms)
+static void stream_step(struct daemon *daemon, struct client *client, struct client_stream *stream, uint64_t now_ms)
 {
     if (now_ms < stream->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
         return;
@@ -260,7 +260,7 @@ static void stream_step(struct daemon *daemon, struct daemon_client *client, str
     }
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), stream->experiment);
     if (experiment == NULL || !experiment->known) {
-        local_reply_error(daemon, client, stream->id, 4, "The experiment does not exist any more.");
+        client_reply_error(daemon, client, stream->id, 4, "The experiment does not exist any more.");
         stream->kind = STREAM_NONE;
     } else if (stream->kind == STREAM_WAIT) {
         stream_wait(daemon, client, stream, experiment, now_ms);
@@ -269,25 +269,25 @@ static void stream_step(struct daemon *daemon, struct daemon_client *client, str
     }
 }
 
-void query_reply_no_trial(struct daemon *daemon, const struct local_request *request, const struct view_experiment *experiment,
+void query_reply_no_trial(struct daemon *daemon, const struct client_request *request, const struct view_experiment *experiment,
                           uint64_t index)
 {
     char has[64];
     (void)snprintf(has, sizeof has, experiment->trial_count == 1 ? "only trial 0" : "the trials 0 to %u",
                    experiment->trial_count - 1);
-    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no trial %llu: the experiment has %s.",
+    client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no trial %llu: the experiment has %s.",
                       (unsigned long long)index, has);
 }
 
-bool query_argument_trial(struct daemon *daemon, struct local_request *request, struct view_experiment **experiment,
+bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
                           const struct view_trial **trial)
 {
     uint64_t index = 0;
-    if (!local_argument_experiment(daemon, request, experiment)) {
+    if (!client_argument_experiment(daemon, request, experiment)) {
         return false;
     }
-    if (!local_argument_u64(request, "trial", &index)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+    if (!client_argument_u64(request, "trial", &index)) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
         return false;
     }
     if (index >= (*experiment)->trial_count) {
@@ -296,7 +296,7 @@ bool query_argument_trial(struct daemon *daemon, struct local_request *request, 
     }
     *trial = view_find_trial(*experiment, (uint32_t)index);
     if (*trial == NULL || (*trial)->manifests == NULL) {
-        local_reply_error(daemon, request->client, request->id, 4, "Trial %llu has no checkpoint (yet).",
+        client_reply_error(daemon, request->client, request->id, 4, "Trial %llu has no checkpoint (yet).",
                           (unsigned long long)index);
         return false;
     }
@@ -305,10 +305,10 @@ bool query_argument_trial(struct daemon *daemon, struct local_request *request, 
 
 /* ---- dispatch -------------------------------------------------------------------------------------------------- */
 
-static void request_stream(struct daemon *daemon, struct local_request *request, enum stream_kind kind)
+static void request_stream(struct daemon *daemon, struct client_request *request, enum stream_kind kind)
 {
     struct view_experiment *experiment = NULL;
-    if (kind != STREAM_EVENTS && !local_argument_experiment(daemon, request, &experiment)) {
+    if (kind != STREAM_EVENTS && !client_argument_experiment(daemon, request, &experiment)) {
         return;
     }
     struct client_stream *stream = new_stream(daemon, request, kind);
@@ -319,18 +319,18 @@ static void request_stream(struct daemon *daemon, struct local_request *request,
     if (experiment != NULL) {
         stream->experiment = experiment->id;
     }
-    if (kind == STREAM_WAIT && local_argument_u64(request, "timeout_s", &timeout_s)) {
+    if (kind == STREAM_WAIT && client_argument_u64(request, "timeout_s", &timeout_s)) {
         stream->until_ms = daemon_now_ms() + (timeout_s < WAIT_S_MAX ? timeout_s : WAIT_S_MAX) * 1000;
     }
     stream->follow = request_flag(&request->map, "follow");
-    (void)local_argument_u64(request, "from", &stream->seq);
+    (void)client_argument_u64(request, "from", &stream->seq);
     stream_step(daemon, request->client, stream, daemon_now_ms());
 }
 
-bool query_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+bool query_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
 {
     struct view_experiment *experiment;
-    struct daemon_client *client = request->client;
+    struct client *client = request->client;
     if (pack_text_is(op, op_bytes, "status")) {
         reply_status(daemon, request);
     } else if (pack_text_is(op, op_bytes, "nodes")) {
@@ -342,16 +342,16 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
     } else if (pack_text_is(op, op_bytes, "ls")) {
         reply_parts(daemon, client, request->id, part_ls, NULL, 0, true);
     } else if (pack_text_is(op, op_bytes, "show")) {
-        if (local_argument_experiment(daemon, request, &experiment)) {
+        if (client_argument_experiment(daemon, request, &experiment)) {
             reply_parts(daemon, client, request->id, part_show, experiment, 0, true);
         }
     } else if (pack_text_is(op, op_bytes, "checkpoint_ls")) {
         uint64_t trial = RENDER_ALL_TRIALS;
-        bool one_trial = local_argument_u64(request, "trial", &trial);
+        bool one_trial = client_argument_u64(request, "trial", &trial);
         if (one_trial && trial >= SEARCH_TRIALS_MAX) {
             trial = SEARCH_TRIALS_MAX; /* none has this number */
         }
-        if (local_argument_experiment(daemon, request, &experiment)) {
+        if (client_argument_experiment(daemon, request, &experiment)) {
             reply_parts(daemon, client, request->id, part_checkpoints, experiment, trial, true);
         }
     } else if (pack_text_is(op, op_bytes, "wait")) {
@@ -380,7 +380,7 @@ bool query_request(struct daemon *daemon, struct local_request *request, const c
 void query_tick(struct daemon *daemon, uint64_t now_ms)
 {
     bool any = false;
-    for (struct daemon_client *client = daemon->clients; client != NULL; client = client->next) {
+    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
         for (int i = 0; i < CLIENT_STREAMS_MAX && !client->broken; i++) {
             if (client->streams[i].kind != STREAM_NONE) {
                 any = true;
@@ -392,7 +392,7 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
     query_series_tick(daemon, now_ms);
 }
 
-void daemon_query_close(struct daemon *daemon)
+void query_close(struct daemon *daemon)
 {
     query_series_close(daemon);
     query_checkpoint_close(daemon);

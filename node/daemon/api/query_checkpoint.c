@@ -13,9 +13,9 @@
 #define BLOB_TRIES 3
 
 /* A checkpoint to be brought here, read and handed over: to the command line, or to a worker. */
-struct daemon_blob_request {
+struct query_blob {
     struct job job;
-    struct daemon_blob_request *next;
+    struct query_blob *next;
     struct chunks *chunks;
     uint64_t serial, id, request;
     experiment_id experiment;
@@ -33,9 +33,9 @@ struct daemon_blob_request {
     char error[256];
 };
 
-static void blob_request_free(struct daemon *daemon, struct daemon_blob_request *wanted)
+static void blob_request_free(struct daemon *daemon, struct query_blob *wanted)
 {
-    struct daemon_blob_request **link = &daemon->blob_requests;
+    struct query_blob **link = &daemon->blob_requests;
     while (*link != wanted) {
         link = &(*link)->next;
     }
@@ -48,7 +48,7 @@ static void blob_request_free(struct daemon *daemon, struct daemon_blob_request 
 
 static void get_work(struct job *job)
 {
-    struct daemon_blob_request *wanted = (struct daemon_blob_request *)job;
+    struct query_blob *wanted = (struct query_blob *)job;
     if (wanted->fd >= 0) {
         (void)close(wanted->fd);
     }
@@ -61,31 +61,31 @@ static void get_work(struct job *job)
     }
 }
 
-static void reply_worker_load(struct daemon *daemon, struct daemon_client *client, struct daemon_blob_request *wanted)
+static void reply_worker_load(struct daemon *daemon, struct client *client, struct query_blob *wanted)
 {
-    struct local_reply reply;
+    struct client_reply reply;
     struct stat status;
-    if (fstat(wanted->fd, &status) == 0 && local_reply_begin(&reply, wanted->id, true, 3)) {
+    if (fstat(wanted->fd, &status) == 0 && client_reply_begin(&reply, wanted->id, true, 3)) {
         pack_text(&reply.writer, "found");
         pack_bool(&reply.writer, true);
         pack_text(&reply.writer, "step");
         pack_u64(&reply.writer, wanted->step);
         pack_text(&reply.writer, "bytes");
         pack_u64(&reply.writer, (uint64_t)status.st_size);
-        local_reply_send(daemon, client, &reply, wanted->fd);
+        client_reply_send(daemon, client, &reply, wanted->fd);
         wanted->fd = -1;
     }
 }
 
-static void get_fetch(struct daemon *daemon, struct daemon_blob_request *wanted)
+static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
 {
     wanted->request = ++daemon->request_id;
     wanted->tries++;
     int code = bulk_fetch(daemon->bulk, wanted->request, wanted->blob, wanted->holders, wanted->holder_count);
-    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            local_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be fetched now: %s.", err_text(code));
+            client_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be fetched now: %s.", err_text(code));
         }
         blob_request_free(daemon, wanted);
     }
@@ -94,8 +94,8 @@ static void get_fetch(struct daemon *daemon, struct daemon_blob_request *wanted)
 static void get_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
-    struct daemon_blob_request *wanted = (struct daemon_blob_request *)job;
-    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    struct query_blob *wanted = (struct query_blob *)job;
+    struct client *client = client_find(daemon, wanted->serial);
     bool can_mend = (wanted->result == ERR_CORRUPT || wanted->result == ERR_NOT_FOUND) && wanted->tries < BLOB_TRIES;
     if (can_mend && client != NULL) {
         char hex[17];
@@ -105,12 +105,12 @@ static void get_done(void *context, struct job *job)
         get_fetch(daemon, wanted);
         return;
     }
-    struct local_reply reply;
+    struct client_reply reply;
     if (client != NULL && wanted->result != 0) {
-        local_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be read: %s", wanted->error);
+        client_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be read: %s", wanted->error);
     } else if (client != NULL && wanted->for_worker) {
         reply_worker_load(daemon, client, wanted);
-    } else if (client != NULL && local_reply_begin(&reply, wanted->id, true, 6)) {
+    } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, 6)) {
         char hex[2 * HASH_BYTES + 1];
         struct pack_writer *w = &reply.writer;
         bytes_to_hex(hex, wanted->experiment.bytes, EXPERIMENT_ID_BYTES);
@@ -127,15 +127,15 @@ static void get_done(void *context, struct job *job)
         bytes_to_hex(hex, wanted->blob.bytes, HASH_BYTES);
         pack_text(w, "hash");
         pack_text(w, hex);
-        local_reply_send(daemon, client, &reply, wanted->fd);
+        client_reply_send(daemon, client, &reply, wanted->fd);
         wanted->fd = -1;
     }
     blob_request_free(daemon, wanted);
 }
 
-void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
+void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    struct daemon_blob_request *wanted = daemon->blob_requests;
+    struct query_blob *wanted = daemon->blob_requests;
     while (wanted != NULL && wanted->request != request) {
         wanted = wanted->next;
     }
@@ -143,10 +143,10 @@ void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, con
         return;
     }
     wanted->request = 0;
-    struct daemon_client *client = local_find_client(daemon, wanted->serial);
+    struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            local_reply_error(daemon, client, wanted->id, 1, "No complete copy of the checkpoint can be reached: %s", text);
+            client_reply_error(daemon, client, wanted->id, 1, "No complete copy of the checkpoint can be reached: %s", text);
         }
         blob_request_free(daemon, wanted);
         return;
@@ -155,7 +155,7 @@ void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, con
     jobs_run(daemon->blob_jobs, &wanted->job);
 }
 
-void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
+void query_checkpoint_get(struct daemon *daemon, struct client_request *request)
 {
     struct view_experiment *experiment;
     const struct view_trial *trial;
@@ -165,18 +165,18 @@ void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
     }
     const struct view_manifest *row = trial->manifests;
     struct view_manifest found;
-    bool any_step = !local_argument_u64(request, "step", &step) || step == 0;
+    bool any_step = !client_argument_u64(request, "step", &step) || step == 0;
     bool is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     while (is_found && !any_step && found.step != step) {
         is_found = node_core_next_checkpoint(daemon->core, &row, &found);
     }
-    struct daemon_blob_request *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
+    struct query_blob *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     if (!is_found && any_step) {
-        local_reply_error(daemon, request->client, request->id, 4, "Trial %u has no checkpoint (yet).", trial->index);
+        client_reply_error(daemon, request->client, request->id, 4, "Trial %u has no checkpoint (yet).", trial->index);
         return;
     }
     if (wanted == NULL) {
-        local_reply_error(daemon, request->client, request->id, 4,
+        client_reply_error(daemon, request->client, request->id, 4,
                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
                           (unsigned long long)step);
         return;
@@ -198,11 +198,11 @@ void query_checkpoint_get(struct daemon *daemon, struct local_request *request)
     get_fetch(daemon, wanted);
 }
 
-void query_worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_worker *worker)
+void query_worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker)
 {
-    struct daemon_blob_request *wanted = calloc(1, sizeof *wanted);
+    struct query_blob *wanted = calloc(1, sizeof *wanted);
     if (wanted == NULL) {
-        local_reply_error(daemon, request->client, request->id, 1, "The checkpoint cannot be read: no memory.");
+        client_reply_error(daemon, request->client, request->id, 1, "The checkpoint cannot be read: no memory.");
         return;
     }
     wanted->chunks = daemon->chunks;

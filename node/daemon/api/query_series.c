@@ -23,8 +23,8 @@ struct source {
 #define MISSED_MAX 8 /* that are named */
 
 /* Reads one series after the other, each from the node that ran it if it lives, else from whoever has a copy. */
-struct daemon_series {
-    struct daemon_series *next;
+struct query_series {
+    struct query_series *next;
     uint64_t serial, id;
     char kind;
     bool follow;
@@ -54,7 +54,7 @@ static bool was_rank_0(const struct view_attempt *attempt, uint32_t number, node
     return was;
 }
 
-static bool series_add(struct daemon_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
+static bool series_add(struct query_series *series, const struct view_attempt *attempt, uint32_t number, node_id owner)
 {
     struct source *bigger = realloc(series->sources, (series->source_count + 1) * sizeof *bigger);
     if (bigger == NULL) {
@@ -71,7 +71,7 @@ static bool series_add(struct daemon_series *series, const struct view_attempt *
 
 /* Of one worker, or all: those that it began with, and those that have joined since. Metrics come from rank 0, which is
  * another worker only where the group has changed. */
-static void series_add_workers(struct daemon_series *series, const struct view_attempt *attempt, uint32_t only)
+static void series_add_workers(struct query_series *series, const struct view_attempt *attempt, uint32_t only)
 {
     for (uint32_t number = 0; attempt->assigned && number < attempt->first_count; number++) {
         bool is_wanted = series->kind == 'l' || number == 0 || attempt->groups != NULL;
@@ -86,7 +86,7 @@ static void series_add_workers(struct daemon_series *series, const struct view_a
     }
 }
 
-static void series_candidates(const struct daemon *daemon, struct daemon_series *series)
+static void series_candidates(const struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
     series->candidate_count = 0;
@@ -107,7 +107,7 @@ static void series_candidates(const struct daemon *daemon, struct daemon_series 
 
 /* Nobody who answers may have all of the source that we are at. It may be that nothing was ever said there, but who knows? Of a node
  * that left, or is out, nothing more can come. Who follows has read already what came before. */
-static void series_miss(const struct daemon *daemon, struct daemon_series *series)
+static void series_miss(const struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
     const node_id owner = source->owner;
@@ -122,10 +122,10 @@ static void series_miss(const struct daemon *daemon, struct daemon_series *serie
     }
 }
 
-static void series_end(struct daemon *daemon, struct daemon_client *client, const struct daemon_series *series)
+static void series_end(struct daemon *daemon, struct client *client, const struct query_series *series)
 {
-    struct local_reply reply;
-    if (!local_reply_begin(&reply, series->id, true, series->missed_count > 0)) {
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, series->id, true, series->missed_count > 0)) {
         return;
     }
     if (series->missed_count > 0) {
@@ -135,12 +135,12 @@ static void series_end(struct daemon *daemon, struct daemon_client *client, cons
             pack_text(&reply.writer, render_node_name(daemon->core, series->missed[i]));
         }
     }
-    local_reply_send(daemon, client, &reply, -1);
+    client_reply_send(daemon, client, &reply, -1);
 }
 
-static void series_free(struct daemon *daemon, struct daemon_series *series)
+static void series_free(struct daemon *daemon, struct query_series *series)
 {
-    struct daemon_series **link = &daemon->series;
+    struct query_series **link = &daemon->series;
     while (*link != series) {
         link = &(*link)->next;
     }
@@ -149,7 +149,7 @@ static void series_free(struct daemon *daemon, struct daemon_series *series)
     free(series);
 }
 
-static bool trial_is_over(const struct daemon *daemon, const struct daemon_series *series)
+static bool trial_is_over(const struct daemon *daemon, const struct query_series *series)
 {
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), series->experiment);
     if (experiment == NULL) {
@@ -159,7 +159,7 @@ static bool trial_is_over(const struct daemon *daemon, const struct daemon_serie
     return state == VIEW_TRIAL_COMPLETED || state == VIEW_TRIAL_FAILED || view_experiment_over(experiment);
 }
 
-static void series_ask(struct daemon *daemon, struct daemon_series *series)
+static void series_ask(struct daemon *daemon, struct query_series *series)
 {
     const struct source *source = &series->sources[series->source_at];
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
@@ -173,9 +173,9 @@ static void series_ask(struct daemon *daemon, struct daemon_series *series)
 }
 
 /* Goes on to the next source; after the last one the stream ends, or begins again where it is when it follows. */
-static void series_step(struct daemon *daemon, struct daemon_series *series, uint64_t now_ms)
+static void series_step(struct daemon *daemon, struct query_series *series, uint64_t now_ms)
 {
-    struct daemon_client *client = local_find_client(daemon, series->serial);
+    struct client *client = client_find(daemon, series->serial);
     if (client == NULL) {
         series_free(daemon, series);
         return;
@@ -219,10 +219,10 @@ static void series_step(struct daemon *daemon, struct daemon_series *series, uin
     series_ask(daemon, series);
 }
 
-static void emit_points(struct daemon *daemon, struct daemon_client *client, struct daemon_series *series,
+static void emit_points(struct daemon *daemon, struct client *client, struct query_series *series,
                         const struct source *source, const struct bulk_event *event)
 {
-    struct local_reply reply;
+    struct client_reply reply;
     uint32_t shown = 0;
     for (uint32_t i = 0; i < event->item_count; i++) {
         const struct bulk_item *item = &event->items[i];
@@ -232,7 +232,7 @@ static void emit_points(struct daemon *daemon, struct daemon_client *client, str
             shown += !points_is_void(&series->starts, &source->attempt, item->bytes, item->count);
         }
     }
-    if (series->is_looking || !local_reply_begin(&reply, series->id, false, 1)) {
+    if (series->is_looking || !client_reply_begin(&reply, series->id, false, 1)) {
         return;
     }
     pack_text(&reply.writer, "points");
@@ -243,14 +243,14 @@ static void emit_points(struct daemon *daemon, struct daemon_client *client, str
             points_show(&reply.writer, item->bytes, item->count);
         }
     }
-    local_reply_send(daemon, client, &reply, -1);
+    client_reply_send(daemon, client, &reply, -1);
 }
 
-static void emit_log(struct daemon *daemon, struct daemon_client *client, uint64_t id, const struct source *source,
+static void emit_log(struct daemon *daemon, struct client *client, uint64_t id, const struct source *source,
                      const struct bulk_item *item)
 {
-    struct local_reply reply;
-    if (!local_reply_begin(&reply, id, false, 3)) {
+    struct client_reply reply;
+    if (!client_reply_begin(&reply, id, false, 3)) {
         return;
     }
     pack_text(&reply.writer, "attempt");
@@ -259,16 +259,16 @@ static void emit_log(struct daemon *daemon, struct daemon_client *client, uint64
     pack_u64(&reply.writer, source->number);
     pack_text(&reply.writer, "bytes");
     pack_bin(&reply.writer, item->bytes, item->count);
-    local_reply_send(daemon, client, &reply, -1);
+    client_reply_send(daemon, client, &reply, -1);
 }
 
-void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
+void query_series_answered(struct daemon *daemon, struct bulk_event *event)
 {
-    struct daemon_series *series = daemon->series;
+    struct query_series *series = daemon->series;
     while (series != NULL && series->request != event->id) {
         series = series->next;
     }
-    struct daemon_client *client = series != NULL ? local_find_client(daemon, series->serial) : NULL;
+    struct client *client = series != NULL ? client_find(daemon, series->serial) : NULL;
     if (client == NULL) {
         return;
     }
@@ -299,28 +299,28 @@ void daemon_query_series(struct daemon *daemon, struct bulk_event *event)
     }
 }
 
-void query_series_request(struct daemon *daemon, struct local_request *request, char kind)
+void query_series_request(struct daemon *daemon, struct client_request *request, char kind)
 {
     struct view_experiment *experiment;
-    if (!local_argument_experiment(daemon, request, &experiment)) {
+    if (!client_argument_experiment(daemon, request, &experiment)) {
         return;
     }
     uint64_t trial = 0, rank = 0;
-    bool one_trial = local_argument_u64(request, "trial", &trial);
-    bool one_rank = local_argument_u64(request, "rank", &rank);
+    bool one_trial = client_argument_u64(request, "trial", &trial);
+    bool one_rank = client_argument_u64(request, "rank", &rank);
     if (kind == 'l' && !one_trial) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "The request names no trial; give its index.");
         return;
     }
     if (one_trial && trial >= experiment->trial_count) {
         query_reply_no_trial(daemon, request, experiment, trial);
         return;
     }
-    struct daemon_series *series = calloc(1, sizeof *series);
+    struct query_series *series = calloc(1, sizeof *series);
     if (series == NULL) {
         return;
     }
-    *series = (struct daemon_series){.serial = request->client->serial,
+    *series = (struct query_series){.serial = request->client->serial,
                                      .id = request->id,
                                      .kind = kind,
                                      .follow = kind == 'l' && request_flag(&request->map, "follow"),
@@ -345,7 +345,7 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
         }
     }
     if (kind == 'l' && series->source_count == 0) {
-        local_reply_error(daemon, request->client, request->id, 4,
+        client_reply_error(daemon, request->client, request->id, 4,
                           "Trial %llu has no log (yet): it has no attempt, or not that rank.", (unsigned long long)trial);
         free(series->sources);
         free(series);
@@ -356,7 +356,7 @@ void query_series_request(struct daemon *daemon, struct local_request *request, 
 
 void query_series_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    for (struct daemon_series *series = daemon->series, *next; series != NULL; series = next) {
+    for (struct query_series *series = daemon->series, *next; series != NULL; series = next) {
         next = series->next;
         series_step(daemon, series, now_ms);
     }

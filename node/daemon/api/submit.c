@@ -93,13 +93,13 @@ static void submit_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct submit_job *submit = (struct submit_job *)job;
-    struct daemon_client *client = local_find_client(daemon, submit->serial);
+    struct client *client = client_find(daemon, submit->serial);
     if (submit->result != 0 && client != NULL) {
-        local_reply_error(daemon, client, submit->id, EXIT_REFUSED, "%s",
+        client_reply_error(daemon, client, submit->id, EXIT_REFUSED, "%s",
                           submit->error[0] != '\0' ? submit->error : err_text(submit->result));
     } else if (submit->result == 0 && client != NULL) {
-        struct local_request request = {.client = client, .id = submit->id};
-        struct daemon_waiting *waiting = local_change_wait(daemon, &request);
+        struct client_request request = {.client = client, .id = submit->id};
+        struct change_waiting *waiting = change_wait(daemon, &request);
         if (waiting != NULL) {
             waiting->is_submit = true;
             waiting->experiment = submit->experiment;
@@ -118,7 +118,7 @@ static void submit_done(void *context, struct job *job)
     submit_free(submit);
 }
 
-void local_submit_request(struct daemon *daemon, struct local_request *request)
+void submit_request(struct daemon *daemon, struct client_request *request)
 {
     struct submit_job *submit = calloc(1, sizeof *submit);
     if (submit == NULL) {
@@ -132,7 +132,7 @@ void local_submit_request(struct daemon *daemon, struct local_request *request)
     submit->text = ok ? malloc(wanted.config_bytes + 1) : NULL;
     if (submit->text == NULL) {
         submit_free(submit);
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
                           "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
                           REQUEST_OVERRIDES_MAX);

@@ -4,6 +4,6 @@
 
 #include "node/daemon/local/local.h"
 
-void local_submit_request(struct daemon *daemon, struct local_request *request);
+void submit_request(struct daemon *daemon, struct client_request *request);
 
 #endif

@@ -21,8 +21,8 @@ struct verify_flight {
 };
 
 /* All checkpoints of a trial, as their holders find them. */
-struct daemon_verify {
-    struct daemon_verify *next;
+struct query_verify_run {
+    struct query_verify_run *next;
     uint64_t serial, id;
     uint32_t trial;
     struct verify_flight flights[VERIFY_FLIGHTS_MAX];
@@ -31,9 +31,9 @@ struct daemon_verify {
     struct verify_row rows[];
 };
 
-static void verify_free(struct daemon *daemon, struct daemon_verify *verify)
+static void verify_free(struct daemon *daemon, struct query_verify_run *verify)
 {
-    struct daemon_verify **link = &daemon->verifies;
+    struct query_verify_run **link = &daemon->verifies;
     while (*link != verify) {
         link = &(*link)->next;
     }
@@ -55,7 +55,7 @@ static const char *verify_state(int code)
     }
 }
 
-static bool verify_is_reading(const struct daemon_verify *verify, node_id node)
+static bool verify_is_reading(const struct query_verify_run *verify, node_id node)
 {
     for (uint32_t i = 0; i < verify->flight_count; i++) {
         const struct verify_flight *flight = &verify->flights[i];
@@ -67,7 +67,7 @@ static bool verify_is_reading(const struct daemon_verify *verify, node_id node)
 }
 
 /* Asks as many holders as may be asked now. */
-static int verify_ask(struct daemon *daemon, struct daemon_verify *verify)
+static int verify_ask(struct daemon *daemon, struct query_verify_run *verify)
 {
     for (uint32_t r = 0; r < verify->row_count; r++) {
         const struct verify_row *row = &verify->rows[r];
@@ -86,14 +86,14 @@ static int verify_ask(struct daemon *daemon, struct daemon_verify *verify)
     return 0;
 }
 
-static void verify_reply(struct daemon *daemon, struct daemon_client *client, const struct daemon_verify *verify)
+static void verify_reply(struct daemon *daemon, struct client *client, const struct query_verify_run *verify)
 {
     for (uint32_t from = 0; from < verify->row_count && !client->broken;) {
         uint32_t left = verify->row_count - from;
         uint32_t count = left < VERIFY_ROWS_PER_PART ? left : VERIFY_ROWS_PER_PART;
         bool more = count < left;
-        struct local_reply reply;
-        if (!local_reply_begin(&reply, verify->id, !more, more ? 2 : 1)) {
+        struct client_reply reply;
+        if (!client_reply_begin(&reply, verify->id, !more, more ? 2 : 1)) {
             client->broken = true;
             return;
         }
@@ -106,28 +106,28 @@ static void verify_reply(struct daemon *daemon, struct daemon_client *client, co
         for (uint32_t i = from; i < from + count; i++) {
             render_checkpoint(daemon->core, verify->trial, &verify->rows[i].manifest, verify->rows[i].states, &reply.writer);
         }
-        local_reply_send(daemon, client, &reply, -1);
+        client_reply_send(daemon, client, &reply, -1);
         from += count;
     }
 }
 
 /* Goes on, or ends: with the answer, or because the client is gone. */
-static void verify_step(struct daemon *daemon, struct daemon_verify *verify)
+static void verify_step(struct daemon *daemon, struct query_verify_run *verify)
 {
-    struct daemon_client *client = local_find_client(daemon, verify->serial);
+    struct client *client = client_find(daemon, verify->serial);
     int code = client != NULL ? verify_ask(daemon, verify) : 0;
     if (client != NULL && verify->flight_count > 0) {
         return; /* what could not be asked now is when one of these has answered */
     }
     if (client != NULL && code != 0) {
-        local_reply_error(daemon, client, verify->id, 1, "The checkpoints cannot be verified now: %s.", err_text(code));
+        client_reply_error(daemon, client, verify->id, 1, "The checkpoints cannot be verified now: %s.", err_text(code));
     } else if (client != NULL) {
         verify_reply(daemon, client, verify);
     }
     verify_free(daemon, verify);
 }
 
-static struct verify_flight *verify_find_flight(struct daemon_verify *verify, uint64_t request)
+static struct verify_flight *verify_find_flight(struct query_verify_run *verify, uint64_t request)
 {
     for (uint32_t i = 0; i < verify->flight_count; i++) {
         if (verify->flights[i].request == request) {
@@ -138,7 +138,7 @@ static struct verify_flight *verify_find_flight(struct daemon_verify *verify, ui
 }
 
 /* Who cannot be reached for one copy is not waited for again for the next. */
-static void verify_give_up(struct daemon_verify *verify, node_id node)
+static void verify_give_up(struct query_verify_run *verify, node_id node)
 {
     for (uint32_t r = 0; r < verify->row_count; r++) {
         struct verify_row *row = &verify->rows[r];
@@ -150,9 +150,9 @@ static void verify_give_up(struct daemon_verify *verify, node_id node)
     }
 }
 
-void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code)
+void query_verify_answered(struct daemon *daemon, uint64_t request, int code)
 {
-    struct daemon_verify *verify = daemon->verifies;
+    struct query_verify_run *verify = daemon->verifies;
     struct verify_flight *flight = NULL;
     while (verify != NULL && (flight = verify_find_flight(verify, request)) == NULL) {
         verify = verify->next;
@@ -169,15 +169,15 @@ void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code)
     verify_step(daemon, verify);
 }
 
-void query_verify(struct daemon *daemon, struct local_request *request, const struct view_trial *trial)
+void query_verify(struct daemon *daemon, struct client_request *request, const struct view_trial *trial)
 {
     uint32_t count = 0;
     for (const struct view_manifest *m = trial->manifests; m != NULL; m = m->next) {
         count++;
     }
-    struct daemon_verify *verify = calloc(1, sizeof *verify + (count + 1) * sizeof verify->rows[0]);
+    struct query_verify_run *verify = calloc(1, sizeof *verify + (count + 1) * sizeof verify->rows[0]);
     if (verify == NULL) {
-        local_reply_error(daemon, request->client, request->id, 1, "No memory is left to verify %u checkpoints.", count);
+        client_reply_error(daemon, request->client, request->id, 1, "No memory is left to verify %u checkpoints.", count);
         return;
     }
     verify->serial = request->client->serial;

@@ -70,7 +70,7 @@ struct daemon_options {
     bool quiet;
 };
 
-struct daemon_client;
+struct client;
 
 /* What is told of a worker that is no more. */
 struct worker_last {
@@ -111,7 +111,7 @@ struct daemon_worker {
     char stop_reason[32];
     uint32_t leaving; /* the generation whose group it was asked to leave, and has not yet; 0: none */
     bool leaves_at_once;
-    struct daemon_client *client;
+    struct client *client;
     uint64_t group_request; /* id of an open worker_group, 0: none */
     uint32_t data_port;
     uint64_t series_seq; /* next metric point */
@@ -126,10 +126,10 @@ struct daemon_worker {
 struct daemon_persist_item;
 struct daemon_ended;
 struct daemon_push;
-struct daemon_waiting;
-struct daemon_series;
-struct daemon_blob_request;
-struct daemon_verify;
+struct change_waiting;
+struct query_series;
+struct query_blob;
+struct query_verify_run;
 struct daemon_gpu_busy;
 struct daemon_confirm;
 struct daemon_mend;
@@ -178,12 +178,12 @@ struct daemon {
     struct daemon_push *pushes;
 
     int listen_fd;
-    struct daemon_client *clients;
+    struct client *clients;
     uint32_t client_count;
-    struct daemon_waiting *waiting; /* requests that the core has not answered yet */
-    struct daemon_series *series;
-    struct daemon_blob_request *blob_requests;
-    struct daemon_verify *verifies;
+    struct change_waiting *waiting; /* requests that the core has not answered yet */
+    struct query_series *series;
+    struct query_blob *blob_requests;
+    struct query_verify_run *verifies;
     struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
     bool is_collecting;
     struct {
@@ -298,22 +298,22 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
                           struct pack_reader metrics);
 
 /* local.c */
-int daemon_local_open(struct daemon *daemon, char error[256]);
-void daemon_local_close(struct daemon *daemon);
-uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
-void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
-void daemon_local_tick(struct daemon *daemon, uint64_t now_ms);
-bool daemon_local_drain(struct daemon *daemon, struct daemon_client *client); /* false: something of it has to wait */
+int local_open(struct daemon *daemon, char error[256]);
+void local_close(struct daemon *daemon);
+uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity);
+void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count);
+void local_tick(struct daemon *daemon, uint64_t now_ms);
+bool local_drain(struct daemon *daemon, struct client *client); /* false: something of it has to wait */
 
 /* local_change.c */
-void daemon_local_reply_effect(struct daemon *daemon, const struct node_effect *effect);
+void change_reply_effect(struct daemon *daemon, const struct node_effect *effect);
 
 /* local_worker.c */
-void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect);
-void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect);
-void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect);
-void daemon_local_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason);
-void daemon_local_forget_worker(struct daemon *daemon, struct daemon_worker *worker);
+void api_worker_group_effect(struct daemon *daemon, const struct node_effect *effect);
+void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *effect);
+void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *effect);
+void api_worker_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason);
+void api_worker_forget(struct daemon *daemon, struct daemon_worker *worker);
 
 /* tell_bulk.c */
 /* Bulk learns where peers are from their node records. */
@@ -328,9 +328,9 @@ void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, c
 void daemon_pushes_close(struct daemon *daemon); /* forgets those that are under way */
 
 /* query_checkpoint.c, query_series.c, query.c */
-void daemon_query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
-void daemon_query_series(struct daemon *daemon, struct bulk_event *event);
-void daemon_query_close(struct daemon *daemon); /* when no job runs any more and all clients are gone */
+void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text);
+void query_series_answered(struct daemon *daemon, struct bulk_event *event);
+void query_close(struct daemon *daemon); /* when no job runs any more and all clients are gone */
 
 /* become.c */
 void daemon_new_key_effect(struct daemon *daemon, const struct node_effect *effect);
@@ -343,7 +343,7 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms);
 void daemon_gpu_busy_close(struct daemon *daemon); /* when no job runs any more */
 
 /* verify.c */
-void daemon_verify_answered(struct daemon *daemon, uint64_t request, int code);
+void query_verify_answered(struct daemon *daemon, uint64_t request, int code);
 
 /* collect.c */
 void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effect);

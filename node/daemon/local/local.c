@@ -16,13 +16,13 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/api/submit.h"
 #include "node/daemon/wire/request.h"
-#include "node/daemon/workers/requests.h"
+#include "node/daemon/api/worker.h"
 
 /* ---- frames out ------------------------------------------------------------------------------------------------ */
 
-struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial)
+struct client *client_find(struct daemon *daemon, uint64_t serial)
 {
-    for (struct daemon_client *client = daemon->clients; client != NULL; client = client->next) {
+    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
         if (client->serial == serial && !client->broken) {
             return client;
         }
@@ -38,7 +38,7 @@ static void frame_free(struct client_frame *frame)
     free(frame);
 }
 
-static void flush(struct daemon_client *client)
+static void flush(struct client *client)
 {
     while (client->first != NULL && !client->broken) {
         struct client_frame *frame = client->first;
@@ -55,7 +55,7 @@ static void flush(struct daemon_client *client)
     }
 }
 
-void local_queue(struct daemon_client *client, const uint8_t *bytes, size_t count, int fd)
+void local_queue(struct client *client, const uint8_t *bytes, size_t count, int fd)
 {
     struct client_frame *frame = malloc(sizeof *frame + count);
     if (frame == NULL || client->queued_bytes + count > CLIENT_QUEUE_MAX) {
@@ -78,7 +78,7 @@ void local_queue(struct daemon_client *client, const uint8_t *bytes, size_t coun
     flush(client);
 }
 
-bool local_reply_begin(struct local_reply *reply, uint64_t id, bool end, uint32_t extra_pairs)
+bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint32_t extra_pairs)
 {
     reply->bytes = malloc(FRAME_BYTES_MAX);
     if (reply->bytes == NULL) {
@@ -95,7 +95,7 @@ bool local_reply_begin(struct local_reply *reply, uint64_t id, bool end, uint32_
     return true;
 }
 
-void local_reply_send(struct daemon *daemon, struct daemon_client *client, struct local_reply *reply, int fd)
+void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int fd)
 {
     (void)daemon;
     if (reply->writer.failed) {
@@ -108,7 +108,7 @@ void local_reply_send(struct daemon *daemon, struct daemon_client *client, struc
     reply->bytes = NULL;
 }
 
-void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint64_t id, int exit_code, const char *format,
+void client_reply_error(struct daemon *daemon, struct client *client, uint64_t id, int exit_code, const char *format,
                        ...)
 {
     char text[1024];
@@ -137,66 +137,66 @@ void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint
     local_queue(client, bytes, writer.used_bytes, -1);
 }
 
-void local_reply_empty(struct daemon *daemon, struct daemon_client *client, uint64_t id)
+void client_reply_empty(struct daemon *daemon, struct client *client, uint64_t id)
 {
-    struct local_reply reply;
-    if (id != 0 && local_reply_begin(&reply, id, true, 0)) {
-        local_reply_send(daemon, client, &reply, -1);
+    struct client_reply reply;
+    if (id != 0 && client_reply_begin(&reply, id, true, 0)) {
+        client_reply_send(daemon, client, &reply, -1);
     }
 }
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
-bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out)
+bool client_argument_u64(const struct client_request *request, const char *key, uint64_t *out)
 {
     return request_u64(&request->map, key, out);
 }
 
-bool local_argument_any_experiment(struct daemon *daemon, const struct local_request *request, experiment_id *out)
+bool client_argument_any_experiment(struct daemon *daemon, const struct client_request *request, experiment_id *out)
 {
     if (!request_experiment_id(&request->map, out)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "The request names no experiment; give its id of 16 hexadecimal digits.");
         return false;
     }
     return true;
 }
 
-void local_reply_unknown(struct daemon *daemon, const struct local_request *request, const char *what, const char *id,
+void client_reply_unknown(struct daemon *daemon, const struct client_request *request, const char *what, const char *id,
                          const char *list)
 {
     if (node_core_is_syncing(daemon->core)) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "This node knows no %s with the id %s, but is still catching up with the others; try again in "
                           "some seconds.",
                           what, id);
         return;
     }
-    local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no %s with the id %s; `shoal %s` lists them.",
+    client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no %s with the id %s; `shoal %s` lists them.",
                       what, id, list);
 }
 
-void local_reply_unknown_experiment(struct daemon *daemon, const struct local_request *request, experiment_id id)
+void client_reply_unknown_experiment(struct daemon *daemon, const struct client_request *request, experiment_id id)
 {
     char hex[2 * EXPERIMENT_ID_BYTES + 1];
     bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
     if (view_find_tombstone(node_core_view(daemon->core), id) != NULL) { /* whatever else may be heard */
-        local_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
                           "The experiment with the id %s was deleted; `shoal ls` lists those that are left.", hex);
         return;
     }
-    local_reply_unknown(daemon, request, "experiment", hex, "ls");
+    client_reply_unknown(daemon, request, "experiment", hex, "ls");
 }
 
-bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out)
+bool client_argument_experiment(struct daemon *daemon, struct client_request *request, struct view_experiment **out)
 {
     experiment_id id;
-    if (!local_argument_any_experiment(daemon, request, &id)) {
+    if (!client_argument_any_experiment(daemon, request, &id)) {
         return false;
     }
     struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), id);
     if (experiment == NULL || !experiment->known) {
-        local_reply_unknown_experiment(daemon, request, id);
+        client_reply_unknown_experiment(daemon, request, id);
         return false;
     }
     *out = experiment;
@@ -205,23 +205,23 @@ bool local_argument_experiment(struct daemon *daemon, struct local_request *requ
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
-static void handle(struct daemon *daemon, struct daemon_client *client, const struct request *decoded, int error, int fd)
+static void handle(struct daemon *daemon, struct client *client, const struct request *decoded, int error, int fd)
 {
-    struct local_request request = {.client = client, .id = decoded->id, .map = decoded->map, .fd = fd};
+    struct client_request request = {.client = client, .id = decoded->id, .map = decoded->map, .fd = fd};
     const char *op = decoded->op;
     size_t op_bytes = decoded->op_bytes;
     if (error == ERR_VERSION) {
-        local_reply_error(daemon, client, request.id, EXIT_USAGE,
+        client_reply_error(daemon, client, request.id, EXIT_USAGE,
                           "This daemon speaks version %d of the local protocol and not %llu; use a client of its version.",
                           REQUEST_PROTOCOL_VERSION, (unsigned long long)decoded->version);
     } else if (error != 0) {
-        local_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
+        client_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
                           "The request is not a map with `v`, `id` and `op`; see docs/wire.md.");
     } else if (pack_text_is(op, op_bytes, "submit")) {
-        local_submit_request(daemon, &request);
-    } else if (!local_change_request(daemon, &request, op, op_bytes) && !local_worker_request(daemon, &request, op, op_bytes) &&
+        submit_request(daemon, &request);
+    } else if (!change_request(daemon, &request, op, op_bytes) && !api_worker_request(daemon, &request, op, op_bytes) &&
                !query_request(daemon, &request, op, op_bytes)) {
-        local_reply_error(daemon, client, request.id, EXIT_USAGE, "There is no request `%.*s`, or its arguments are wrong.",
+        client_reply_error(daemon, client, request.id, EXIT_USAGE, "There is no request `%.*s`, or its arguments are wrong.",
                           (int)(op_bytes < 40 ? op_bytes : 40), op);
     }
     if (request.fd >= 0) {
@@ -231,7 +231,7 @@ static void handle(struct daemon *daemon, struct daemon_client *client, const st
 
 /* Takes whole frames that have been read, up to one that has to wait. A frame may carry a descriptor; it is the one received with
  * it, since clients wait for the answer to such a request before they send another. */
-static void take_frames(struct daemon *daemon, struct daemon_client *client)
+static void take_frames(struct daemon *daemon, struct client *client)
 {
     while (!client->broken) {
         int fd, error = 0;
@@ -247,7 +247,7 @@ static void take_frames(struct daemon *daemon, struct daemon_client *client)
         }
         struct request request;
         error = request_read(client->held, client->held_bytes, &request);
-        if (error == 0 && local_worker_waits(daemon, client, request.op, request.op_bytes)) {
+        if (error == 0 && api_worker_waits(daemon, client, request.op, request.op_bytes)) {
             return;
         }
         client->held = NULL;
@@ -256,7 +256,7 @@ static void take_frames(struct daemon *daemon, struct daemon_client *client)
 }
 
 /* Also of one that has closed its end. */
-static void take_what_is_read(struct daemon *daemon, struct daemon_client *client)
+static void take_what_is_read(struct daemon *daemon, struct client *client)
 {
     bool was_broken = client->broken;
     client->broken = false;
@@ -264,7 +264,7 @@ static void take_what_is_read(struct daemon *daemon, struct daemon_client *clien
     client->broken |= was_broken;
 }
 
-static void read_client(struct daemon *daemon, struct daemon_client *client)
+static void read_client(struct daemon *daemon, struct client *client)
 {
     if (client->held != NULL) {
         take_what_is_read(daemon, client);
@@ -281,15 +281,15 @@ static void read_client(struct daemon *daemon, struct daemon_client *client)
     }
 }
 
-bool daemon_local_drain(struct daemon *daemon, struct daemon_client *client)
+bool local_drain(struct daemon *daemon, struct client *client)
 {
     read_client(daemon, client);
     return client->held == NULL;
 }
 
-static void close_client(struct daemon *daemon, struct daemon_client *client)
+static void close_client(struct daemon *daemon, struct client *client)
 {
-    local_worker_gone(daemon, client);
+    api_worker_gone(daemon, client);
     frame_reader_close(&client->reader);
     (void)close(client->fd);
     while (client->first != NULL) {
@@ -306,7 +306,7 @@ static void accept_clients(struct daemon *daemon)
 {
     int fd;
     while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct daemon_client *client = daemon->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *client) : NULL;
+        struct client *client = daemon->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *client) : NULL;
         uint8_t *buffer = client != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
         if (buffer == NULL) {
             free(client);
@@ -325,7 +325,7 @@ static void accept_clients(struct daemon *daemon)
     }
 }
 
-int daemon_local_open(struct daemon *daemon, char error[256])
+int local_open(struct daemon *daemon, char error[256])
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX}; /* it fits: data_dir_open has refused longer paths */
     (void)format_text(address.sun_path, sizeof address.sun_path, "%s/shoald.sock", daemon->dir);
@@ -341,7 +341,7 @@ int daemon_local_open(struct daemon *daemon, char error[256])
     return failed ? ERR_IO : 0;
 }
 
-void daemon_local_close(struct daemon *daemon)
+void local_close(struct daemon *daemon)
 {
     if (daemon->listen_fd >= 0) { /* first, so that whose connection ends finds nobody there */
         char path[KEEP_PATH_BYTES + 16];
@@ -350,19 +350,19 @@ void daemon_local_close(struct daemon *daemon)
         (void)close(daemon->listen_fd);
     }
     while (daemon->clients != NULL) {
-        struct daemon_client *client = daemon->clients;
+        struct client *client = daemon->clients;
         daemon->clients = client->next;
         flush(client);
         close_client(daemon, client);
     }
-    local_change_close(daemon);
+    change_close(daemon);
 }
 
-uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity)
+uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity)
 {
     uint32_t count = 0;
     items[count++] = (zmq_pollitem_t){.fd = daemon->listen_fd, .events = ZMQ_POLLIN};
-    for (struct daemon_client *client = daemon->clients; client != NULL && count < capacity; client = client->next) {
+    for (struct client *client = daemon->clients; client != NULL && count < capacity; client = client->next) {
         short events = client->held == NULL ? ZMQ_POLLIN : 0;
         events |= client->first != NULL ? ZMQ_POLLOUT : 0;
         if (events != 0 && !client->broken) {
@@ -372,10 +372,10 @@ uint32_t daemon_local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_
     return count;
 }
 
-void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
+void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
-        struct daemon_client *client = daemon->clients;
+        struct client *client = daemon->clients;
         while (client != NULL && client->fd != items[i].fd) {
             client = client->next;
         }
@@ -386,9 +386,9 @@ void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, ui
             read_client(daemon, client);
         }
     }
-    struct daemon_client **link = &daemon->clients;
+    struct client **link = &daemon->clients;
     while (*link != NULL) {
-        struct daemon_client *client = *link;
+        struct client *client = *link;
         if (client->broken && client->held == NULL) {
             *link = client->next;
             close_client(daemon, client);
@@ -401,9 +401,9 @@ void daemon_local_process(struct daemon *daemon, const zmq_pollitem_t *items, ui
     }
 }
 
-void daemon_local_tick(struct daemon *daemon, uint64_t now_ms)
+void local_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    for (struct daemon_client *client = daemon->clients; client != NULL; client = client->next) {
+    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
         if (client->held != NULL) {
             read_client(daemon, client);
         }

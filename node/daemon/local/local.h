@@ -30,8 +30,8 @@ struct client_stream {
     uint64_t last_hash; /* of the document last sent: only changes are */
 };
 
-struct daemon_client {
-    struct daemon_client *next;
+struct client {
+    struct client *next;
     uint64_t serial; /* jobs and requests name a client by this: it may be gone when they are done */
     int fd;
     bool broken;
@@ -46,15 +46,15 @@ struct daemon_client {
 };
 
 /* A request as it came: a map in `reader`'s bytes. */
-struct local_request {
-    struct daemon_client *client;
+struct client_request {
+    struct client *client;
     uint64_t id;
     struct pack_reader map;
     int fd; /* the handler takes it by setting -1 */
 };
 
 /* NULL if it is gone or about to go. */
-struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial);
+struct client *client_find(struct daemon *daemon, uint64_t serial);
 
 /* Codes of replies: what the command line exits with. */
 #define EXIT_REFUSED 1
@@ -62,29 +62,29 @@ struct daemon_client *local_find_client(struct daemon *daemon, uint64_t serial);
 #define EXIT_NOT_FOUND 4
 
 /* One frame for the client, behind those that wait already; `fd` (-1: none) is taken. A client that does not read is marked
- * broken, and closed by the next daemon_local_process. */
-void local_queue(struct daemon_client *client, const uint8_t *bytes, size_t count, int fd);
+ * broken, and closed by the next local_process. */
+void local_queue(struct client *client, const uint8_t *bytes, size_t count, int fd);
 
 /* Replies. `extra` pairs follow that the caller packs between begin and end. Frames hold FRAME_BYTES_MAX. */
-struct local_reply {
+struct client_reply {
     struct pack_writer writer;
     uint8_t *bytes;
 };
-bool local_reply_begin(struct local_reply *reply, uint64_t id, bool end, uint32_t extra_pairs);
-void local_reply_send(struct daemon *daemon, struct daemon_client *client, struct local_reply *reply, int fd);
-void local_reply_empty(struct daemon *daemon, struct daemon_client *client, uint64_t id); /* nothing if the id is 0 */
-void local_reply_error(struct daemon *daemon, struct daemon_client *client, uint64_t id, int exit_code, const char *format,
+bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint32_t extra_pairs);
+void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int fd);
+void client_reply_empty(struct daemon *daemon, struct client *client, uint64_t id); /* nothing if the id is 0 */
+void client_reply_error(struct daemon *daemon, struct client *client, uint64_t id, int exit_code, const char *format,
                        ...) __attribute__((format(printf, 5, 6)));
 
 /* What the request is about is not here: an error of code 4 that says which, and that `shoal LIST` lists `what`s; of code 1 while
  * this node is catching up. An experiment whose deletion is on record has code 4 even then. */
-void local_reply_unknown(struct daemon *daemon, const struct local_request *request, const char *what, const char *id,
+void client_reply_unknown(struct daemon *daemon, const struct client_request *request, const char *what, const char *id,
                          const char *list);
-void local_reply_unknown_experiment(struct daemon *daemon, const struct local_request *request, experiment_id id);
+void client_reply_unknown_experiment(struct daemon *daemon, const struct client_request *request, experiment_id id);
 
 /* Arguments: false (and an error reply of code 2) if missing or of another form. */
-bool local_argument_experiment(struct daemon *daemon, struct local_request *request, struct view_experiment **out);
-bool local_argument_any_experiment(struct daemon *daemon, const struct local_request *request, experiment_id *out);
-bool local_argument_u64(const struct local_request *request, const char *key, uint64_t *out);
+bool client_argument_experiment(struct daemon *daemon, struct client_request *request, struct view_experiment **out);
+bool client_argument_any_experiment(struct daemon *daemon, const struct client_request *request, experiment_id *out);
+bool client_argument_u64(const struct client_request *request, const char *key, uint64_t *out);
 
 #endif

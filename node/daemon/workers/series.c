@@ -125,7 +125,7 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
     }
     int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number, worker->series_seq++,
                                      bytes, writer.used_bytes);
-    if (error != 0) { /* there was room for it (local_worker_waits) */
+    if (error != 0) { /* there was room for it (api_worker_waits) */
         daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     }
     status_event(daemon, worker, step);

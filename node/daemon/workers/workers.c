@@ -456,7 +456,7 @@ static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *
 void daemon_workers_tell_stop(struct daemon *daemon, struct daemon_worker *worker)
 {
     worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0; /* first, since this daemon may end in between */
-    daemon_local_stop_notice(daemon, worker, worker->stop_reason);
+    api_worker_stop_notice(daemon, worker, worker->stop_reason);
     if (worker->kill_at_ms == 0) { /* not anew for each of its programs that connects */
         worker->kill_at_ms = daemon_now_ms() + worker->stop_grace_ms;
     }
@@ -504,7 +504,7 @@ void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effe
 static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
 {
     struct daemon_worker *worker = &daemon->workers[slot];
-    if (worker->client != NULL && !daemon_local_drain(daemon, worker->client)) {
+    if (worker->client != NULL && !local_drain(daemon, worker->client)) {
         return; /* we come by again */
     }
     if (!daemon_workers_log_ends(daemon, slot)) {
@@ -524,7 +524,7 @@ static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_st
         bytes_copy_text(tail, sizeof tail, status->text);
     }
     if (worker->client != NULL) {
-        daemon_local_forget_worker(daemon, worker);
+        api_worker_forget(daemon, worker);
     }
     worker->last.is_taken = true;
     worker->last.code = code;

@@ -1,4 +1,4 @@
-#include "node/daemon/workers/requests.h"
+#include "node/daemon/api/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "node/daemon/api/query.h"
 #include "node/daemon/wire/request.h"
 
-static struct daemon_worker *worker_of(struct daemon *daemon, const struct daemon_client *client)
+static struct daemon_worker *worker_of(struct daemon *daemon, const struct client *client)
 {
     struct daemon_worker *worker = client->slot >= 0 ? &daemon->workers[client->slot] : NULL;
     return worker != NULL && worker->client == client ? worker : NULL;
@@ -40,7 +40,7 @@ static void leave_notice(const struct daemon_worker *worker)
     local_queue(worker->client, bytes, writer.used_bytes, -1);
 }
 
-static void worker_open(struct daemon *daemon, struct local_request *request)
+static void worker_open(struct daemon *daemon, struct client_request *request)
 {
     lease_token token;
     int slot = -1;
@@ -52,13 +52,13 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
         worker != NULL && (worker->state == WORKER_RUNNING || worker->state == WORKER_SPAWNING) && !worker->last.is_taken;
     const struct view_experiment *experiment =
         has_process ? view_find_experiment(node_core_view(daemon->core), worker->prepare.u.worker.attempt.experiment) : NULL;
-    struct local_reply reply;
+    struct client_reply reply;
     if (experiment == NULL || !experiment->known) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "The token is not valid here (any more): the lease of this slot has ended.");
         return;
     }
-    if (!local_reply_begin(&reply, request->id, true, 11)) {
+    if (!client_reply_begin(&reply, request->id, true, 11)) {
         return;
     }
     /* One connection is one worker's: worker and client name each other, or neither does. */
@@ -100,7 +100,7 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     pack_u64(w, effect->u.worker.step);
     pack_text(w, "balance");
     pack_bool(w, experiment->config->balance);
-    local_reply_send(daemon, request->client, &reply, -1);
+    client_reply_send(daemon, request->client, &reply, -1);
     if (worker->stop_reason[0] != '\0') {
         daemon_workers_tell_stop(daemon, worker); /* it was asked before it connected */
     }
@@ -109,22 +109,22 @@ static void worker_open(struct daemon *daemon, struct local_request *request)
     }
 }
 
-static bool flag(const struct local_request *request, const char *key)
+static bool flag(const struct client_request *request, const char *key)
 {
     struct pack_reader value = pack_find(&request->map, key);
     return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value) && !value.failed;
 }
 
-static void worker_group(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
+static void worker_group(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
 {
     uint64_t port = 0;
-    if (!local_argument_u64(request, "port", &port) || port == 0 || port > UINT16_MAX) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE, "worker_group wants a `port` of 1 to 65535.");
+    if (!client_argument_u64(request, "port", &port) || port == 0 || port > UINT16_MAX) {
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "worker_group wants a `port` of 1 to 65535.");
         return;
     }
     uint64_t generation = 0, step = 0;
-    (void)local_argument_u64(request, "generation", &generation);
-    (void)local_argument_u64(request, "step", &step);
+    (void)client_argument_u64(request, "generation", &generation);
+    (void)client_argument_u64(request, "step", &step);
     worker->group_request = request->id;
     worker->data_port = (uint32_t)port;
     worker->leaving = 0;
@@ -139,12 +139,12 @@ static void worker_group(struct daemon *daemon, struct local_request *request, s
     daemon_event(daemon, &event);
 }
 
-void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *effect)
+void api_worker_group_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
-    struct local_reply reply;
+    struct client_reply reply;
     if (worker->client == NULL || worker->group_request == 0 || worker->client->broken ||
-        !local_reply_begin(&reply, worker->group_request, true, 6)) {
+        !client_reply_begin(&reply, worker->group_request, true, 6)) {
         return;
     }
     worker->group_request = 0;
@@ -161,10 +161,10 @@ void daemon_local_group_effect(struct daemon *daemon, const struct node_effect *
     pack_bin(&reply.writer, effect->u.worker.group_key, MESSAGE_KEY_BYTES);
     pack_text(&reply.writer, "members");
     pack_raw(&reply.writer, effect->bytes, effect->byte_count);
-    local_reply_send(daemon, worker->client, &reply, -1);
+    client_reply_send(daemon, worker->client, &reply, -1);
 }
 
-static void notice(struct daemon_client *client, const char *name, const char *key, const char *text, uint64_t number)
+static void notice(struct client *client, const char *name, const char *key, const char *text, uint64_t number)
 {
     uint8_t bytes[128];
     struct pack_writer writer;
@@ -181,7 +181,7 @@ static void notice(struct daemon_client *client, const char *name, const char *k
     local_queue(client, bytes, writer.used_bytes, -1);
 }
 
-void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *effect)
+void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
     if (attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
@@ -191,7 +191,7 @@ void daemon_local_leave_effect(struct daemon *daemon, const struct node_effect *
     }
 }
 
-void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect *effect)
+void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
     if (worker->client != NULL && attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
@@ -199,7 +199,7 @@ void daemon_local_durable_effect(struct daemon *daemon, const struct node_effect
     }
 }
 
-void daemon_local_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason)
+void api_worker_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason)
 {
     (void)daemon;
     if (worker->client != NULL) {
@@ -207,24 +207,24 @@ void daemon_local_stop_notice(struct daemon *daemon, struct daemon_worker *worke
     }
 }
 
-void daemon_local_forget_worker(struct daemon *daemon, struct daemon_worker *worker)
+void api_worker_forget(struct daemon *daemon, struct daemon_worker *worker)
 {
     (void)daemon;
     forget_client(worker);
 }
 
-static void worker_report(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
+static void worker_report(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
 {
     struct request_report report;
     if (request_report_read(&request->map, &report) != 0) {
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
                           "bytes) to numbers, %d bytes of them at most.",
                           REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
     daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
-    local_reply_empty(daemon, request->client, request->id);
+    client_reply_empty(daemon, request->client, request->id);
 }
 
 struct save_job {
@@ -254,7 +254,7 @@ static void save_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct save_job *save = (struct save_job *)job;
-    struct daemon_client *client = local_find_client(daemon, save->serial);
+    struct client *client = client_find(daemon, save->serial);
     if (save->result == 0) {
         struct node_event event = {.kind = NODE_EVENT_CHECKPOINT};
         event.u.blob.slot = save->slot;
@@ -270,9 +270,9 @@ static void save_done(void *context, struct job *job)
                     (unsigned long long)save->step, save->error);
     }
     if (client != NULL && save->result == 0) {
-        local_reply_empty(daemon, client, save->id);
+        client_reply_empty(daemon, client, save->id);
     } else if (client != NULL) {
-        local_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
+        client_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
     }
     struct daemon_worker *worker = &daemon->workers[save->slot];
     if (worker->saves > 0 && attempt_id_equal(&worker->prepare.u.worker.attempt, &save->attempt)) {
@@ -284,16 +284,16 @@ static void save_done(void *context, struct job *job)
     free(save);
 }
 
-static void worker_save(struct daemon *daemon, struct local_request *request, struct daemon_worker *worker)
+static void worker_save(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
 {
     struct save_job *save = calloc(1, sizeof *save);
     struct stat status;
-    bool ok = save != NULL && local_argument_u64(request, "step", &save->step) &&
-              local_argument_u64(request, "bytes", &save->bytes) && request->fd >= 0 &&
+    bool ok = save != NULL && client_argument_u64(request, "step", &save->step) &&
+              client_argument_u64(request, "bytes", &save->bytes) && request->fd >= 0 &&
               fstat(request->fd, &status) == 0 && (uint64_t)status.st_size >= save->bytes;
     if (!ok) {
         free(save);
-        local_reply_error(daemon, request->client, request->id, EXIT_USAGE,
+        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
                           "worker_save wants `step`, `bytes` and a descriptor with as many bytes.");
         return;
     }
@@ -310,25 +310,25 @@ static void worker_save(struct daemon *daemon, struct local_request *request, st
     jobs_run(daemon->blob_jobs, &save->job);
 }
 
-static void worker_load(struct daemon *daemon, struct local_request *request, const struct daemon_worker *worker)
+static void worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker)
 {
-    struct local_reply reply;
+    struct client_reply reply;
     if (hash256_is_none(worker->prepare.u.worker.checkpoint)) {
-        if (local_reply_begin(&reply, request->id, true, 3)) {
+        if (client_reply_begin(&reply, request->id, true, 3)) {
             pack_text(&reply.writer, "found");
             pack_bool(&reply.writer, false);
             pack_text(&reply.writer, "step");
             pack_u64(&reply.writer, 0);
             pack_text(&reply.writer, "bytes");
             pack_u64(&reply.writer, 0);
-            local_reply_send(daemon, request->client, &reply, -1);
+            client_reply_send(daemon, request->client, &reply, -1);
         }
     } else {
         query_worker_load(daemon, request, worker);
     }
 }
 
-bool local_worker_request(struct daemon *daemon, struct local_request *request, const char *op, size_t op_bytes)
+bool api_worker_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
 {
     if (op_bytes < 7 || memcmp(op, "worker_", 7) != 0) {
         return false;
@@ -340,10 +340,10 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
     struct daemon_worker *worker = worker_of(daemon, request->client);
     uint64_t step = 0;
     if (worker == NULL) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "This connection belongs to no worker (any more); begin with worker_open.");
     } else if (node_core_find_token(daemon->core, worker->token) != request->client->slot) {
-        local_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
                           "The lease of this worker's slot has ended; nothing that it says counts any more.");
     } else if (pack_text_is(op, op_bytes, "worker_group")) {
         worker_group(daemon, request, worker);
@@ -353,22 +353,22 @@ bool local_worker_request(struct daemon *daemon, struct local_request *request, 
         worker_save(daemon, request, worker);
     } else if (pack_text_is(op, op_bytes, "worker_load")) {
         worker_load(daemon, request, worker);
-    } else if (pack_text_is(op, op_bytes, "worker_progress") && local_argument_u64(request, "step", &step)) {
+    } else if (pack_text_is(op, op_bytes, "worker_progress") && client_argument_u64(request, "step", &step)) {
         daemon_series_progress(daemon, worker, step);
-        local_reply_empty(daemon, request->client, request->id);
+        client_reply_empty(daemon, request->client, request->id);
     } else {
         return false;
     }
     return true;
 }
 
-bool local_worker_waits(struct daemon *daemon, const struct daemon_client *client, const char *op, size_t op_bytes)
+bool api_worker_waits(struct daemon *daemon, const struct client *client, const char *op, size_t op_bytes)
 {
     return pack_text_is(op, op_bytes, "worker_report") && worker_of(daemon, client) != NULL &&
            !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
 }
 
-void local_worker_gone(struct daemon *daemon, struct daemon_client *client)
+void api_worker_gone(struct daemon *daemon, struct client *client)
 {
     struct daemon_worker *worker = worker_of(daemon, client);
     if (worker != NULL) {
