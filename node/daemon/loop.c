@@ -8,6 +8,14 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/daemon/api/change.h"
+#include "node/daemon/api/query.h"
+#include "node/daemon/api/table.h"
+#include "node/daemon/api/worker.h"
+#include "node/daemon/disk/disk.h"
+#include "node/daemon/local/local.h"
+#include "node/daemon/peers/peers.h"
+#include "node/daemon/workers/workers.h"
 
 _Static_assert(CONTROL_PEERS_MAX >= NODE_MEMBERS_MAX + CORE_OUTCAST_LINKS_MAX + 1, "who is out takes no member's connection");
 #define POLL_MAX (CONTROL_POLL_MAX + SLOTS_MAX + DAEMON_CLIENTS_MAX + 16)
@@ -80,8 +88,10 @@ static void perform(struct daemon *daemon, const struct node_effect *effect)
     case NODE_EFFECT_PREPARE:
     case NODE_EFFECT_SPAWN:
     case NODE_EFFECT_KILL:
-    case NODE_EFFECT_STOP_WORKER:
         daemon_workers_effect(daemon, effect);
+        break;
+    case NODE_EFFECT_STOP_WORKER:
+        api_worker_stop_effect(daemon, effect);
         break;
     case NODE_EFFECT_GROUP:
         api_worker_group_effect(daemon, effect);
@@ -286,6 +296,20 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon_scrub_tick(daemon, now_ms);
 }
 
+/* What a worker that has ended still said is taken before its end. */
+static void end_workers(struct daemon *daemon)
+{
+    for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
+        struct daemon_worker *worker = &daemon->workers[slot];
+        if (!daemon_workers_is_ending(daemon, slot) || (worker->client != NULL && !local_drain(daemon, worker->client))) {
+            continue; /* we come by again */
+        }
+        if (daemon_workers_take_last(daemon, slot) && worker->client != NULL) {
+            api_worker_forget(worker);
+        }
+    }
+}
+
 static void add_item(zmq_pollitem_t *items, uint32_t *count, int fd)
 {
     items[(*count)++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
@@ -342,6 +366,7 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         take_control(daemon);
         take_signer(daemon);
         jobs_collect(daemon->persist_jobs, daemon);
+        daemon_workers_persisted(daemon);
         jobs_collect(daemon->file_jobs, daemon);
         jobs_collect(daemon->blob_jobs, daemon);
         jobs_collect(daemon->idle_jobs, daemon);
@@ -364,6 +389,8 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         if (now_ms >= daemon->second_ms) {
             every_second(daemon, now_ms);
         }
-        local_tick(daemon, now_ms);
+        end_workers(daemon);
+        local_tick(daemon);
+        api_tick(daemon, now_ms);
     }
 }

@@ -16,7 +16,12 @@
 
 #include "base/address.h"
 #include "base/err.h"
+#include "node/daemon/api/table.h"
+#include "node/daemon/disk/disk.h"
+#include "node/daemon/local/local.h"
 #include "node/daemon/loop.h"
+#include "node/daemon/peers/peers.h"
+#include "node/daemon/workers/workers.h"
 #include "store/data_dir.h"
 
 #define EFFECTS_BYTES (NODE_EFFECTS_MAX * sizeof(struct node_effect) + NODE_EFFECT_BYTES_MAX)
@@ -253,7 +258,12 @@ static int find_programs(struct daemon *daemon)
 static int start(struct daemon *daemon, char error[256])
 {
     char long_error[512] = "";
-    int code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
+    daemon->workers = calloc(SLOTS_MAX, sizeof *daemon->workers);
+    daemon->scrub = calloc(1, sizeof *daemon->scrub);
+    int code = daemon->workers == NULL || daemon->scrub == NULL ? ERR_MEMORY : 0;
+    if (code == 0) {
+        code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
+    }
     if (code == 0) {
         code = find_programs(daemon);
     }
@@ -312,7 +322,7 @@ static void stop(struct daemon *daemon)
     daemon_gpu_busy_close(daemon);
     jobs_close(&daemon->blob_jobs, daemon);
     jobs_close(&daemon->idle_jobs, daemon);
-    query_close(daemon);
+    api_close(daemon);
     daemon_collect_close(daemon);
     daemon_scrub_close(daemon);
     daemon_pushes_close(daemon);
@@ -339,7 +349,7 @@ static void stop(struct daemon *daemon)
     }
     chunks_close(&daemon->chunks);
     state_close(&daemon->state);
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+    for (uint32_t i = 0; daemon->workers != NULL && i < SLOTS_MAX; i++) {
         if (daemon->workers[i].has_link) {
             keep_close(&daemon->workers[i].link); /* workers go on; the next daemon adopts them */
         }
@@ -355,6 +365,8 @@ static void stop(struct daemon *daemon)
         (void)close(daemon->lock_fd);
     }
     daemon_events_close(daemon);
+    free(daemon->workers);
+    free(daemon->scrub);
 }
 
 /* One life of a node, from start to stop. */

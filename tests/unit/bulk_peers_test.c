@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "node/core/members/members.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/start.h"
 #include "tests/unit/facts_make.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "node/core/members/members.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 #include "tests/unit/facts_make.h"
 
 #define MEMBERS 100

@@ -96,7 +96,8 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
         } else if (waiting->is_leave && client_reply_begin(&reply, waiting->id, true, 2)) {
             put_stored_on(daemon, effect, &reply.writer);
             client_reply_send(daemon, client, &reply, -1);
-        } else if (submitted != NULL && submitted->known && client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
+        } else if (submitted != NULL && submitted->known &&
+                   client_reply_begin(&reply, waiting->id, true, 3 + RENDER_LACKS_PAIRS)) {
             put_experiment_id(waiting->experiment, &reply.writer);
             put_stored_on(daemon, effect, &reply.writer);
             render_lacks(daemon->core, submitted, &reply.writer);
@@ -144,7 +145,7 @@ void change_reply_effect(struct daemon *daemon, const struct node_effect *effect
     }
 }
 
-static void request_control(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_control(struct daemon *daemon, struct client_request *request, int kind)
 {
     experiment_id id;
     if (!client_argument_any_experiment(daemon, request, &id)) {
@@ -159,26 +160,26 @@ static void request_control(struct daemon *daemon, struct client_request *reques
     if (waiting != NULL) {
         waiting->experiment = id;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         event.u.request.experiment = id;
         daemon_event(daemon, &event);
     }
 }
 
-static void request_leave(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_leave(struct daemon *daemon, struct client_request *request, int kind)
 {
     struct change_waiting *waiting = change_wait(daemon, request);
     if (waiting != NULL) {
         waiting->is_leave = true;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         daemon_event(daemon, &event);
     }
 }
 
-static void request_slots(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_slots(struct daemon *daemon, struct client_request *request, int kind)
 {
     struct pack_reader list = pack_find(&request->map, "slots");
     bool is_given = !list.failed;
@@ -190,7 +191,7 @@ static void request_slots(struct daemon *daemon, struct client_request *request,
     }
     if (is_given && list.failed) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "`slots` is an array of a node's slot numbers, 0 to %d.", FACT_SLOTS_MAX - 1);
+                           "`slots` is an array of a node's slot numbers, 0 to %d.", FACT_SLOTS_MAX - 1);
         return;
     }
     (void)client_argument_u64(request, "for_s", &for_s);
@@ -200,7 +201,7 @@ static void request_slots(struct daemon *daemon, struct client_request *request,
         waiting->is_slots = true;
         waiting->slots = slots != 0 ? slots : own == FACT_SLOTS_MAX ? UINT64_MAX : (UINT64_C(1) << own) - 1;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         event.u.request.slots = slots;
         event.u.request.for_s = for_s;
@@ -208,7 +209,7 @@ static void request_slots(struct daemon *daemon, struct client_request *request,
     }
 }
 
-static void request_drain(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_drain(struct daemon *daemon, struct client_request *request, int kind)
 {
     node_id node = daemon->keys.id;
     char hex[2 * NODE_ID_BYTES + 1];
@@ -216,7 +217,7 @@ static void request_drain(struct daemon *daemon, struct client_request *request,
     if (!value.failed && (!request_text(&request->map, "node", hex, sizeof hex) ||
                           bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0)) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request names no node; give its id of 32 hexadecimal digits.");
+                           "The request names no node; give its id of 32 hexadecimal digits.");
         return;
     }
     const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
@@ -230,7 +231,7 @@ static void request_drain(struct daemon *daemon, struct client_request *request,
         waiting->is_drain = true;
         waiting->node = node;
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         event.u.request.node = node;
         event.u.request.at_once = pack_read_bool(&now);
@@ -246,13 +247,13 @@ static void token_add_member(struct token *token, const uint8_t sign_public[32],
     bytes_copy_text(member->addresses[0], sizeof member->addresses[0], address);
 }
 
-static void request_invite(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_invite(struct daemon *daemon, struct client_request *request, int kind)
 {
     uint64_t expires_s = 24 * 3600;
     (void)client_argument_u64(request, "expires_s", &expires_s);
     if (expires_s == 0 || expires_s > 366ull * 24 * 3600) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "An invite can live for at most a year and at least a second; give --expires 24h or the like.");
+                           "An invite can live for at most a year and at least a second; give --expires 24h or the like.");
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);
@@ -274,7 +275,7 @@ static void request_invite(struct daemon *daemon, struct client_request *request
         }
     }
     memcpy(waiting->invite_key, event.u.request.public_key, sizeof waiting->invite_key);
-    event.u.request.kind = kind;
+    event.u.request.kind = (enum node_request_kind)kind;
     event.u.request.client = waiting->key;
     event.u.request.expires_s = token->expires_s;
     daemon_event(daemon, &event);
@@ -305,7 +306,7 @@ static bool match_invite(void *context, const struct records_entry *entry)
 
 #define INVITE_PREFIX_MIN 4
 
-static void request_revoke(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_revoke(struct daemon *daemon, struct client_request *request, int kind)
 {
     struct invite_search search = {0};
     if (!request_text(&request->map, "invite", search.hex, sizeof search.hex)) {
@@ -322,7 +323,7 @@ static void request_revoke(struct daemon *daemon, struct client_request *request
     }
     if (search.count > 1) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "Several invites have ids that begin with %s; give more digits.", search.hex);
+                           "Several invites have ids that begin with %s; give more digits.", search.hex);
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);
@@ -330,21 +331,21 @@ static void request_revoke(struct daemon *daemon, struct client_request *request
         waiting->is_revoke = true;
         memcpy(waiting->invite_key, search.key, sizeof waiting->invite_key);
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         memcpy(event.u.request.public_key, search.key, sizeof event.u.request.public_key);
         daemon_event(daemon, &event);
     }
 }
 
-static void request_evict(struct daemon *daemon, struct client_request *request, enum node_request_kind kind)
+void change_evict(struct daemon *daemon, struct client_request *request, int kind)
 {
     char hex[2 * NODE_ID_BYTES + 1];
     node_id node;
     if (!request_text(&request->map, "node", hex, sizeof hex) || strlen(hex) != 2 * NODE_ID_BYTES ||
         bytes_from_hex(node.bytes, NODE_ID_BYTES, hex) != 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
+                           "The request lacks `node`, the id of one in %d hexadecimal digits.", 2 * NODE_ID_BYTES);
         return;
     }
     struct change_waiting *waiting = change_wait(daemon, request);
@@ -353,35 +354,12 @@ static void request_evict(struct daemon *daemon, struct client_request *request,
         waiting->node = node;
         struct pack_reader with_vouched = pack_find(&request->map, "with_vouched");
         struct node_event event = {.kind = NODE_EVENT_REQUEST};
-        event.u.request.kind = kind;
+        event.u.request.kind = (enum node_request_kind)kind;
         event.u.request.client = waiting->key;
         event.u.request.node = node;
         event.u.request.with_vouched = pack_read_bool(&with_vouched) && !with_vouched.failed;
         daemon_event(daemon, &event);
     }
-}
-
-bool change_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
-{
-    static const struct {
-        const char *op;
-        enum node_request_kind kind;
-        void (*take)(struct daemon *daemon, struct client_request *request, enum node_request_kind kind);
-    } changes[] = {
-        {"cancel", NODE_REQUEST_CANCEL, request_control},   {"pause", NODE_REQUEST_PAUSE, request_control},
-        {"resume", NODE_REQUEST_RESUME, request_control},   {"delete", NODE_REQUEST_DELETE, request_control},
-        {"withhold", NODE_REQUEST_WITHHOLD, request_slots}, {"return", NODE_REQUEST_RETURN, request_slots},
-        {"drain", NODE_REQUEST_DRAIN, request_drain},       {"undrain", NODE_REQUEST_UNDRAIN, request_drain},
-        {"invite", NODE_REQUEST_INVITE, request_invite},    {"invite_revoke", NODE_REQUEST_REVOKE, request_revoke},
-        {"evict", NODE_REQUEST_EVICT, request_evict},       {"leave", NODE_REQUEST_LEAVE, request_leave},
-    };
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        if (pack_text_is(op, op_bytes, changes[i].op)) {
-            changes[i].take(daemon, request, changes[i].kind);
-            return true;
-        }
-    }
-    return false;
 }
 
 void change_close(struct daemon *daemon)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "node/daemon/disk/disk.h"
 #include "node/daemon/render/experiment.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
@@ -30,8 +31,9 @@ static uint64_t anonymous_bytes(void)
     return kib * 1024;
 }
 
-static void reply_status(struct daemon *daemon, const struct client_request *request)
+void query_status(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
     struct control_statistics control;
     struct signer_statistics signer;
     struct bulk_statistics bulk;
@@ -51,10 +53,10 @@ static void reply_status(struct daemon *daemon, const struct client_request *req
                                         .forged = signer.forged,
                                         .was = daemon->was,
                                         .was_address = daemon->was_address,
-                                        .scrub_bytes = daemon->scrub.checked_bytes,
-                                        .scrub_passes = daemon->scrub.passes,
-                                        .scrub_damaged = daemon->scrub.damaged,
-                                        .scrub_restored = daemon->scrub.restored};
+                                        .scrub_bytes = daemon->scrub->checked_bytes,
+                                        .scrub_passes = daemon->scrub->passes,
+                                        .scrub_damaged = daemon->scrub->damaged,
+                                        .scrub_restored = daemon->scrub->restored};
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
@@ -155,8 +157,8 @@ static struct client_stream *new_stream(struct daemon *daemon, const struct clie
             return stream;
         }
     }
-    client_reply_error(daemon, request->client, request->id, 1, "This connection has %d streams open already; close one.",
-                      CLIENT_STREAMS_MAX);
+    client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                       "This connection has %d streams open already; close one.", CLIENT_STREAMS_MAX);
     return NULL;
 }
 
@@ -171,8 +173,8 @@ static void stream_wait(struct daemon *daemon, struct client *client, struct cli
     uint64_t hash = bytes_hash64(bytes, writer.used_bytes, over);
     struct client_reply reply;
     if (!over && stream->until_ms != 0 && now_ms >= stream->until_ms) {
-        client_reply_error(daemon, client, stream->id, 5, "The experiment is still %s; wait longer with --timeout.",
-                          view_experiment_state_name(view_experiment_state(experiment)));
+        client_reply_error(daemon, client, stream->id, EXIT_TIMEOUT, "The experiment is still %s; wait longer with --timeout.",
+                           view_experiment_state_name(view_experiment_state(experiment)));
         stream->kind = STREAM_NONE;
     } else if (hash != stream->last_hash && client_reply_begin(&reply, stream->id, over, RENDER_STATE_PAIRS)) {
         stream->last_hash = hash;
@@ -250,7 +252,7 @@ static void stream_events(struct daemon *daemon, struct client *client, struct c
 
 static void stream_step(struct daemon *daemon, struct client *client, struct client_stream *stream, uint64_t now_ms)
 {
-    if (now_ms < stream->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
+    if (now_ms < stream->next_ms || !client_may_stream(client)) {
         return;
     }
     stream->next_ms = now_ms + STREAM_MS;
@@ -260,7 +262,7 @@ static void stream_step(struct daemon *daemon, struct client *client, struct cli
     }
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), stream->experiment);
     if (experiment == NULL || !experiment->known) {
-        client_reply_error(daemon, client, stream->id, 4, "The experiment does not exist any more.");
+        client_reply_error(daemon, client, stream->id, EXIT_NOT_FOUND, "The experiment does not exist any more.");
         stream->kind = STREAM_NONE;
     } else if (stream->kind == STREAM_WAIT) {
         stream_wait(daemon, client, stream, experiment, now_ms);
@@ -276,7 +278,7 @@ void query_reply_no_trial(struct daemon *daemon, const struct client_request *re
     (void)snprintf(has, sizeof has, experiment->trial_count == 1 ? "only trial 0" : "the trials 0 to %u",
                    experiment->trial_count - 1);
     client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no trial %llu: the experiment has %s.",
-                      (unsigned long long)index, has);
+                       (unsigned long long)index, has);
 }
 
 bool query_argument_trial(struct daemon *daemon, struct client_request *request, struct view_experiment **experiment,
@@ -296,17 +298,50 @@ bool query_argument_trial(struct daemon *daemon, struct client_request *request,
     }
     *trial = view_find_trial(*experiment, (uint32_t)index);
     if (*trial == NULL || (*trial)->manifests == NULL) {
-        client_reply_error(daemon, request->client, request->id, 4, "Trial %llu has no checkpoint (yet).",
-                          (unsigned long long)index);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %llu has no checkpoint (yet).",
+                           (unsigned long long)index);
         return false;
     }
     return true;
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------------------------- */
 
-static void request_stream(struct daemon *daemon, struct client_request *request, enum stream_kind kind)
+void query_list(struct daemon *daemon, struct client_request *request, int list)
 {
+    static part_fn *const parts[] = {[QUERY_NODES] = part_nodes,
+                                     [QUERY_INVITES] = part_invites,
+                                     [QUERY_SLOTS] = part_slots,
+                                     [QUERY_EXPERIMENTS] = part_ls};
+    reply_parts(daemon, request->client, request->id, parts[list], NULL, 0, true);
+}
+
+void query_show(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    if (client_argument_experiment(daemon, request, &experiment)) {
+        reply_parts(daemon, request->client, request->id, part_show, experiment, 0, true);
+    }
+}
+
+void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument)
+{
+    (void)argument;
+    struct view_experiment *experiment;
+    uint64_t trial = RENDER_ALL_TRIALS;
+    bool one_trial = client_argument_u64(request, "trial", &trial);
+    if (one_trial && trial >= SEARCH_TRIALS_MAX) {
+        trial = SEARCH_TRIALS_MAX; /* none has this number */
+    }
+    if (client_argument_experiment(daemon, request, &experiment)) {
+        reply_parts(daemon, request->client, request->id, part_checkpoints, experiment, trial, true);
+    }
+}
+
+void query_stream(struct daemon *daemon, struct client_request *request, int argument)
+{
+    enum stream_kind kind = (enum stream_kind)argument;
     struct view_experiment *experiment = NULL;
     if (kind != STREAM_EVENTS && !client_argument_experiment(daemon, request, &experiment)) {
         return;
@@ -325,56 +360,6 @@ static void request_stream(struct daemon *daemon, struct client_request *request
     stream->follow = request_flag(&request->map, "follow");
     (void)client_argument_u64(request, "from", &stream->seq);
     stream_step(daemon, request->client, stream, daemon_now_ms());
-}
-
-bool query_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
-{
-    struct view_experiment *experiment;
-    struct client *client = request->client;
-    if (pack_text_is(op, op_bytes, "status")) {
-        reply_status(daemon, request);
-    } else if (pack_text_is(op, op_bytes, "nodes")) {
-        reply_parts(daemon, client, request->id, part_nodes, NULL, 0, true);
-    } else if (pack_text_is(op, op_bytes, "invites")) {
-        reply_parts(daemon, client, request->id, part_invites, NULL, 0, true);
-    } else if (pack_text_is(op, op_bytes, "slots")) {
-        reply_parts(daemon, client, request->id, part_slots, NULL, 0, true);
-    } else if (pack_text_is(op, op_bytes, "ls")) {
-        reply_parts(daemon, client, request->id, part_ls, NULL, 0, true);
-    } else if (pack_text_is(op, op_bytes, "show")) {
-        if (client_argument_experiment(daemon, request, &experiment)) {
-            reply_parts(daemon, client, request->id, part_show, experiment, 0, true);
-        }
-    } else if (pack_text_is(op, op_bytes, "checkpoint_ls")) {
-        uint64_t trial = RENDER_ALL_TRIALS;
-        bool one_trial = client_argument_u64(request, "trial", &trial);
-        if (one_trial && trial >= SEARCH_TRIALS_MAX) {
-            trial = SEARCH_TRIALS_MAX; /* none has this number */
-        }
-        if (client_argument_experiment(daemon, request, &experiment)) {
-            reply_parts(daemon, client, request->id, part_checkpoints, experiment, trial, true);
-        }
-    } else if (pack_text_is(op, op_bytes, "wait")) {
-        request_stream(daemon, request, STREAM_WAIT);
-    } else if (pack_text_is(op, op_bytes, "watch")) {
-        request_stream(daemon, request, STREAM_WATCH);
-    } else if (pack_text_is(op, op_bytes, "events")) {
-        request_stream(daemon, request, STREAM_EVENTS);
-    } else if (pack_text_is(op, op_bytes, "metrics")) {
-        query_series_request(daemon, request, 'm');
-    } else if (pack_text_is(op, op_bytes, "logs")) {
-        query_series_request(daemon, request, 'l');
-    } else if (pack_text_is(op, op_bytes, "checkpoint_get")) {
-        query_checkpoint_get(daemon, request);
-    } else if (pack_text_is(op, op_bytes, "checkpoint_verify")) {
-        const struct view_trial *trial;
-        if (query_argument_trial(daemon, request, &experiment, &trial)) {
-            query_verify(daemon, request, trial);
-        }
-    } else {
-        return false;
-    }
-    return true;
 }
 
 void query_tick(struct daemon *daemon, uint64_t now_ms)

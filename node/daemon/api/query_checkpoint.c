@@ -8,7 +8,9 @@
 
 #include "base/err.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/workers.h"
 
 #define BLOB_TRIES 3
 
@@ -85,7 +87,8 @@ static void get_fetch(struct daemon *daemon, struct query_blob *wanted)
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            client_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be fetched now: %s.", err_text(code));
+            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The checkpoint cannot be fetched now: %s.",
+                               err_text(code));
         }
         blob_request_free(daemon, wanted);
     }
@@ -107,7 +110,7 @@ static void get_done(void *context, struct job *job)
     }
     struct client_reply reply;
     if (client != NULL && wanted->result != 0) {
-        client_reply_error(daemon, client, wanted->id, 1, "The checkpoint cannot be read: %s", wanted->error);
+        client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "The checkpoint cannot be read: %s", wanted->error);
     } else if (client != NULL && wanted->for_worker) {
         reply_worker_load(daemon, client, wanted);
     } else if (client != NULL && client_reply_begin(&reply, wanted->id, true, 6)) {
@@ -146,7 +149,8 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     struct client *client = client_find(daemon, wanted->serial);
     if (code != 0) {
         if (client != NULL) {
-            client_reply_error(daemon, client, wanted->id, 1, "No complete copy of the checkpoint can be reached: %s", text);
+            client_reply_error(daemon, client, wanted->id, EXIT_REFUSED, "No complete copy of the checkpoint can be reached: %s",
+                               text);
         }
         blob_request_free(daemon, wanted);
         return;
@@ -155,8 +159,9 @@ void query_fetched(struct daemon *daemon, uint64_t request, int code, const char
     jobs_run(daemon->blob_jobs, &wanted->job);
 }
 
-void query_checkpoint_get(struct daemon *daemon, struct client_request *request)
+void query_checkpoint_get(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
     struct view_experiment *experiment;
     const struct view_trial *trial;
     uint64_t step = 0;
@@ -172,13 +177,14 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request)
     }
     struct query_blob *wanted = is_found ? calloc(1, sizeof *wanted) : NULL;
     if (!is_found && any_step) {
-        client_reply_error(daemon, request->client, request->id, 4, "Trial %u has no checkpoint (yet).", trial->index);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "Trial %u has no checkpoint (yet).",
+                           trial->index);
         return;
     }
     if (wanted == NULL) {
-        client_reply_error(daemon, request->client, request->id, 4,
-                          "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
-                          (unsigned long long)step);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "Trial %u has no checkpoint of step %llu; `shoal checkpoint ls` lists them.", trial->index,
+                           (unsigned long long)step);
         return;
     }
     wanted->chunks = daemon->chunks;
@@ -202,7 +208,7 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
 {
     struct query_blob *wanted = calloc(1, sizeof *wanted);
     if (wanted == NULL) {
-        client_reply_error(daemon, request->client, request->id, 1, "The checkpoint cannot be read: no memory.");
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "The checkpoint cannot be read: no memory.");
         return;
     }
     wanted->chunks = daemon->chunks;

@@ -5,9 +5,11 @@
 
 #include "base/err.h"
 #include "node/daemon/api/query.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/workers.h"
 
 #define LOG_FOLLOW_MS 500
 
@@ -180,7 +182,7 @@ static void series_step(struct daemon *daemon, struct query_series *series, uint
         series_free(daemon, series);
         return;
     }
-    if (series->request != 0 || now_ms < series->next_ms || client->queued_bytes > CLIENT_QUEUE_FULL) {
+    if (series->request != 0 || now_ms < series->next_ms || !client_may_stream(client)) {
         return;
     }
     if (series->source_at == series->source_count && series->follow && series->source_count > 0 &&
@@ -299,7 +301,7 @@ void query_series_answered(struct daemon *daemon, struct bulk_event *event)
     }
 }
 
-void query_series_request(struct daemon *daemon, struct client_request *request, char kind)
+void query_series_request(struct daemon *daemon, struct client_request *request, int kind)
 {
     struct view_experiment *experiment;
     if (!client_argument_experiment(daemon, request, &experiment)) {
@@ -322,7 +324,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
     }
     *series = (struct query_series){.serial = request->client->serial,
                                      .id = request->id,
-                                     .kind = kind,
+                                     .kind = (char)kind,
                                      .follow = kind == 'l' && request_flag(&request->map, "follow"),
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
@@ -345,8 +347,8 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         }
     }
     if (kind == 'l' && series->source_count == 0) {
-        client_reply_error(daemon, request->client, request->id, 4,
-                          "Trial %llu has no log (yet): it has no attempt, or not that rank.", (unsigned long long)trial);
+        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
+                           "Trial %llu has no log (yet): it has no attempt, or not that rank.", (unsigned long long)trial);
         free(series->sources);
         free(series);
         return;

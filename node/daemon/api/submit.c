@@ -96,7 +96,7 @@ static void submit_done(void *context, struct job *job)
     struct client *client = client_find(daemon, submit->serial);
     if (submit->result != 0 && client != NULL) {
         client_reply_error(daemon, client, submit->id, EXIT_REFUSED, "%s",
-                          submit->error[0] != '\0' ? submit->error : err_text(submit->result));
+                           submit->error[0] != '\0' ? submit->error : err_text(submit->result));
     } else if (submit->result == 0 && client != NULL) {
         struct client_request request = {.client = client, .id = submit->id};
         struct change_waiting *waiting = change_wait(daemon, &request);
@@ -118,24 +118,26 @@ static void submit_done(void *context, struct job *job)
     submit_free(submit);
 }
 
-void submit_request(struct daemon *daemon, struct client_request *request)
+void submit_request(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
     struct submit_job *submit = calloc(1, sizeof *submit);
     if (submit == NULL) {
         return;
     }
-    submit->archive_fd = -1;
+    submit->archive_fd = client_take_file(request);
     struct request_submit wanted;
     struct stat status;
-    bool ok = request_submit_read(&request->map, &wanted) == 0 && request->fd >= 0 && fstat(request->fd, &status) == 0 &&
-              S_ISREG(status.st_mode) && (uint64_t)status.st_size >= wanted.archive_bytes;
+    bool ok = request_submit_read(&request->map, &wanted) == 0 && submit->archive_fd >= 0 &&
+              fstat(submit->archive_fd, &status) == 0 && S_ISREG(status.st_mode) &&
+              (uint64_t)status.st_size >= wanted.archive_bytes;
     submit->text = ok ? malloc(wanted.config_bytes + 1) : NULL;
     if (submit->text == NULL) {
         submit_free(submit);
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
-                          "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
-                          REQUEST_OVERRIDES_MAX);
+                           "The request to submit is malformed: it wants `experiment`, `file`, `config` (at most 64 KiB), "
+                           "`overrides` (at most %d texts), `bytes` and a descriptor with as many bytes.",
+                           REQUEST_OVERRIDES_MAX);
         return;
     }
     submit->experiment = wanted.experiment;
@@ -148,8 +150,6 @@ void submit_request(struct daemon *daemon, struct client_request *request)
         submit->overrides[submit->override_count] = strndup(wanted.overrides[i].text, wanted.overrides[i].bytes);
         submit->override_count += submit->overrides[submit->override_count] != NULL;
     }
-    submit->archive_fd = request->fd;
-    request->fd = -1;
     submit->job = (struct job){.work = submit_work, .done = submit_done};
     submit->chunks = daemon->chunks;
     submit->serial = request->client->serial;

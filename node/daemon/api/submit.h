@@ -2,8 +2,11 @@
 #define NODE_DAEMON_API_SUBMIT_H
 /* The request submit: a job checks the configuration and stores it and the code as blobs, then the core is asked. */
 
-#include "node/daemon/local/local.h"
+#include "node/daemon/api/client.h"
 
-void submit_request(struct daemon *daemon, struct client_request *request);
+/* A handler of the table (table.h); `argument` is not used. The file of the request is the archive of the code. Answered with an
+ * error at once if something is missing, after the job if the configuration is wrong or a blob cannot be stored, else by
+ * change_reply_effect. */
+void submit_request(struct daemon *daemon, struct client_request *request, int argument);
 
 #endif

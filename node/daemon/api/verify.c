@@ -120,7 +120,8 @@ static void verify_step(struct daemon *daemon, struct query_verify_run *verify)
         return; /* what could not be asked now is when one of these has answered */
     }
     if (client != NULL && code != 0) {
-        client_reply_error(daemon, client, verify->id, 1, "The checkpoints cannot be verified now: %s.", err_text(code));
+        client_reply_error(daemon, client, verify->id, EXIT_REFUSED, "The checkpoints cannot be verified now: %s.",
+                           err_text(code));
     } else if (client != NULL) {
         verify_reply(daemon, client, verify);
     }
@@ -169,15 +170,22 @@ void query_verify_answered(struct daemon *daemon, uint64_t request, int code)
     verify_step(daemon, verify);
 }
 
-void query_verify(struct daemon *daemon, struct client_request *request, const struct view_trial *trial)
+void query_verify(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
+    struct view_experiment *experiment;
+    const struct view_trial *trial;
     uint32_t count = 0;
+    if (!query_argument_trial(daemon, request, &experiment, &trial)) {
+        return;
+    }
     for (const struct view_manifest *m = trial->manifests; m != NULL; m = m->next) {
         count++;
     }
     struct query_verify_run *verify = calloc(1, sizeof *verify + (count + 1) * sizeof verify->rows[0]);
     if (verify == NULL) {
-        client_reply_error(daemon, request->client, request->id, 1, "No memory is left to verify %u checkpoints.", count);
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED, "No memory is left to verify %u checkpoints.",
+                           count);
         return;
     }
     verify->serial = request->client->serial;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "node/daemon/api/query.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/workers.h"
 
 static struct daemon_worker *worker_of(struct daemon *daemon, const struct client *client)
 {
@@ -20,6 +21,29 @@ static void forget_client(struct daemon_worker *worker)
     worker->client->slot = -1;
     worker->client = NULL;
     worker->group_request = 0; /* its number means nothing on another connection */
+}
+
+static void notice(struct client *client, const char *name, const char *key, const char *text, uint64_t number)
+{
+    uint8_t bytes[128];
+    struct pack_writer writer;
+    pack_writer_init(&writer, bytes, sizeof bytes);
+    pack_map(&writer, 2);
+    pack_text(&writer, "notice");
+    pack_text(&writer, name);
+    pack_text(&writer, key);
+    if (text != NULL) {
+        pack_text(&writer, text);
+    } else {
+        pack_u64(&writer, number);
+    }
+    client_send(client, bytes, writer.used_bytes);
+}
+
+static void tell_stop(struct daemon_worker *worker)
+{
+    daemon_workers_stopping(worker);
+    notice(worker->client, "stop", "reason", worker->stop_reason, 0);
 }
 
 static void leave_notice(const struct daemon_worker *worker)
@@ -37,11 +61,12 @@ static void leave_notice(const struct daemon_worker *worker)
     pack_u64(&writer, worker->leaving);
     pack_text(&writer, "at_once");
     pack_bool(&writer, worker->leaves_at_once);
-    local_queue(worker->client, bytes, writer.used_bytes, -1);
+    client_send(worker->client, bytes, writer.used_bytes);
 }
 
-static void worker_open(struct daemon *daemon, struct client_request *request)
+void api_worker_open(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
     lease_token token;
     int slot = -1;
     if (request_token(&request->map, &token)) {
@@ -55,7 +80,7 @@ static void worker_open(struct daemon *daemon, struct client_request *request)
     struct client_reply reply;
     if (experiment == NULL || !experiment->known) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "The token is not valid here (any more): the lease of this slot has ended.");
+                           "The token is not valid here (any more): the lease of this slot has ended.");
         return;
     }
     if (!client_reply_begin(&reply, request->id, true, 11)) {
@@ -102,7 +127,7 @@ static void worker_open(struct daemon *daemon, struct client_request *request)
     pack_bool(w, experiment->config->balance);
     client_reply_send(daemon, request->client, &reply, -1);
     if (worker->stop_reason[0] != '\0') {
-        daemon_workers_tell_stop(daemon, worker); /* it was asked before it connected */
+        tell_stop(worker); /* it was asked before it connected */
     }
     if (worker->leaving != 0) {
         leave_notice(worker);
@@ -115,8 +140,10 @@ static bool flag(const struct client_request *request, const char *key)
     return pack_peek(&value) == PACK_BOOL && pack_read_bool(&value) && !value.failed;
 }
 
-static void worker_group(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
+void api_worker_group(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
+    struct daemon_worker *worker = request->worker;
     uint64_t port = 0;
     if (!client_argument_u64(request, "port", &port) || port == 0 || port > UINT16_MAX) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE, "worker_group wants a `port` of 1 to 65535.");
@@ -164,23 +191,6 @@ void api_worker_group_effect(struct daemon *daemon, const struct node_effect *ef
     client_reply_send(daemon, worker->client, &reply, -1);
 }
 
-static void notice(struct client *client, const char *name, const char *key, const char *text, uint64_t number)
-{
-    uint8_t bytes[128];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_map(&writer, 2);
-    pack_text(&writer, "notice");
-    pack_text(&writer, name);
-    pack_text(&writer, key);
-    if (text != NULL) {
-        pack_text(&writer, text);
-    } else {
-        pack_u64(&writer, number);
-    }
-    local_queue(client, bytes, writer.used_bytes, -1);
-}
-
 void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
@@ -199,28 +209,28 @@ void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *
     }
 }
 
-void api_worker_stop_notice(struct daemon *daemon, struct daemon_worker *worker, const char *reason)
+void api_worker_stop_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    (void)daemon;
-    if (worker->client != NULL) {
-        notice(worker->client, "stop", "reason", reason, 0);
+    if (daemon_workers_stop(daemon, effect)) {
+        tell_stop(&daemon->workers[effect->u.worker.slot]);
     }
 }
 
-void api_worker_forget(struct daemon *daemon, struct daemon_worker *worker)
+void api_worker_forget(struct daemon_worker *worker)
 {
-    (void)daemon;
     forget_client(worker);
 }
 
-static void worker_report(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
+void api_worker_report(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
+    struct daemon_worker *worker = request->worker;
     struct request_report report;
     if (request_report_read(&request->map, &report) != 0) {
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
-                          "bytes) to numbers, %d bytes of them at most.",
-                          REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
+                           "worker_report wants `group` (at most %d bytes), `step` and `metrics`, a map of names (at most %d "
+                           "bytes) to numbers, %d bytes of them at most.",
+                           REQUEST_GROUP_BYTES - 1, REQUEST_METRIC_BYTES - 1, REQUEST_METRICS_BYTES_MAX);
         return;
     }
     daemon_series_report(daemon, worker, report.group, report.step, report.metrics);
@@ -284,17 +294,23 @@ static void save_done(void *context, struct job *job)
     free(save);
 }
 
-static void worker_save(struct daemon *daemon, struct client_request *request, struct daemon_worker *worker)
+void api_worker_save(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
+    struct daemon_worker *worker = request->worker;
     struct save_job *save = calloc(1, sizeof *save);
     struct stat status;
+    int fd = client_take_file(request);
     bool ok = save != NULL && client_argument_u64(request, "step", &save->step) &&
-              client_argument_u64(request, "bytes", &save->bytes) && request->fd >= 0 &&
-              fstat(request->fd, &status) == 0 && (uint64_t)status.st_size >= save->bytes;
+              client_argument_u64(request, "bytes", &save->bytes) && fd >= 0 && fstat(fd, &status) == 0 &&
+              (uint64_t)status.st_size >= save->bytes;
     if (!ok) {
         free(save);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
         client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "worker_save wants `step`, `bytes` and a descriptor with as many bytes.");
+                           "worker_save wants `step`, `bytes` and a descriptor with as many bytes.");
         return;
     }
     save->job = (struct job){.work = save_work, .done = save_done};
@@ -304,14 +320,15 @@ static void worker_save(struct daemon *daemon, struct client_request *request, s
     save->slot = (uint32_t)request->client->slot;
     save->attempt = worker->prepare.u.worker.attempt;
     save->metrics_bytes = daemon_series_metrics(daemon, worker, save->metrics);
-    save->fd = request->fd;
-    request->fd = -1;
+    save->fd = fd;
     worker->saves++;
     jobs_run(daemon->blob_jobs, &save->job);
 }
 
-static void worker_load(struct daemon *daemon, struct client_request *request, const struct daemon_worker *worker)
+void api_worker_load(struct daemon *daemon, struct client_request *request, int argument)
 {
+    (void)argument;
+    struct daemon_worker *worker = request->worker;
     struct client_reply reply;
     if (hash256_is_none(worker->prepare.u.worker.checkpoint)) {
         if (client_reply_begin(&reply, request->id, true, 3)) {
@@ -328,44 +345,40 @@ static void worker_load(struct daemon *daemon, struct client_request *request, c
     }
 }
 
-bool api_worker_request(struct daemon *daemon, struct client_request *request, const char *op, size_t op_bytes)
+void api_worker_progress(struct daemon *daemon, struct client_request *request, int argument)
 {
-    if (op_bytes < 7 || memcmp(op, "worker_", 7) != 0) {
-        return false;
-    }
-    if (pack_text_is(op, op_bytes, "worker_open")) {
-        worker_open(daemon, request);
-        return true;
-    }
-    struct daemon_worker *worker = worker_of(daemon, request->client);
+    (void)argument;
     uint64_t step = 0;
+    if (!client_argument_u64(request, "step", &step)) {
+        client_reply_no_request(daemon, request);
+        return;
+    }
+    daemon_series_progress(daemon, request->worker, step);
+    client_reply_empty(daemon, request->client, request->id);
+}
+
+/* ---- connections ----------------------------------------------------------------------------------------------- */
+
+bool api_worker_admit(struct daemon *daemon, struct client_request *request)
+{
+    struct daemon_worker *worker = worker_of(daemon, request->client);
     if (worker == NULL) {
         client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "This connection belongs to no worker (any more); begin with worker_open.");
-    } else if (node_core_find_token(daemon->core, worker->token) != request->client->slot) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "The lease of this worker's slot has ended; nothing that it says counts any more.");
-    } else if (pack_text_is(op, op_bytes, "worker_group")) {
-        worker_group(daemon, request, worker);
-    } else if (pack_text_is(op, op_bytes, "worker_report")) {
-        worker_report(daemon, request, worker);
-    } else if (pack_text_is(op, op_bytes, "worker_save")) {
-        worker_save(daemon, request, worker);
-    } else if (pack_text_is(op, op_bytes, "worker_load")) {
-        worker_load(daemon, request, worker);
-    } else if (pack_text_is(op, op_bytes, "worker_progress") && client_argument_u64(request, "step", &step)) {
-        daemon_series_progress(daemon, worker, step);
-        client_reply_empty(daemon, request->client, request->id);
-    } else {
+                           "This connection belongs to no worker (any more); begin with worker_open.");
         return false;
     }
+    if (node_core_find_token(daemon->core, worker->token) != request->client->slot) {
+        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
+                           "The lease of this worker's slot has ended; nothing that it says counts any more.");
+        return false;
+    }
+    request->worker = worker;
     return true;
 }
 
-bool api_worker_waits(struct daemon *daemon, const struct client *client, const char *op, size_t op_bytes)
+bool api_worker_must_wait(struct daemon *daemon, const struct client *client)
 {
-    return pack_text_is(op, op_bytes, "worker_report") && worker_of(daemon, client) != NULL &&
-           !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
+    return worker_of(daemon, client) != NULL && !bulk_series_has_room(daemon->bulk, DAEMON_POINT_BYTES_MAX);
 }
 
 void api_worker_gone(struct daemon *daemon, struct client *client)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/disk/disk.h"
 
 /* ---- confirmations --------------------------------------------------------------------------------------------- */
 

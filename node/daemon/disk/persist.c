@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/disk/disk.h"
 
 #define BATCH_MAX 256
 
@@ -70,7 +70,6 @@ static void batch_done(void *context, struct job *job)
         free(item);
     }
     free(batch);
-    daemon_workers_persisted(daemon);
     daemon_persist_flush(daemon);
 }
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/disk/disk.h"
+#include "node/daemon/peers/peers.h"
 
 struct daemon_push {
     struct daemon_push *next;

@@ -1,7 +1,6 @@
 #include "node/daemon/local/local.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,25 +11,36 @@
 
 #include "base/err.h"
 #include "base/format.h"
-#include "node/daemon/api/change.h"
-#include "node/daemon/api/query.h"
-#include "node/daemon/api/submit.h"
+#include "base/frame.h"
+#include "node/daemon/api/table.h"
 #include "node/daemon/wire/request.h"
-#include "node/daemon/api/worker.h"
+
+#define QUEUE_BYTES_MAX (8u << 20)    /* waiting to be read by a client; more: it is cut off */
+#define STREAM_BYTES_MAX (1u << 20) /* streams pause while more waits */
+
+/* A frame on its way to a client. */
+struct local_frame {
+    struct local_frame *next;
+    int fd; /* rides along; -1: none */
+    size_t sent, count; /* what is sent counts the frame's head, too */
+    uint8_t bytes[];
+};
+
+struct local_client {
+    struct client client; /* first: the two are one pointer */
+    int fd;
+    int file; /* came with the request that is being handled; -1: none, or it was taken */
+    struct frame_reader reader;
+    uint8_t *buffer;
+    const uint8_t *held; /* a request that has to wait, in the buffer: nothing behind it is read. NULL: none */
+    size_t held_bytes;
+    struct local_frame *first, *last;
+    size_t queued_bytes;
+};
 
 /* ---- frames out ------------------------------------------------------------------------------------------------ */
 
-struct client *client_find(struct daemon *daemon, uint64_t serial)
-{
-    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
-        if (client->serial == serial && !client->broken) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
-static void frame_free(struct client_frame *frame)
+static void frame_free(struct local_frame *frame)
 {
     if (frame->fd >= 0) {
         (void)close(frame->fd);
@@ -38,27 +48,28 @@ static void frame_free(struct client_frame *frame)
     free(frame);
 }
 
-static void flush(struct client *client)
+static void flush(struct local_client *local)
 {
-    while (client->first != NULL && !client->broken) {
-        struct client_frame *frame = client->first;
+    while (local->first != NULL && !local->client.broken) {
+        struct local_frame *frame = local->first;
         size_t before = frame->sent;
-        int error = frame_send_some(client->fd, frame->bytes, frame->count, frame->fd, &frame->sent);
-        client->queued_bytes -= frame->sent - before;
+        int error = frame_send_some(local->fd, frame->bytes, frame->count, frame->fd, &frame->sent);
+        local->queued_bytes -= frame->sent - before;
         if (error != 0) {
-            client->broken = error != ERR_AGAIN;
+            local->client.broken = error != ERR_AGAIN;
             return;
         }
-        client->first = frame->next;
-        client->last = client->first == NULL ? NULL : client->last;
+        local->first = frame->next;
+        local->last = local->first == NULL ? NULL : local->last;
         frame_free(frame);
     }
 }
 
-void local_queue(struct client *client, const uint8_t *bytes, size_t count, int fd)
+static void send_file(struct client *client, const uint8_t *bytes, size_t count, int fd)
 {
-    struct client_frame *frame = malloc(sizeof *frame + count);
-    if (frame == NULL || client->queued_bytes + count > CLIENT_QUEUE_MAX) {
+    struct local_client *local = (struct local_client *)client;
+    struct local_frame *frame = malloc(sizeof *frame + count);
+    if (frame == NULL || local->queued_bytes + count > QUEUE_BYTES_MAX) {
         client->broken = true; /* it does not read, or there is no memory for it */
         free(frame);
         if (fd >= 0) {
@@ -66,262 +77,154 @@ void local_queue(struct client *client, const uint8_t *bytes, size_t count, int 
         }
         return;
     }
-    *frame = (struct client_frame){.fd = fd, .count = count};
+    *frame = (struct local_frame){.fd = fd, .count = count};
     memcpy(frame->bytes, bytes, count);
-    if (client->last != NULL) {
-        client->last->next = frame;
+    if (local->last != NULL) {
+        local->last->next = frame;
     } else {
-        client->first = frame;
+        local->first = frame;
     }
-    client->last = frame;
-    client->queued_bytes += FRAME_HEAD_BYTES + count;
-    flush(client);
+    local->last = frame;
+    local->queued_bytes += FRAME_HEAD_BYTES + count;
+    flush(local);
 }
 
-bool client_reply_begin(struct client_reply *reply, uint64_t id, bool end, uint32_t extra_pairs)
+static void reply(struct client *client, const uint8_t *bytes, size_t count)
 {
-    reply->bytes = malloc(FRAME_BYTES_MAX);
-    if (reply->bytes == NULL) {
-        return false;
-    }
-    pack_writer_init(&reply->writer, reply->bytes, FRAME_BYTES_MAX);
-    pack_map(&reply->writer, 3 + extra_pairs);
-    pack_text(&reply->writer, "id");
-    pack_u64(&reply->writer, id);
-    pack_text(&reply->writer, "ok");
-    pack_bool(&reply->writer, true);
-    pack_text(&reply->writer, "end");
-    pack_bool(&reply->writer, end);
-    return true;
+    send_file(client, bytes, count, -1);
 }
 
-void client_reply_send(struct daemon *daemon, struct client *client, struct client_reply *reply, int fd)
+static int take_file(struct client *client)
 {
-    (void)daemon;
-    if (reply->writer.failed) {
-        daemon_line(daemon, "an answer on the local socket was too large and was dropped");
-        client->broken = true;
-    } else {
-        local_queue(client, reply->bytes, reply->writer.used_bytes, fd);
-    }
-    free(reply->bytes);
-    reply->bytes = NULL;
+    struct local_client *local = (struct local_client *)client;
+    int file = local->file;
+    local->file = -1;
+    return file;
 }
 
-void client_reply_error(struct daemon *daemon, struct client *client, uint64_t id, int exit_code, const char *format,
-                       ...)
+static bool may_stream(const struct client *client)
 {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (id == 0) {
-        daemon_line(daemon, "a message on the local socket was refused: %.200s", text);
-        return;
-    }
-    uint8_t bytes[1280];
-    struct pack_writer writer;
-    pack_writer_init(&writer, bytes, sizeof bytes);
-    pack_map(&writer, 5);
-    pack_text(&writer, "id");
-    pack_u64(&writer, id);
-    pack_text(&writer, "ok");
-    pack_bool(&writer, false);
-    pack_text(&writer, "end");
-    pack_bool(&writer, true);
-    pack_text(&writer, "code");
-    pack_u64(&writer, (uint64_t)exit_code);
-    pack_text(&writer, "error");
-    pack_text(&writer, text);
-    local_queue(client, bytes, writer.used_bytes, -1);
+    return ((const struct local_client *)client)->queued_bytes <= STREAM_BYTES_MAX;
 }
 
-void client_reply_empty(struct daemon *daemon, struct client *client, uint64_t id)
-{
-    struct client_reply reply;
-    if (id != 0 && client_reply_begin(&reply, id, true, 0)) {
-        client_reply_send(daemon, client, &reply, -1);
-    }
-}
+static const struct client_door local_door = {
+    .reply = reply, .send_file = send_file, .take_file = take_file, .may_stream = may_stream};
 
-/* ---- arguments ------------------------------------------------------------------------------------------------- */
-
-bool client_argument_u64(const struct client_request *request, const char *key, uint64_t *out)
-{
-    return request_u64(&request->map, key, out);
-}
-
-bool client_argument_any_experiment(struct daemon *daemon, const struct client_request *request, experiment_id *out)
-{
-    if (!request_experiment_id(&request->map, out)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_USAGE,
-                          "The request names no experiment; give its id of 16 hexadecimal digits.");
-        return false;
-    }
-    return true;
-}
-
-void client_reply_unknown(struct daemon *daemon, const struct client_request *request, const char *what, const char *id,
-                         const char *list)
-{
-    if (node_core_is_syncing(daemon->core)) {
-        client_reply_error(daemon, request->client, request->id, EXIT_REFUSED,
-                          "This node knows no %s with the id %s, but is still catching up with the others; try again in "
-                          "some seconds.",
-                          what, id);
-        return;
-    }
-    client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND, "There is no %s with the id %s; `shoal %s` lists them.",
-                      what, id, list);
-}
-
-void client_reply_unknown_experiment(struct daemon *daemon, const struct client_request *request, experiment_id id)
-{
-    char hex[2 * EXPERIMENT_ID_BYTES + 1];
-    bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
-    if (view_find_tombstone(node_core_view(daemon->core), id) != NULL) { /* whatever else may be heard */
-        client_reply_error(daemon, request->client, request->id, EXIT_NOT_FOUND,
-                          "The experiment with the id %s was deleted; `shoal ls` lists those that are left.", hex);
-        return;
-    }
-    client_reply_unknown(daemon, request, "experiment", hex, "ls");
-}
-
-bool client_argument_experiment(struct daemon *daemon, struct client_request *request, struct view_experiment **out)
-{
-    experiment_id id;
-    if (!client_argument_any_experiment(daemon, request, &id)) {
-        return false;
-    }
-    struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), id);
-    if (experiment == NULL || !experiment->known) {
-        client_reply_unknown_experiment(daemon, request, id);
-        return false;
-    }
-    *out = experiment;
-    return true;
-}
-
-/* ---- clients --------------------------------------------------------------------------------------------------- */
-
-static void handle(struct daemon *daemon, struct client *client, const struct request *decoded, int error, int fd)
-{
-    struct client_request request = {.client = client, .id = decoded->id, .map = decoded->map, .fd = fd};
-    const char *op = decoded->op;
-    size_t op_bytes = decoded->op_bytes;
-    if (error == ERR_VERSION) {
-        client_reply_error(daemon, client, request.id, EXIT_USAGE,
-                          "This daemon speaks version %d of the local protocol and not %llu; use a client of its version.",
-                          REQUEST_PROTOCOL_VERSION, (unsigned long long)decoded->version);
-    } else if (error != 0) {
-        client_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
-                          "The request is not a map with `v`, `id` and `op`; see docs/wire.md.");
-    } else if (pack_text_is(op, op_bytes, "submit")) {
-        submit_request(daemon, &request);
-    } else if (!change_request(daemon, &request, op, op_bytes) && !api_worker_request(daemon, &request, op, op_bytes) &&
-               !query_request(daemon, &request, op, op_bytes)) {
-        client_reply_error(daemon, client, request.id, EXIT_USAGE, "There is no request `%.*s`, or its arguments are wrong.",
-                          (int)(op_bytes < 40 ? op_bytes : 40), op);
-    }
-    if (request.fd >= 0) {
-        (void)close(request.fd);
-    }
-}
+/* ---- requests in ----------------------------------------------------------------------------------------------- */
 
 /* Takes whole frames that have been read, up to one that has to wait. A frame may carry a descriptor; it is the one received with
  * it, since clients wait for the answer to such a request before they send another. */
-static void take_frames(struct daemon *daemon, struct client *client)
+static void take_frames(struct daemon *daemon, struct local_client *local)
 {
-    while (!client->broken) {
+    while (!local->client.broken) {
         int fd, error = 0;
-        if (client->held == NULL) {
-            error = frame_reader_next(&client->reader, &client->held, &client->held_bytes, 0, &fd);
+        if (local->held == NULL) {
+            error = frame_reader_next(&local->reader, &local->held, &local->held_bytes, 0, &fd);
         }
         if (error == ERR_AGAIN) {
             return;
         }
         if (error != 0) {
-            client->broken = true;
+            local->client.broken = true;
             return;
         }
         struct request request;
-        error = request_read(client->held, client->held_bytes, &request);
-        if (error == 0 && api_worker_waits(daemon, client, request.op, request.op_bytes)) {
+        error = request_read(local->held, local->held_bytes, &request);
+        if (error == 0 && api_must_wait(daemon, &local->client, &request)) {
             return;
         }
-        client->held = NULL;
-        handle(daemon, client, &request, error, request.wants_fd ? frame_reader_take_fd(&client->reader) : -1);
+        local->held = NULL;
+        local->file = request.wants_fd ? frame_reader_take_fd(&local->reader) : -1;
+        api_take(daemon, &local->client, &request, error);
+        if (local->file >= 0) {
+            (void)close(local->file);
+            local->file = -1;
+        }
     }
 }
 
 /* Also of one that has closed its end. */
-static void take_what_is_read(struct daemon *daemon, struct client *client)
+static void take_what_is_read(struct daemon *daemon, struct local_client *local)
 {
-    bool was_broken = client->broken;
-    client->broken = false;
-    take_frames(daemon, client);
-    client->broken |= was_broken;
+    bool was_broken = local->client.broken;
+    local->client.broken = false;
+    take_frames(daemon, local);
+    local->client.broken |= was_broken;
 }
 
-static void read_client(struct daemon *daemon, struct client *client)
+static void read_client(struct daemon *daemon, struct local_client *local)
 {
-    if (client->held != NULL) {
-        take_what_is_read(daemon, client);
+    if (local->held != NULL) {
+        take_what_is_read(daemon, local);
     }
-    for (int i = 0; i < 16 && !client->broken && client->held == NULL; i++) {
-        int error = frame_reader_fill(&client->reader, client->fd);
+    for (int i = 0; i < 16 && !local->client.broken && local->held == NULL; i++) {
+        int error = frame_reader_fill(&local->reader, local->fd);
         if (error == ERR_AGAIN) {
             return;
         }
-        client->broken |= error != 0;
+        local->client.broken |= error != 0;
         if (error == 0 || error == ERR_CLOSED) {
-            take_what_is_read(daemon, client);
+            take_what_is_read(daemon, local);
         }
     }
 }
 
 bool local_drain(struct daemon *daemon, struct client *client)
 {
-    read_client(daemon, client);
-    return client->held == NULL;
+    struct local_client *local = client->door == &local_door ? (struct local_client *)client : NULL;
+    if (local != NULL) {
+        read_client(daemon, local);
+    }
+    return local == NULL || local->held == NULL;
 }
 
-static void close_client(struct daemon *daemon, struct client *client)
+/* ---- clients --------------------------------------------------------------------------------------------------- */
+
+/* The first of this door's clients from this one on, or NULL. */
+static struct local_client *local_from(struct client *client)
 {
-    api_worker_gone(daemon, client);
-    frame_reader_close(&client->reader);
-    (void)close(client->fd);
-    while (client->first != NULL) {
-        struct client_frame *frame = client->first;
-        client->first = frame->next;
+    while (client != NULL && client->door != &local_door) {
+        client = client->next;
+    }
+    return (struct local_client *)client;
+}
+
+static struct local_client *local_next(const struct local_client *local)
+{
+    return local_from(local->client.next);
+}
+
+static void close_client(struct daemon *daemon, struct local_client *local)
+{
+    client_remove(daemon, &local->client);
+    frame_reader_close(&local->reader);
+    (void)close(local->fd);
+    while (local->first != NULL) {
+        struct local_frame *frame = local->first;
+        local->first = frame->next;
         frame_free(frame);
     }
-    free(client->buffer);
-    free(client);
-    daemon->client_count--;
+    free(local->buffer);
+    free(local);
 }
 
 static void accept_clients(struct daemon *daemon)
 {
     int fd;
     while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct client *client = daemon->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *client) : NULL;
-        uint8_t *buffer = client != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
+        struct local_client *local = daemon->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *local) : NULL;
+        uint8_t *buffer = local != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
         if (buffer == NULL) {
-            free(client);
+            free(local);
             (void)close(fd);
             daemon_line(daemon, "too many clients on the local socket: one was turned away");
             continue;
         }
-        client->fd = fd;
-        client->slot = -1;
-        client->serial = ++daemon->request_id;
-        client->buffer = buffer;
-        frame_reader_init(&client->reader, buffer, FRAME_BYTES_MAX + 4);
-        client->next = daemon->clients;
-        daemon->clients = client;
-        daemon->client_count++;
+        local->fd = fd;
+        local->file = -1;
+        local->buffer = buffer;
+        frame_reader_init(&local->reader, buffer, FRAME_BYTES_MAX + 4);
+        client_add(daemon, &local->client, &local_door);
     }
 }
 
@@ -349,24 +252,24 @@ void local_close(struct daemon *daemon)
         (void)unlink(path);
         (void)close(daemon->listen_fd);
     }
-    while (daemon->clients != NULL) {
-        struct client *client = daemon->clients;
-        daemon->clients = client->next;
-        flush(client);
-        close_client(daemon, client);
+    for (struct local_client *local = local_from(daemon->clients), *next; local != NULL; local = next) {
+        next = local_next(local);
+        flush(local);
+        close_client(daemon, local);
     }
-    change_close(daemon);
 }
+
+/* ---- the loop's calls ------------------------------------------------------------------------------------------ */
 
 uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capacity)
 {
     uint32_t count = 0;
     items[count++] = (zmq_pollitem_t){.fd = daemon->listen_fd, .events = ZMQ_POLLIN};
-    for (struct client *client = daemon->clients; client != NULL && count < capacity; client = client->next) {
-        short events = client->held == NULL ? ZMQ_POLLIN : 0;
-        events |= client->first != NULL ? ZMQ_POLLOUT : 0;
-        if (events != 0 && !client->broken) {
-            items[count++] = (zmq_pollitem_t){.fd = client->fd, .events = events};
+    for (struct local_client *local = local_from(daemon->clients); local != NULL && count < capacity; local = local_next(local)) {
+        short events = local->held == NULL ? ZMQ_POLLIN : 0;
+        events |= local->first != NULL ? ZMQ_POLLOUT : 0;
+        if (events != 0 && !local->client.broken) {
+            items[count++] = (zmq_pollitem_t){.fd = local->fd, .events = events};
         }
     }
     return count;
@@ -375,25 +278,21 @@ uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capac
 void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
-        struct client *client = daemon->clients;
-        while (client != NULL && client->fd != items[i].fd) {
-            client = client->next;
+        struct local_client *local = local_from(daemon->clients);
+        while (local != NULL && local->fd != items[i].fd) {
+            local = local_next(local);
         }
-        if (client != NULL && (items[i].revents & ZMQ_POLLOUT) != 0) {
-            flush(client);
+        if (local != NULL && (items[i].revents & ZMQ_POLLOUT) != 0) {
+            flush(local);
         }
-        if (client != NULL && (items[i].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0) {
-            read_client(daemon, client);
+        if (local != NULL && (items[i].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0) {
+            read_client(daemon, local);
         }
     }
-    struct client **link = &daemon->clients;
-    while (*link != NULL) {
-        struct client *client = *link;
-        if (client->broken && client->held == NULL) {
-            *link = client->next;
-            close_client(daemon, client);
-        } else {
-            link = &client->next;
+    for (struct local_client *local = local_from(daemon->clients), *next; local != NULL; local = next) {
+        next = local_next(local);
+        if (local->client.broken && local->held == NULL) {
+            close_client(daemon, local);
         }
     }
     if (count > 0 && items[0].revents != 0) {
@@ -401,12 +300,11 @@ void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t 
     }
 }
 
-void local_tick(struct daemon *daemon, uint64_t now_ms)
+void local_tick(struct daemon *daemon)
 {
-    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
-        if (client->held != NULL) {
-            read_client(daemon, client);
+    for (struct local_client *local = local_from(daemon->clients); local != NULL; local = local_next(local)) {
+        if (local->held != NULL) {
+            read_client(daemon, local);
         }
     }
-    query_tick(daemon, now_ms);
 }

@@ -4,7 +4,7 @@
 
 #include "base/address.h"
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 
 void daemon_bulk_peers_gone(struct daemon *daemon, node_id node)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rendezvous.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 
 _Static_assert(FACT_HOLDERS_MAX < DAEMON_HOLDERS_MAX, "all who hold a checkpoint, and others");
 _Static_assert(CORE_CODE_COPIES + 1 < DAEMON_HOLDERS_MAX, "all who should hold the code, and the submitter");
@@ -73,7 +73,7 @@ bool daemon_holders_any(const struct daemon *daemon, uint32_t round)
 }
 
 uint32_t daemon_holders_checkpoint(const struct daemon *daemon, const attempt_id *attempt, hash256 blob,
-                                  node_id out[DAEMON_HOLDERS_MAX])
+                                   node_id out[DAEMON_HOLDERS_MAX])
 {
     const struct view_experiment *experiment = view_find_experiment(node_core_view(daemon->core), attempt->experiment);
     const struct view_trial *trial = experiment != NULL ? view_find_trial(experiment, attempt->trial) : NULL;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 
 #define HINT_S 3 /* an absent member is pinged about once a second */
 #define HEARD_AT_ONCE 16

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 
 #define WAS "was"
 

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/workers/workers.h"
 
 #define CONNECT_MS 2000 /* in which a program that outlived its daemon may connect to the next one: from within libshoal's calls */
 #define ADOPTION_PASSES 5
@@ -92,7 +92,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
     }
     struct daemon_worker *worker = &daemon->workers[slot];
     *worker = probe;
-    worker->state = WORKER_RUNNING;
+    worker_move(worker, WORKER_RUNNING);
     worker->connects_until_ms = daemon_now_ms() + CONNECT_MS;
     worker->token = found->token;
     bytes_copy_text(worker->directory, sizeof worker->directory, found->run_directory);

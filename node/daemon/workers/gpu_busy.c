@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/workers/workers.h"
 #include "node/slots/nvml.h"
 
 #define BUSY_CHECK_MS 5000

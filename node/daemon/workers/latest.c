@@ -108,8 +108,8 @@ uint32_t latest_pack(const struct latest *latest, const char *searched, uint8_t 
     return pack_taken(latest, takes, out);
 }
 
-/* A map of names to numbers, reported when the worker was at this step of this generation; is_read: by latest_read. What was read is
- * at least as new as a point that does not go beyond it. */
+/* A map of names to numbers, reported when the worker was at this step of this generation; is_read: by latest_read. What was read
+ * is at least as new as a point that does not go beyond it. */
 static void read_group(struct latest *latest, const char *searched, const char *group, uint64_t generation, uint64_t step,
                        bool is_read, struct pack_reader *metrics)
 {

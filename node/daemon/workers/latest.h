@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_WORKERS_LATEST_H
 #define NODE_DAEMON_WORKERS_LATEST_H
-/* The latest value of each metric that a worker has reported, for its progress record. That has room for some of them only; the one
- * that the searcher compares trials by comes before all others. The series has them all. A core. */
+/* The latest value of each metric that a worker has reported, for its progress record. That has room for some of them only; the
+ * one that the searcher compares trials by comes before all others. The series has them all. A core. */
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/workers/workers.h"
 
 #define ENTRY_BYTES (48u * 1024)
 #define ENTRIES_AT_ONCE 4 /* of a worker that has ended, before others have their turn */
@@ -33,13 +33,13 @@ static bool log_take(struct daemon *daemon, struct daemon_worker *worker, const 
         return true;
     }
     uint64_t end = log->offset + log->dropped + log->got;
-    int code = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end, log->bytes,
-                                    log->got);
+    int code = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'l', worker->prepare.u.worker.number, end,
+                                    log->bytes, log->got);
     worker->log_offset = code == 0 ? end : worker->log_offset;
     return code == 0;
 }
 
-/* On at once behind a whole piece, and of one that has ended to the end. */
+/* On at once behind a whole piece. What a worker that has ended still printed, daemon_workers_log_ends goes on with. */
 static void log_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
@@ -50,9 +50,7 @@ static void log_done(void *context, struct job *job)
         worker->log_busy = false;
         bool is_next = log->offset == worker->log_offset;
         bool goes_on = is_next && log_take(daemon, worker, log) && log->code == 0 && log->got > 0;
-        if (goes_on && worker->ended) {
-            daemon_workers_poll(daemon, log->slot);
-        } else if (goes_on && log->got == ENTRY_BYTES) {
+        if (goes_on && !worker->ended && log->got == ENTRY_BYTES) {
             daemon_workers_log(daemon, log->slot);
         }
     }

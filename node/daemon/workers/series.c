@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "node/daemon/ground/daemon.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/wire/points.h"
 #include "node/daemon/wire/request.h"
+#include "node/daemon/workers/workers.h"
 
 #define SERIES_REPLICAS 2
 #define ADOPTED_POINTS 1000 /* of the last daemon's: more than it could report between two progress records */
@@ -20,7 +21,7 @@ size_t daemon_series_prefix(char kind, const attempt_id *attempt, uint32_t numbe
 }
 
 int daemon_series_append(struct daemon *daemon, const attempt_id *attempt, char kind, uint32_t rank,
-                          uint64_t seq, const uint8_t *bytes, size_t count)
+                         uint64_t seq, const uint8_t *bytes, size_t count)
 {
     uint8_t prefix[SERIES_PREFIX_BYTES_MAX];
     size_t prefix_bytes = daemon_series_prefix(kind, attempt, rank, prefix);
@@ -46,7 +47,8 @@ static const char *searched_by(const struct daemon *daemon, const struct daemon_
     return experiment != NULL && experiment->known ? experiment->config->metric : "";
 }
 
-uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_worker *worker, uint8_t out[FACT_METRICS_BYTES_MAX])
+uint32_t daemon_series_metrics(const struct daemon *daemon, const struct daemon_worker *worker,
+                               uint8_t out[FACT_METRICS_BYTES_MAX])
 {
     return latest_pack(&worker->latest, searched_by(daemon, worker), out);
 }
@@ -123,9 +125,9 @@ void daemon_series_report(struct daemon *daemon, struct daemon_worker *worker, c
                     worker->prepare.u.worker.attempt.trial);
         return;
     }
-    int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number, worker->series_seq++,
-                                     bytes, writer.used_bytes);
-    if (error != 0) { /* there was room for it (api_worker_waits) */
+    int error = daemon_series_append(daemon, &worker->prepare.u.worker.attempt, 'm', worker->prepare.u.worker.number,
+                                     worker->series_seq++, bytes, writer.used_bytes);
+    if (error != 0) { /* there was room for it (api_must_wait) */
         daemon_line(daemon, "a metric report of trial %u is lost: %s", worker->prepare.u.worker.attempt.trial, err_text(error));
     }
     status_event(daemon, worker, step);

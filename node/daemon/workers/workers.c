@@ -1,6 +1,6 @@
 /* The workers of this node. A worker's life: fetch the code (and checkpoint) -> unpack into a fresh directory -> spawn through
- * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through local_worker.c, and its metrics go on
- * through series.c; how it outlives its daemon is in runs_adopt.c. */
+ * shoal-keep -> collect log and metrics -> ended. What a worker says comes in through api/worker.c, and its metrics go on
+ * through series.c; how it outlives its daemon is in adopt.c. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,27 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "node/daemon/peers/peers.h"
 #include "node/daemon/workers/environment.h"
+#include "node/daemon/workers/workers.h"
 #include "store/archive.h"
 
 #define FETCH_TRIES 3
 #define FETCH_ROUNDS 3 /* so many times others are asked for code that those before do not have */
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+void worker_move(struct daemon_worker *worker, enum worker_state to)
+{
+    CHECK(worker_state_may(worker->state, to));
+    worker->state = to;
+}
+
+static void worker_clear(struct daemon_worker *worker)
+{
+    worker_move(worker, WORKER_NONE);
+    memset(worker, 0, sizeof *worker);
+}
 
 /* ---- directories ----------------------------------------------------------------------------------------------- */
 
@@ -96,7 +112,7 @@ static void worker_forget_prepared(struct daemon *daemon, struct daemon_worker *
 {
     if (worker->state == WORKER_READY) {
         daemon_workers_remove_later(daemon, worker->directory);
-        memset(worker, 0, sizeof *worker);
+        worker_clear(worker);
     }
 }
 
@@ -177,9 +193,9 @@ static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t po
     if (code != 0) {
         daemon_line(daemon, "slot %u cannot be prepared: %s", slot, text);
         daemon_workers_remove_later(daemon, worker->directory);
-        memset(worker, 0, sizeof *worker);
+        worker_clear(worker);
     } else {
-        worker->state = WORKER_READY;
+        worker_move(worker, WORKER_READY);
     }
     daemon_event(daemon, &event);
 }
@@ -203,7 +219,7 @@ static void unpack_done(void *context, struct job *job)
                     unpack->result == ERR_CORRUPT ? "damaged" : "missing");
         worker->fetch_tries++;
         worker->asked_rounds = 0;
-        worker->state = WORKER_FETCHING;
+        worker_move(worker, WORKER_FETCHING);
         worker->fetching_checkpoint = false;
         fetch(daemon, slot);
     } else {
@@ -220,7 +236,7 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
         prepared(daemon, slot, ERR_MEMORY, 0, "no memory");
         return;
     }
-    worker->state = WORKER_UNPACKING;
+    worker_move(worker, WORKER_UNPACKING);
     unpack->job = (struct job){.work = unpack_work, .done = unpack_done};
     unpack->chunks = daemon->chunks;
     unpack->slot = slot;
@@ -263,7 +279,8 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
             fetch(daemon, slot);
         } else if (code != 0) {
             char why[400];
-            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s", worker->fetching_checkpoint ? "checkpoint" : "code", text);
+            (void)snprintf(why, sizeof why, "its %s cannot be fetched: %.300s",
+                           worker->fetching_checkpoint ? "checkpoint" : "code", text);
             prepared(daemon, slot, code, 0, why);
         } else if (!worker->fetching_checkpoint && !hash256_is_none(worker->prepare.u.worker.checkpoint)) {
             worker->fetching_checkpoint = true;
@@ -280,9 +297,9 @@ static void prepare(struct daemon *daemon, const struct node_effect *effect)
     uint32_t slot = effect->u.worker.slot;
     struct daemon_worker *worker = &daemon->workers[slot];
     worker_forget_prepared(daemon, worker);
-    memset(worker, 0, sizeof *worker);
+    worker_clear(worker);
     worker->prepare = *effect;
-    worker->state = WORKER_FETCHING;
+    worker_move(worker, WORKER_FETCHING);
     worker->size = effect->u.worker.size;
     char experiment[17];
     bytes_to_hex(experiment, effect->u.worker.attempt.experiment.bytes, 8);
@@ -352,9 +369,8 @@ static void worker_ended(struct daemon *daemon, uint32_t slot, struct node_event
         ended->next = daemon->ended;
         daemon->ended = ended;
     }
-    memset(worker, 0, sizeof *worker);
+    worker_clear(worker);
     daemon_event(daemon, &event);
-    daemon_workers_persisted(daemon);
 }
 
 static void worker_not_started(struct daemon *daemon, uint32_t slot, const char *text)
@@ -379,7 +395,7 @@ static void spawn_done(void *context, struct job *job)
         daemon_line(daemon, "a worker could not be started: %s", spawn->error);
         worker_not_started(daemon, spawn->slot, spawn->error);
     } else {
-        worker->state = WORKER_RUNNING;
+        worker_move(worker, WORKER_RUNNING);
         worker->link = spawn->link;
         worker->has_link = true;
         worker->renew_ms = daemon_now_ms() + LEASE_MS / 3;
@@ -408,8 +424,8 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
         view_find_experiment(node_core_view(daemon->core), effect->u.worker.attempt.experiment);
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
     char **items = calloc(512, sizeof *items);
-    if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known || spawn == NULL ||
-        items == NULL) {
+    if (!worker_is(worker, WORKER_READY, &effect->u.worker.attempt) || experiment == NULL || !experiment->known ||
+        spawn == NULL || items == NULL) {
         free(spawn);
         free(items);
         worker->prepare = *effect;
@@ -423,7 +439,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
     worker->seed = effect->u.worker.seed;
     worker->size = effect->u.worker.size;
     memcpy(worker->group_key, effect->u.worker.group_key, sizeof worker->group_key);
-    worker->state = WORKER_SPAWNING;
+    worker_move(worker, WORKER_SPAWNING);
     spawn->job = (struct job){.work = spawn_work, .done = spawn_done};
     spawn->daemon = daemon;
     spawn->slot = slot;
@@ -453,19 +469,18 @@ static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *
     }
 }
 
-void daemon_workers_tell_stop(struct daemon *daemon, struct daemon_worker *worker)
+void daemon_workers_stopping(struct daemon_worker *worker)
 {
-    worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0; /* first, since this daemon may end in between */
-    api_worker_stop_notice(daemon, worker, worker->stop_reason);
+    worker->stopping_wanted = !worker->has_link || keep_stopping(&worker->link) != 0; /* first: this daemon may end in between */
     if (worker->kill_at_ms == 0) { /* not anew for each of its programs that connects */
         worker->kill_at_ms = daemon_now_ms() + worker->stop_grace_ms;
     }
     worker->term_at_ms = 0;
 }
 
-/* Asks for a save and an end. A program that does not speak to us hears SIGTERM, as under torchrun or Slurm; one that an earlier
- * daemon had started gets the time to connect again first. */
-static void stop_worker(struct daemon *daemon, const struct node_effect *effect)
+/* A program that does not speak to us hears SIGTERM, as under torchrun or Slurm; one that an earlier daemon had started gets the
+ * time to connect again first. */
+bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
     struct daemon_worker *worker = &daemon->workers[slot];
@@ -473,17 +488,18 @@ static void stop_worker(struct daemon *daemon, const struct node_effect *effect)
     bytes_copy_text(worker->stop_reason, sizeof worker->stop_reason, effect->u.worker.text);
     worker->stop_grace_ms = effect->u.worker.grace_ms;
     if (is_running && worker->client != NULL) {
-        daemon_workers_tell_stop(daemon, worker);
-    } else if (is_running && daemon_now_ms() < worker->connects_until_ms) {
+        return true;
+    }
+    if (is_running && daemon_now_ms() < worker->connects_until_ms) {
         worker->term_at_ms = worker->connects_until_ms;
     } else {
         kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
     }
+    return false;
 }
 
 void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    uint32_t slot = effect->u.worker.slot;
     switch (effect->kind) {
     case NODE_EFFECT_PREPARE:
         prepare(daemon, effect);
@@ -491,46 +507,10 @@ void daemon_workers_effect(struct daemon *daemon, const struct node_effect *effe
     case NODE_EFFECT_SPAWN:
         spawn(daemon, effect);
         break;
-    case NODE_EFFECT_KILL:
-        kill_worker(daemon, slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
-        break;
-    default: /* NODE_EFFECT_STOP_WORKER */
-        stop_worker(daemon, effect);
+    default: /* NODE_EFFECT_KILL */
+        kill_worker(daemon, effect->u.worker.slot, &effect->u.worker.attempt, effect->u.worker.grace_ms);
         break;
     }
-}
-
-/* Everything of the worker is gone: what it still said is taken first. */
-static void take_last(struct daemon *daemon, uint32_t slot, const struct keep_status *status)
-{
-    struct daemon_worker *worker = &daemon->workers[slot];
-    if (worker->client != NULL && !local_drain(daemon, worker->client)) {
-        return; /* we come by again */
-    }
-    if (!daemon_workers_log_ends(daemon, slot)) {
-        return; /* we come by again */
-    }
-    char tail[FACT_TAIL_BYTES + 1] = "";
-    size_t tail_bytes = 0;
-    if (keep_log_tail(worker->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
-        tail[tail_bytes] = '\0';
-        for (size_t i = 0; i < tail_bytes; i++) { /* what comes behind a NUL may be the reason */
-            tail[i] = tail[i] == '\0' ? '?' : tail[i];
-        }
-    }
-    bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
-    int32_t code = status->signal != 0 ? -status->signal : status->code;
-    if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
-        bytes_copy_text(tail, sizeof tail, status->text);
-    }
-    if (worker->client != NULL) {
-        api_worker_forget(daemon, worker);
-    }
-    worker->last.is_taken = true;
-    worker->last.code = code;
-    worker->last.killed = killed;
-    worker->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
-    bytes_copy_text(worker->last.tail, sizeof worker->last.tail, tail);
 }
 
 /* Its end is told once what it said is on the disk: who reads that a trial is done finds its last metrics, though the daemon
@@ -546,13 +526,53 @@ static void settle(struct daemon *daemon, struct daemon_worker *worker)
     }
 }
 
+bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot)
+{
+    const struct daemon_worker *worker = &daemon->workers[slot];
+    char lock[KEEP_PATH_BYTES + 32];
+    if (!worker->ended || worker->last.is_taken) {
+        return false;
+    }
+    lock_path(daemon, slot, lock, sizeof lock);
+    return keep_lock_is_free(lock);
+}
+
+bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
+{
+    struct daemon_worker *worker = &daemon->workers[slot];
+    const struct keep_status *status = &worker->status;
+    if (!daemon_workers_log_ends(daemon, slot)) {
+        return false;
+    }
+    char tail[FACT_TAIL_BYTES + 1] = "";
+    size_t tail_bytes = 0;
+    if (keep_log_tail(worker->directory, 12, tail, sizeof tail - 1, &tail_bytes) == 0) {
+        tail[tail_bytes] = '\0';
+        for (size_t i = 0; i < tail_bytes; i++) { /* what comes behind a NUL may be the reason */
+            tail[i] = tail[i] == '\0' ? '?' : tail[i];
+        }
+    }
+    bool killed = status->reason == KEEP_KILLED || status->reason == KEEP_LEASE;
+    int32_t code = status->signal != 0 ? -status->signal : status->code;
+    if (status->reason == KEEP_NOT_STARTED && tail[0] == '\0') {
+        bytes_copy_text(tail, sizeof tail, status->text);
+    }
+    worker->last.is_taken = true;
+    worker->last.code = code;
+    worker->last.killed = killed;
+    worker->last.is_unstarted = status->reason == KEEP_NOT_STARTED;
+    bytes_copy_text(worker->last.tail, sizeof worker->last.tail, tail);
+    settle(daemon, worker);
+    return true;
+}
+
 void daemon_workers_settled(struct daemon *daemon, uint64_t request)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
         struct worker_last last = daemon->workers[slot].last;
         if (last.is_taken && last.read_id == request) {
             worker_ended(daemon, slot,
-                      (struct node_event){.u.worker = {.code = last.code,
+                         (struct node_event){.u.worker = {.code = last.code,
                                                        .killed = last.killed,
                                                        .is_unstarted = last.is_unstarted,
                                                        .text = last.tail}});
@@ -574,16 +594,10 @@ void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
         if (event.kind == KEEP_EVENT_ENDED) {
             worker->status = event.status;
         } else {
-            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_workers_tick looks). */
+            /* shoal-keep itself is gone: the slot is free once its lock is (daemon_workers_is_ending looks). */
             worker->status = (struct keep_status){.reason = KEEP_KILLED, .code = -1};
         }
         keep_close(&worker->link);
-    }
-    char lock[KEEP_PATH_BYTES + 32];
-    lock_path(daemon, slot, lock, sizeof lock);
-    if (worker->ended && !worker->last.is_taken && keep_lock_is_free(lock)) {
-        struct keep_status status = worker->status;
-        take_last(daemon, slot, &status);
     }
     if (worker->last.is_taken) {
         settle(daemon, worker);

@@ -1,0 +1,101 @@
+#include "node/daemon/api/table.h"
+
+#include "base/err.h"
+#include "node/daemon/api/change.h"
+#include "node/daemon/api/query.h"
+#include "node/daemon/api/submit.h"
+#include "node/daemon/api/worker.h"
+
+static const struct api_row rows[] = {
+    {"status", API_READS, query_status, 0},
+    {"nodes", API_READS, query_list, QUERY_NODES},
+    {"invites", API_READS, query_list, QUERY_INVITES},
+    {"slots", API_READS, query_list, QUERY_SLOTS},
+    {"ls", API_READS, query_list, QUERY_EXPERIMENTS},
+    {"show", API_READS, query_show, 0},
+    {"wait", API_READS, query_stream, STREAM_WAIT},
+    {"watch", API_READS, query_stream, STREAM_WATCH},
+    {"events", API_READS, query_stream, STREAM_EVENTS},
+    {"metrics", API_READS, query_series_request, 'm'},
+    {"logs", API_READS, query_series_request, 'l'},
+    {"checkpoint_ls", API_READS, query_checkpoints, 0},
+    {"checkpoint_get", API_READS, query_checkpoint_get, 0},
+    {"checkpoint_verify", API_READS, query_verify, 0},
+
+    {"submit", API_CHANGES, submit_request, 0},
+    {"cancel", API_CHANGES, change_control, NODE_REQUEST_CANCEL},
+    {"pause", API_CHANGES, change_control, NODE_REQUEST_PAUSE},
+    {"resume", API_CHANGES, change_control, NODE_REQUEST_RESUME},
+    {"delete", API_CHANGES, change_control, NODE_REQUEST_DELETE},
+    {"withhold", API_CHANGES, change_slots, NODE_REQUEST_WITHHOLD},
+    {"return", API_CHANGES, change_slots, NODE_REQUEST_RETURN},
+    {"drain", API_CHANGES, change_drain, NODE_REQUEST_DRAIN},
+    {"undrain", API_CHANGES, change_drain, NODE_REQUEST_UNDRAIN},
+    {"invite", API_CHANGES, change_invite, NODE_REQUEST_INVITE},
+    {"invite_revoke", API_CHANGES, change_revoke, NODE_REQUEST_REVOKE},
+    {"evict", API_CHANGES, change_evict, NODE_REQUEST_EVICT},
+    {"leave", API_CHANGES, change_leave, NODE_REQUEST_LEAVE},
+
+    {"worker_open", API_OPENS, api_worker_open, 0},
+    {"worker_group", API_WORKER, api_worker_group, 0},
+    {"worker_report", API_WORKER, api_worker_report, 0},
+    {"worker_progress", API_WORKER, api_worker_progress, 0},
+    {"worker_save", API_WORKER, api_worker_save, 0},
+    {"worker_load", API_WORKER, api_worker_load, 0},
+};
+
+const struct api_row *api_rows(size_t *count)
+{
+    *count = sizeof rows / sizeof rows[0];
+    return rows;
+}
+
+const struct api_row *api_find(const char *op, size_t op_bytes)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (pack_text_is(op, op_bytes, rows[i].op)) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+void api_take(struct daemon *daemon, struct client *client, const struct request *decoded, int error)
+{
+    struct client_request request = {
+        .client = client, .id = decoded->id, .op = decoded->op, .op_bytes = decoded->op_bytes, .map = decoded->map};
+    if (error == ERR_VERSION) {
+        client_reply_error(daemon, client, request.id, EXIT_USAGE,
+                           "This daemon speaks version %d of the local protocol and not %llu; use a client of its version.",
+                           REQUEST_PROTOCOL_VERSION, (unsigned long long)decoded->version);
+        return;
+    }
+    if (error != 0) {
+        client_reply_error(daemon, client, request.id != 0 ? request.id : 1, EXIT_USAGE,
+                           "The request is not a map with `v`, `id` and `op`; see docs/wire.md.");
+        return;
+    }
+    const struct api_row *row = api_find(request.op, request.op_bytes);
+    if (row == NULL) {
+        client_reply_no_request(daemon, &request);
+    } else if (row->kind != API_WORKER || api_worker_admit(daemon, &request)) {
+        row->take(daemon, &request, row->argument);
+    }
+}
+
+bool api_must_wait(struct daemon *daemon, const struct client *client, const struct request *request)
+{
+    const struct api_row *row = api_find(request->op, request->op_bytes);
+    return row != NULL && row->take == api_worker_report && api_worker_must_wait(daemon, client);
+}
+
+void api_tick(struct daemon *daemon, uint64_t now_ms)
+{
+    query_tick(daemon, now_ms);
+}
+
+void api_close(struct daemon *daemon)
+{
+    change_close(daemon);
+    query_close(daemon);
+}
