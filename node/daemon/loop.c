@@ -164,7 +164,7 @@ static void take_bulk(struct daemon *daemon)
             break;
         case BULK_STORE_FAILED:
             daemon_line(daemon, "%s", event.text);
-            daemon->disk_check_ms = 0;
+            daemon->disk->check_ms = 0;
             break;
         case BULK_CORRUPT: {
             char hex[17];
@@ -273,8 +273,8 @@ static void check_disk(struct daemon *daemon)
         return;
     }
     bool full = space.free_bytes < DAEMON_DISK_RESERVE_BYTES;
-    if (full != daemon->disk_full) {
-        daemon->disk_full = full;
+    if (full != daemon->disk->is_full) {
+        daemon->disk->is_full = full;
         struct node_event event = {.kind = NODE_EVENT_DISK};
         event.u.disk.full = full;
         daemon_event(daemon, &event);
@@ -286,8 +286,8 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
     daemon->second_ms = now_ms + 1000;
     daemon_bulk_peers(daemon);
     daemon_peer_hints_tick(daemon);
-    if (now_ms >= daemon->disk_check_ms) {
-        daemon->disk_check_ms = now_ms + 3000;
+    if (now_ms >= daemon->disk->check_ms) {
+        daemon->disk->check_ms = now_ms + 3000;
         check_disk(daemon);
     }
     daemon_persist_flush(daemon);
@@ -300,7 +300,7 @@ static void every_second(struct daemon *daemon, uint64_t now_ms)
 static void end_workers(struct daemon *daemon)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct daemon_worker *worker = &daemon->workers[slot];
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (!daemon_workers_is_ending(daemon, slot) || (worker->client != NULL && !local_drain(daemon, worker->client))) {
             continue; /* we come by again */
         }
@@ -321,7 +321,7 @@ static long poll_timeout_ms(const struct daemon *daemon)
     uint64_t next_ms = node_core_next_ms(daemon->core);
     uint64_t others[] = {control_next_ms(daemon->control), daemon->second_ms,
                          daemon->beacon != NULL ? beacon_next_ms(daemon->beacon) : UINT64_MAX,
-                         daemon->series != NULL || daemon->watch_ms != 0 ? now_ms + 200 : UINT64_MAX};
+                         daemon->api->series != NULL || daemon->api->watch_ms != 0 ? now_ms + 200 : UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         next_ms = others[i] < next_ms ? others[i] : next_ms;
     }
@@ -346,9 +346,9 @@ void daemon_loop(struct daemon *daemon, int signal_fd)
         uint32_t first_worker = count;
         uint8_t worker_slots[SLOTS_MAX];
         for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-            if (daemon->workers[slot].has_link) {
+            if (daemon->workers->slots[slot].has_link) {
                 worker_slots[count - first_worker] = (uint8_t)slot;
-                add_item(items, &count, daemon->workers[slot].link.fd);
+                add_item(items, &count, daemon->workers->slots[slot].link.fd);
             }
         }
         uint32_t first_client = count;

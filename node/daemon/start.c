@@ -255,15 +255,31 @@ static int find_programs(struct daemon *daemon)
     return 0;
 }
 
+static void free_rooms(struct daemon *daemon)
+{
+    free(daemon->api);
+    free(daemon->workers);
+    free(daemon->disk);
+    free(daemon->peers);
+}
+
+static int make_rooms(struct daemon *daemon)
+{
+    daemon->api = calloc(1, sizeof *daemon->api);
+    daemon->workers = calloc(1, sizeof *daemon->workers);
+    daemon->disk = calloc(1, sizeof *daemon->disk);
+    daemon->peers = calloc(1, sizeof *daemon->peers);
+    if (daemon->api == NULL || daemon->workers == NULL || daemon->disk == NULL || daemon->peers == NULL) {
+        free_rooms(daemon);
+        return ERR_MEMORY;
+    }
+    return 0;
+}
+
 static int start(struct daemon *daemon, char error[256])
 {
     char long_error[512] = "";
-    daemon->workers = calloc(SLOTS_MAX, sizeof *daemon->workers);
-    daemon->scrub = calloc(1, sizeof *daemon->scrub);
-    int code = daemon->workers == NULL || daemon->scrub == NULL ? ERR_MEMORY : 0;
-    if (code == 0) {
-        code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
-    }
+    int code = data_dir_open(daemon->dir, &daemon->lock_fd, long_error, sizeof long_error);
     if (code == 0) {
         code = find_programs(daemon);
     }
@@ -349,9 +365,9 @@ static void stop(struct daemon *daemon)
     }
     chunks_close(&daemon->chunks);
     state_close(&daemon->state);
-    for (uint32_t i = 0; daemon->workers != NULL && i < SLOTS_MAX; i++) {
-        if (daemon->workers[i].has_link) {
-            keep_close(&daemon->workers[i].link); /* workers go on; the next daemon adopts them */
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        if (daemon->workers->slots[i].has_link) {
+            keep_close(&daemon->workers->slots[i].link); /* workers go on; the next daemon adopts them */
         }
     }
     keys_wipe(&daemon->keys);
@@ -365,14 +381,16 @@ static void stop(struct daemon *daemon)
         (void)close(daemon->lock_fd);
     }
     daemon_events_close(daemon);
-    free(daemon->workers);
-    free(daemon->scrub);
 }
 
 /* One life of a node, from start to stop. */
 static int live(struct daemon *daemon, int signal_fd, char error[256])
 {
     daemon->events.step = daemon_step;
+    if (make_rooms(daemon) != 0) {
+        bytes_copy_text(error, 256, "The daemon could not start: no memory.");
+        return ERR_MEMORY;
+    }
     int code = start(daemon, error);
     if (code == 0) {
         char id[13];
@@ -394,6 +412,7 @@ static int live(struct daemon *daemon, int signal_fd, char error[256])
         }
     }
     stop(daemon);
+    free_rooms(daemon);
     return code;
 }
 

@@ -120,7 +120,8 @@ static const struct client_door door = {reply, send_file, take_file, may_stream}
 static struct daemon *new_daemon(struct heard *heard)
 {
     struct daemon *daemon = calloc(1, sizeof *daemon);
-    daemon->workers = calloc(SLOTS_MAX, sizeof *daemon->workers);
+    daemon->api = calloc(1, sizeof *daemon->api);
+    daemon->workers = calloc(1, sizeof *daemon->workers);
     daemon->lines = calloc(DAEMON_EVENTS_MAX, sizeof *daemon->lines);
     daemon->options.quiet = true;
     memset(heard, 0, sizeof *heard);
@@ -131,9 +132,10 @@ static struct daemon *new_daemon(struct heard *heard)
 static void free_daemon(struct daemon *daemon, struct heard *heard)
 {
     client_remove(daemon, &heard->client);
-    assert_null(daemon->clients);
+    assert_null(daemon->api->clients);
     free(daemon->lines);
     free(daemon->workers);
+    free(daemon->api);
     free(daemon);
 }
 

@@ -58,6 +58,7 @@ static void any_number_of_those_who_are_out_takes_no_members_place(void **state)
 {
     (void)state;
     struct daemon *daemon = calloc(1, sizeof *daemon);
+    daemon->peers = calloc(1, sizeof *daemon->peers);
     struct person self = make_person(0);
     struct node_options options = {.self = self.id, .mesh = make_mesh(), .boot = (uint64_t)1 << 32, .seed = 1, .now_ms = 1000,
                                    .node = make_node(&self, 1), .memory = aligned_alloc(16, BYTES), .memory_bytes = BYTES};
@@ -100,6 +101,7 @@ static void any_number_of_those_who_are_out_takes_no_members_place(void **state)
         assert_false(is_known[i]);
     }
     free(daemon->core); /* it begins where its memory does */
+    free(daemon->peers);
     free(daemon);
 }
 

@@ -76,6 +76,7 @@ int daemon_meta_get(struct daemon *daemon, const char *key, void *out, size_t ca
 static struct daemon *daemon_alone(uint32_t members)
 {
     struct daemon *daemon = calloc(1, sizeof *daemon);
+    daemon->peers = calloc(1, sizeof *daemon->peers);
     struct person self = make_person(0);
     struct node_effects effects = {.items = calloc(NODE_EFFECTS_MAX, sizeof *effects.items),
                                    .bytes = malloc(NODE_EFFECT_BYTES_MAX)};
@@ -110,6 +111,7 @@ static struct daemon *daemon_alone(uint32_t members)
 static void daemon_free(struct daemon *daemon)
 {
     free(daemon->core); /* it begins where its memory does */
+    free(daemon->peers);
     free(daemon);
 }
 

@@ -16,8 +16,8 @@ struct change_waiting *change_wait(struct daemon *daemon, const struct client_re
         waiting->key = ++daemon->request_id;
         waiting->serial = request->client->serial;
         waiting->id = request->id;
-        waiting->next = daemon->waiting;
-        daemon->waiting = waiting;
+        waiting->next = daemon->api->waiting;
+        daemon->api->waiting = waiting;
     }
     return waiting;
 }
@@ -127,7 +127,7 @@ static void answer(struct daemon *daemon, struct change_waiting **link, const st
 
 void change_reply_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct change_waiting **link = &daemon->waiting;
+    struct change_waiting **link = &daemon->api->waiting;
     while (*link != NULL && (*link)->key != effect->u.reply.client) {
         link = &(*link)->next;
     }
@@ -136,7 +136,7 @@ void change_reply_effect(struct daemon *daemon, const struct node_effect *effect
     }
     bool is_leave = (*link)->is_leave;
     answer(daemon, link, effect);
-    for (link = &daemon->waiting; is_leave && *link != NULL;) { /* the core knows the first who asked */
+    for (link = &daemon->api->waiting; is_leave && *link != NULL;) { /* the core knows the first who asked */
         if ((*link)->is_leave) {
             answer(daemon, link, effect);
         } else {
@@ -364,9 +364,9 @@ void change_evict(struct daemon *daemon, struct client_request *request, int kin
 
 void change_close(struct daemon *daemon)
 {
-    while (daemon->waiting != NULL) {
-        struct change_waiting *waiting = daemon->waiting;
-        daemon->waiting = waiting->next;
+    while (daemon->api->waiting != NULL) {
+        struct change_waiting *waiting = daemon->api->waiting;
+        daemon->api->waiting = waiting->next;
         free(waiting);
     }
 }

@@ -16,25 +16,25 @@ void client_add(struct daemon *daemon, struct client *client, const struct clien
     client->door = door;
     client->slot = -1;
     client->serial = ++daemon->request_id;
-    client->next = daemon->clients;
-    daemon->clients = client;
-    daemon->client_count++;
+    client->next = daemon->api->clients;
+    daemon->api->clients = client;
+    daemon->api->client_count++;
 }
 
 void client_remove(struct daemon *daemon, struct client *client)
 {
-    struct client **link = &daemon->clients;
+    struct client **link = &daemon->api->clients;
     while (*link != client) {
         link = &(*link)->next;
     }
     *link = client->next;
-    daemon->client_count--;
+    daemon->api->client_count--;
     api_worker_gone(daemon, client);
 }
 
 struct client *client_find(struct daemon *daemon, uint64_t serial)
 {
-    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
+    for (struct client *client = daemon->api->clients; client != NULL; client = client->next) {
         if (client->serial == serial && !client->broken) {
             return client;
         }

@@ -48,14 +48,30 @@ struct client_stream {
 
 struct client {
     const struct client_door *door;
-    struct client *next; /* of daemon->clients */
+    struct client *next; /* of daemon->api->clients */
     uint64_t serial;     /* from 1 on, never used again */
     bool broken;         /* it gets nothing any more, and its door is about to remove it */
     int slot;            /* of the worker that opened with its token; -1: none */
     struct client_stream streams[CLIENT_STREAMS_MAX];
 };
 
-/* `client` is all zero and the door's; it is in daemon->clients until client_remove, which forgets its streams and its worker. */
+struct change_waiting;
+struct query_series;
+struct query_blob;
+struct query_verify_run;
+
+struct daemon_api {
+    struct client *clients; /* of all doors */
+    uint32_t client_count;
+    struct change_waiting *waiting; /* requests that the core has not answered yet */
+    struct query_series *series;
+    struct query_blob *blob_requests;
+    struct query_verify_run *verifies;
+    uint64_t watch_ms; /* when streams were last looked at; 0: none is open */
+};
+
+/* `client` is all zero and the door's; it is in daemon->api->clients until client_remove, which forgets its streams and its
+ * worker. */
 void client_add(struct daemon *daemon, struct client *client, const struct client_door *door);
 void client_remove(struct daemon *daemon, struct client *client);
 

@@ -53,10 +53,10 @@ void query_status(struct daemon *daemon, struct client_request *request, int arg
                                         .forged = signer.forged,
                                         .was = daemon->was,
                                         .was_address = daemon->was_address,
-                                        .scrub_bytes = daemon->scrub->checked_bytes,
-                                        .scrub_passes = daemon->scrub->passes,
-                                        .scrub_damaged = daemon->scrub->damaged,
-                                        .scrub_restored = daemon->scrub->restored};
+                                        .scrub_bytes = daemon->disk->scrub.checked_bytes,
+                                        .scrub_passes = daemon->disk->scrub.passes,
+                                        .scrub_damaged = daemon->disk->scrub.damaged,
+                                        .scrub_restored = daemon->disk->scrub.restored};
     struct client_reply reply;
     if (client_reply_begin(&reply, request->id, true, RENDER_STATUS_PAIRS)) {
         render_status(daemon->core, &extra, &reply.writer);
@@ -153,7 +153,7 @@ static struct client_stream *new_stream(struct daemon *daemon, const struct clie
         struct client_stream *stream = &request->client->streams[i];
         if (stream->kind == STREAM_NONE) {
             *stream = (struct client_stream){.kind = kind, .id = request->id};
-            daemon->watch_ms = daemon_now_ms();
+            daemon->api->watch_ms = daemon_now_ms();
             return stream;
         }
     }
@@ -365,7 +365,7 @@ void query_stream(struct daemon *daemon, struct client_request *request, int arg
 void query_tick(struct daemon *daemon, uint64_t now_ms)
 {
     bool any = false;
-    for (struct client *client = daemon->clients; client != NULL; client = client->next) {
+    for (struct client *client = daemon->api->clients; client != NULL; client = client->next) {
         for (int i = 0; i < CLIENT_STREAMS_MAX && !client->broken; i++) {
             if (client->streams[i].kind != STREAM_NONE) {
                 any = true;
@@ -373,7 +373,7 @@ void query_tick(struct daemon *daemon, uint64_t now_ms)
             }
         }
     }
-    daemon->watch_ms = any ? now_ms : 0;
+    daemon->api->watch_ms = any ? now_ms : 0;
     query_series_tick(daemon, now_ms);
 }
 

@@ -17,7 +17,7 @@ void query_show(struct daemon *daemon, struct client_request *request, int argum
 void query_checkpoints(struct daemon *daemon, struct client_request *request, int argument);
 void query_stream(struct daemon *daemon, struct client_request *request, int kind);
 
-/* Sends what streams have to say by now; sets daemon->watch_ms while any is open. */
+/* Sends what streams have to say by now; sets daemon->api->watch_ms while any is open. */
 void query_tick(struct daemon *daemon, uint64_t now_ms);
 
 /* Forgets all requests that are under way. When no job runs any more and all clients are gone. */

@@ -37,7 +37,7 @@ struct query_blob {
 
 static void blob_request_free(struct daemon *daemon, struct query_blob *wanted)
 {
-    struct query_blob **link = &daemon->blob_requests;
+    struct query_blob **link = &daemon->api->blob_requests;
     while (*link != wanted) {
         link = &(*link)->next;
     }
@@ -138,7 +138,7 @@ static void get_done(void *context, struct job *job)
 
 void query_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    struct query_blob *wanted = daemon->blob_requests;
+    struct query_blob *wanted = daemon->api->blob_requests;
     while (wanted != NULL && wanted->request != request) {
         wanted = wanted->next;
     }
@@ -199,8 +199,8 @@ void query_checkpoint_get(struct daemon *daemon, struct client_request *request,
     wanted->holder_count = found.holder_count;
     memcpy(wanted->holders, found.holders, sizeof found.holders);
     wanted->fd = -1;
-    wanted->next = daemon->blob_requests;
-    daemon->blob_requests = wanted;
+    wanted->next = daemon->api->blob_requests;
+    daemon->api->blob_requests = wanted;
     get_fetch(daemon, wanted);
 }
 
@@ -219,15 +219,15 @@ void query_worker_load(struct daemon *daemon, struct client_request *request, co
     wanted->blob = worker->prepare.u.worker.checkpoint;
     wanted->holder_count = daemon_holders_checkpoint(daemon, &worker->prepare.u.worker.attempt, wanted->blob, wanted->holders);
     wanted->fd = -1;
-    wanted->next = daemon->blob_requests;
-    daemon->blob_requests = wanted;
+    wanted->next = daemon->api->blob_requests;
+    daemon->api->blob_requests = wanted;
     daemon_bulk_peers(daemon);
     get_fetch(daemon, wanted);
 }
 
 void query_checkpoint_close(struct daemon *daemon)
 {
-    while (daemon->blob_requests != NULL) {
-        blob_request_free(daemon, daemon->blob_requests);
+    while (daemon->api->blob_requests != NULL) {
+        blob_request_free(daemon, daemon->api->blob_requests);
     }
 }

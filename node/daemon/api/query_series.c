@@ -142,7 +142,7 @@ static void series_end(struct daemon *daemon, struct client *client, const struc
 
 static void series_free(struct daemon *daemon, struct query_series *series)
 {
-    struct query_series **link = &daemon->series;
+    struct query_series **link = &daemon->api->series;
     while (*link != series) {
         link = &(*link)->next;
     }
@@ -266,7 +266,7 @@ static void emit_log(struct daemon *daemon, struct client *client, uint64_t id, 
 
 void query_series_answered(struct daemon *daemon, struct bulk_event *event)
 {
-    struct query_series *series = daemon->series;
+    struct query_series *series = daemon->api->series;
     while (series != NULL && series->request != event->id) {
         series = series->next;
     }
@@ -328,7 +328,7 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
                                      .follow = kind == 'l' && request_flag(&request->map, "follow"),
                                      .experiment = experiment->id,
                                      .trial = (uint32_t)trial,
-                                     .next = daemon->series};
+                                     .next = daemon->api->series};
     for (uint32_t i = 0; i < experiment->trial_slots; i++) {
         const struct view_trial *row = experiment->trials[i];
         if (row == NULL || (one_trial && row->index != trial)) {
@@ -353,12 +353,12 @@ void query_series_request(struct daemon *daemon, struct client_request *request,
         free(series);
         return;
     }
-    daemon->series = series;
+    daemon->api->series = series;
 }
 
 void query_series_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    for (struct query_series *series = daemon->series, *next; series != NULL; series = next) {
+    for (struct query_series *series = daemon->api->series, *next; series != NULL; series = next) {
         next = series->next;
         series_step(daemon, series, now_ms);
     }
@@ -366,7 +366,7 @@ void query_series_tick(struct daemon *daemon, uint64_t now_ms)
 
 void query_series_close(struct daemon *daemon)
 {
-    while (daemon->series != NULL) {
-        series_free(daemon, daemon->series);
+    while (daemon->api->series != NULL) {
+        series_free(daemon, daemon->api->series);
     }
 }

@@ -33,7 +33,7 @@ struct query_verify_run {
 
 static void verify_free(struct daemon *daemon, struct query_verify_run *verify)
 {
-    struct query_verify_run **link = &daemon->verifies;
+    struct query_verify_run **link = &daemon->api->verifies;
     while (*link != verify) {
         link = &(*link)->next;
     }
@@ -153,7 +153,7 @@ static void verify_give_up(struct query_verify_run *verify, node_id node)
 
 void query_verify_answered(struct daemon *daemon, uint64_t request, int code)
 {
-    struct query_verify_run *verify = daemon->verifies;
+    struct query_verify_run *verify = daemon->api->verifies;
     struct verify_flight *flight = NULL;
     while (verify != NULL && (flight = verify_find_flight(verify, request)) == NULL) {
         verify = verify->next;
@@ -195,14 +195,14 @@ void query_verify(struct daemon *daemon, struct client_request *request, int arg
     while (node_core_next_checkpoint(daemon->core, &row, &verify->rows[verify->row_count].manifest)) {
         verify->row_count++;
     }
-    verify->next = daemon->verifies;
-    daemon->verifies = verify;
+    verify->next = daemon->api->verifies;
+    daemon->api->verifies = verify;
     verify_step(daemon, verify);
 }
 
 void query_verify_close(struct daemon *daemon)
 {
-    while (daemon->verifies != NULL) {
-        verify_free(daemon, daemon->verifies);
+    while (daemon->api->verifies != NULL) {
+        verify_free(daemon, daemon->api->verifies);
     }
 }

@@ -12,7 +12,7 @@
 
 static struct daemon_worker *worker_of(struct daemon *daemon, const struct client *client)
 {
-    struct daemon_worker *worker = client->slot >= 0 ? &daemon->workers[client->slot] : NULL;
+    struct daemon_worker *worker = client->slot >= 0 ? &daemon->workers->slots[client->slot] : NULL;
     return worker != NULL && worker->client == client ? worker : NULL;
 }
 
@@ -72,7 +72,7 @@ void api_worker_open(struct daemon *daemon, struct client_request *request, int 
     if (request_token(&request->map, &token)) {
         slot = node_core_find_token(daemon->core, token);
     }
-    struct daemon_worker *worker = slot >= 0 ? &daemon->workers[slot] : NULL;
+    struct daemon_worker *worker = slot >= 0 ? &daemon->workers->slots[slot] : NULL;
     bool has_process =
         worker != NULL && (worker->state == WORKER_RUNNING || worker->state == WORKER_SPAWNING) && !worker->last.is_taken;
     const struct view_experiment *experiment =
@@ -168,7 +168,7 @@ void api_worker_group(struct daemon *daemon, struct client_request *request, int
 
 void api_worker_group_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
+    struct daemon_worker *worker = &daemon->workers->slots[effect->u.worker.slot];
     struct client_reply reply;
     if (worker->client == NULL || worker->group_request == 0 || worker->client->broken ||
         !client_reply_begin(&reply, worker->group_request, true, 6)) {
@@ -193,7 +193,7 @@ void api_worker_group_effect(struct daemon *daemon, const struct node_effect *ef
 
 void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
+    struct daemon_worker *worker = &daemon->workers->slots[effect->u.worker.slot];
     if (attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
         worker->leaving = effect->u.worker.generation;
         worker->leaves_at_once = effect->u.worker.at_once;
@@ -203,7 +203,7 @@ void api_worker_leave_effect(struct daemon *daemon, const struct node_effect *ef
 
 void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *effect)
 {
-    struct daemon_worker *worker = &daemon->workers[effect->u.worker.slot];
+    struct daemon_worker *worker = &daemon->workers->slots[effect->u.worker.slot];
     if (worker->client != NULL && attempt_id_equal(&worker->prepare.u.worker.attempt, &effect->u.worker.attempt)) {
         notice(worker->client, "durable", "step", NULL, effect->u.worker.step);
     }
@@ -212,7 +212,7 @@ void api_worker_durable_effect(struct daemon *daemon, const struct node_effect *
 void api_worker_stop_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     if (daemon_workers_stop(daemon, effect)) {
-        tell_stop(&daemon->workers[effect->u.worker.slot]);
+        tell_stop(&daemon->workers->slots[effect->u.worker.slot]);
     }
 }
 
@@ -284,7 +284,7 @@ static void save_done(void *context, struct job *job)
     } else if (client != NULL) {
         client_reply_error(daemon, client, save->id, EXIT_REFUSED, "%s", save->error);
     }
-    struct daemon_worker *worker = &daemon->workers[save->slot];
+    struct daemon_worker *worker = &daemon->workers->slots[save->slot];
     if (worker->saves > 0 && attempt_id_equal(&worker->prepare.u.worker.attempt, &save->attempt)) {
         worker->saves--;
         if (worker->last.is_taken) {

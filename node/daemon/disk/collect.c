@@ -35,13 +35,13 @@ void daemon_confirm_effect(struct daemon *daemon, const struct node_effect *effe
         confirmed(daemon, effect->u.push.blob, effect->u.push.to, ERR_MEMORY);
         return;
     }
-    *confirm = (struct daemon_confirm){daemon->confirms, request, effect->u.push.blob, effect->u.push.to};
-    daemon->confirms = confirm;
+    *confirm = (struct daemon_confirm){daemon->disk->confirms, request, effect->u.push.blob, effect->u.push.to};
+    daemon->disk->confirms = confirm;
 }
 
 void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code)
 {
-    struct daemon_confirm **link = &daemon->confirms;
+    struct daemon_confirm **link = &daemon->disk->confirms;
     while (*link != NULL && (*link)->request != request) {
         link = &(*link)->next;
     }
@@ -55,9 +55,9 @@ void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code)
 
 void daemon_collect_close(struct daemon *daemon)
 {
-    while (daemon->confirms != NULL) {
-        struct daemon_confirm *confirm = daemon->confirms;
-        daemon->confirms = confirm->next;
+    while (daemon->disk->confirms != NULL) {
+        struct daemon_confirm *confirm = daemon->disk->confirms;
+        daemon->disk->confirms = confirm->next;
         free(confirm);
     }
 }
@@ -110,12 +110,12 @@ static void collect_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct collect_job *collect = (struct collect_job *)job;
-    daemon->is_collecting = false;
+    daemon->disk->is_collecting = false;
     if (collect->collected.chunks > 0) {
         daemon_line(daemon, "%llu chunks that nothing needs any more were deleted, %llu MiB",
                     (unsigned long long)collect->collected.chunks,
                     (unsigned long long)(collect->collected.bytes + (1u << 20) - 1) >> 20);
-        daemon->disk_check_ms = 0;
+        daemon->disk->check_ms = 0;
     }
     for (uint32_t i = 0; i < collect->collected.damaged_count && !daemon->closed; i++) {
         (void)bulk_discard(daemon->bulk, collect->collected.damaged[i]); /* its event says so, and has it mended */
@@ -129,7 +129,7 @@ static void collect_done(void *context, struct job *job)
 void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effect)
 {
     const struct view *view = node_core_view(daemon->core);
-    struct collect_job *collect = daemon->is_collecting ? NULL : calloc(1, sizeof *collect);
+    struct collect_job *collect = daemon->disk->is_collecting ? NULL : calloc(1, sizeof *collect);
     if (collect == NULL) {
         return; /* the next one comes in some minutes */
     }
@@ -148,6 +148,6 @@ void daemon_collect_effect(struct daemon *daemon, const struct node_effect *effe
     collect->idle_s = effect->u.collect.idle_s;
     collect->chunks = daemon->chunks;
     collect->job = (struct job){.work = collect_work, .done = collect_done};
-    daemon->is_collecting = true;
+    daemon->disk->is_collecting = true;
     jobs_run(daemon->idle_jobs, &collect->job);
 }

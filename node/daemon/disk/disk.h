@@ -5,6 +5,38 @@
 #include "node/daemon/disk/repair_queue.h"
 #include "node/daemon/ground/daemon.h"
 
+#define DAEMON_LOST_MAX 16
+
+struct daemon_mend;
+
+struct daemon_scrub {
+    bool is_busy, is_mending; /* a job is under way */
+    bool has_begun;           /* a pass */
+    hash256 at;               /* what was read last */
+    uint64_t next_ms;
+    uint64_t mend_ms;              /* when to look for blobs that lack something; 0: nothing is known to */
+    hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
+    uint32_t lost_count;
+    uint64_t checked_bytes, passes, damaged, restored; /* since the daemon began */
+    struct repair_queue queue;
+    struct daemon_mend *mends; /* blobs that are being fetched again */
+};
+
+struct daemon_persist_item;
+struct daemon_push;
+struct daemon_confirm;
+
+struct daemon_disk {
+    struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
+    bool persist_busy;                                        /* a job is under way */
+    struct daemon_push *pushes;
+    struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
+    bool is_collecting;
+    struct daemon_scrub scrub;
+    bool is_full;      /* as the core was told last */
+    uint64_t check_ms; /* when the loop looks at the free space again; 0: at once */
+};
+
 /* ---- persist.c: records and fences, in the order of tickets -------------------------------------------------------- */
 
 /* At the start: the records whose signatures are good, and the fences, become events. 0, or an error with a sentence if it is
@@ -45,23 +77,6 @@ void daemon_collect_verified(struct daemon *daemon, uint64_t request, int code);
 void daemon_collect_close(struct daemon *daemon);
 
 /* ---- scrub.c: rot -------------------------------------------------------------------------------------------------- */
-
-#define DAEMON_LOST_MAX 16
-
-struct daemon_mend;
-
-struct daemon_scrub {
-    bool is_busy, is_mending; /* a job is under way */
-    bool has_begun;           /* a pass */
-    hash256 at;               /* what was read last */
-    uint64_t next_ms;
-    uint64_t mend_ms;              /* when to look for blobs that lack something; 0: nothing is known to */
-    hash256 lost[DAEMON_LOST_MAX]; /* the last chunks that were dropped here as damaged */
-    uint32_t lost_count;
-    uint64_t checked_bytes, passes, damaged, restored; /* since the daemon began */
-    struct repair_queue queue;
-    struct daemon_mend *mends; /* blobs that are being fetched again */
-};
 
 /* Once a second. */
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms);

@@ -51,7 +51,7 @@ static void batch_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct batch *batch = (struct batch *)job;
-    daemon->persist_busy = false;
+    daemon->disk->persist_busy = false;
     for (uint32_t i = 0, told = 0; i < batch->count; i++) {
         struct daemon_persist_item *item = batch->items[i];
         if (batch->codes[i] != 0 && told++ == 0) {
@@ -75,23 +75,24 @@ static void batch_done(void *context, struct job *job)
 
 void daemon_persist_flush(struct daemon *daemon)
 {
-    if (daemon->closed || daemon->persist_busy || daemon->persist_first == NULL || !daemon->persist_first->is_ready) {
+    const struct daemon_persist_item *first = daemon->disk->persist_first;
+    if (daemon->closed || daemon->disk->persist_busy || first == NULL || !first->is_ready) {
         return;
     }
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch == NULL) {
         return; /* tried again at the next effect or second */
     }
-    while (daemon->persist_first != NULL && daemon->persist_first->is_ready && batch->count < BATCH_MAX) {
-        batch->items[batch->count++] = daemon->persist_first;
-        daemon->persist_first = daemon->persist_first->next;
-        if (daemon->persist_first == NULL) {
-            daemon->persist_last = NULL;
+    while (daemon->disk->persist_first != NULL && daemon->disk->persist_first->is_ready && batch->count < BATCH_MAX) {
+        batch->items[batch->count++] = daemon->disk->persist_first;
+        daemon->disk->persist_first = daemon->disk->persist_first->next;
+        if (daemon->disk->persist_first == NULL) {
+            daemon->disk->persist_last = NULL;
         }
     }
     batch->job = (struct job){.work = write_batch, .done = batch_done};
     batch->state = daemon->state;
-    daemon->persist_busy = true;
+    daemon->disk->persist_busy = true;
     jobs_run(daemon->persist_jobs, &batch->job);
 }
 
@@ -118,12 +119,12 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
     if (effect->byte_count > 0) {
         memcpy(item->bytes, effect->bytes, effect->byte_count);
     }
-    if (daemon->persist_last != NULL) {
-        daemon->persist_last->next = item;
+    if (daemon->disk->persist_last != NULL) {
+        daemon->disk->persist_last->next = item;
     } else {
-        daemon->persist_first = item;
+        daemon->disk->persist_first = item;
     }
-    daemon->persist_last = item;
+    daemon->disk->persist_last = item;
     if (item->is_own && signer_sign(daemon->signer, item->ticket, item->bytes, item->byte_count) != 0) {
         keys_sign_record(&daemon->keys, daemon->mesh, item->bytes, item->byte_count); /* its queue is full */
         uint8_t unused[RECORD_ENVELOPE_BYTES_MAX];
@@ -134,7 +135,7 @@ void daemon_persist_effect(struct daemon *daemon, const struct node_effect *effe
 
 void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t *envelope, uint32_t count)
 {
-    for (struct daemon_persist_item *item = daemon->persist_first; item != NULL; item = item->next) {
+    for (struct daemon_persist_item *item = daemon->disk->persist_first; item != NULL; item = item->next) {
         if (item->ticket == ticket && item->is_own && item->byte_count == count) {
             memcpy(item->bytes, envelope, count);
             item->is_ready = true;
@@ -146,12 +147,12 @@ void daemon_persist_signed(struct daemon *daemon, uint64_t ticket, const uint8_t
 
 void daemon_persist_close(struct daemon *daemon)
 {
-    while (daemon->persist_first != NULL) {
-        struct daemon_persist_item *item = daemon->persist_first;
-        daemon->persist_first = item->next;
+    while (daemon->disk->persist_first != NULL) {
+        struct daemon_persist_item *item = daemon->disk->persist_first;
+        daemon->disk->persist_first = item->next;
         free(item);
     }
-    daemon->persist_last = NULL;
+    daemon->disk->persist_last = NULL;
 }
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */

@@ -27,10 +27,10 @@ void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effec
     daemon_bulk_peers(daemon); /* the record that says where it listens may just have come */
     push->request = ++daemon->request_id;
     push->effect = *effect;
-    push->next = daemon->pushes;
-    daemon->pushes = push;
+    push->next = daemon->disk->pushes;
+    daemon->disk->pushes = push;
     if (bulk_push(daemon->bulk, push->request, effect->u.push.blob, effect->u.push.to) != 0) {
-        daemon->pushes = push->next;
+        daemon->disk->pushes = push->next;
         free(push);
         daemon_event(daemon, &event);
     }
@@ -38,7 +38,7 @@ void daemon_pushes_effect(struct daemon *daemon, const struct node_effect *effec
 
 void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    struct daemon_push **link = &daemon->pushes;
+    struct daemon_push **link = &daemon->disk->pushes;
     while (*link != NULL && (*link)->request != request) {
         link = &(*link)->next;
     }
@@ -65,9 +65,9 @@ void daemon_pushes_answered(struct daemon *daemon, uint64_t request, int code, c
 
 void daemon_pushes_close(struct daemon *daemon)
 {
-    while (daemon->pushes != NULL) {
-        struct daemon_push *push = daemon->pushes;
-        daemon->pushes = push->next;
+    while (daemon->disk->pushes != NULL) {
+        struct daemon_push *push = daemon->disk->pushes;
+        daemon->disk->pushes = push->next;
         free(push);
     }
 }

@@ -58,21 +58,21 @@ static void scrub_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct scrub_job *scrub = (struct scrub_job *)job;
     uint64_t now_ms = daemon_now_ms();
-    daemon->scrub->is_busy = false;
-    daemon->scrub->at = scrub->at;
-    daemon->scrub->checked_bytes += scrub->bytes;
-    daemon->scrub->next_ms = now_ms;
+    daemon->disk->scrub.is_busy = false;
+    daemon->disk->scrub.at = scrub->at;
+    daemon->disk->scrub.checked_bytes += scrub->bytes;
+    daemon->disk->scrub.next_ms = now_ms;
     for (uint32_t i = 0; i < scrub->damaged_count && !daemon->closed; i++) {
         (void)bulk_discard(daemon->bulk, scrub->damaged[i]); /* its event says so, and has it mended */
     }
     if (scrub->is_end) {
-        daemon->scrub->passes++;
-        daemon->scrub->has_begun = false;
-        daemon->scrub->next_ms = now_ms + SCRUB_REST_MS;
-        daemon->scrub->mend_ms = now_ms; /* what is missing altogether no reader comes upon */
+        daemon->disk->scrub.passes++;
+        daemon->disk->scrub.has_begun = false;
+        daemon->disk->scrub.next_ms = now_ms + SCRUB_REST_MS;
+        daemon->disk->scrub.mend_ms = now_ms; /* what is missing altogether no reader comes upon */
     } else if (scrub->code != 0) {
         daemon_line(daemon, "the chunks of this disk could not be checked: %s", err_text(scrub->code));
-        daemon->scrub->next_ms = now_ms + MEND_AGAIN_MS;
+        daemon->disk->scrub.next_ms = now_ms + MEND_AGAIN_MS;
     }
     free(scrub);
 }
@@ -83,14 +83,14 @@ static void scrub_begin(struct daemon *daemon)
     if (scrub == NULL) {
         return;
     }
-    if (!daemon->scrub->has_begun) {
-        daemon->scrub->has_begun = true;
-        memset(&daemon->scrub->at, 0, sizeof daemon->scrub->at);
+    if (!daemon->disk->scrub.has_begun) {
+        daemon->disk->scrub.has_begun = true;
+        memset(&daemon->disk->scrub.at, 0, sizeof daemon->disk->scrub.at);
     }
     scrub->chunks = daemon->chunks;
-    scrub->at = daemon->scrub->at;
+    scrub->at = daemon->disk->scrub.at;
     scrub->job = (struct job){.work = scrub_work, .done = scrub_done};
-    daemon->scrub->is_busy = true;
+    daemon->disk->scrub.is_busy = true;
     jobs_run(daemon->idle_jobs, &scrub->job);
 }
 
@@ -146,8 +146,8 @@ static void wanted_code(const struct daemon *daemon, struct mend_job *mend, cons
     if (wanted == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < daemon->scrub->lost_count && i < DAEMON_LOST_MAX; i++) {
-        wanted->must_be_here |= hash256_equal(daemon->scrub->lost[i], blob);
+    for (uint32_t i = 0; i < daemon->disk->scrub.lost_count && i < DAEMON_LOST_MAX; i++) {
+        wanted->must_be_here |= hash256_equal(daemon->disk->scrub.lost[i], blob);
     }
     _Static_assert(DAEMON_HOLDERS_MAX <= BLOB_HOLDERS_MAX, "all who are likely to have it are asked");
     wanted->holder_count = daemon_holders_code(daemon, experiment->id, 0, wanted->holders);
@@ -184,8 +184,8 @@ static void mend_work(struct job *job)
 /* Blobs that lack something are looked for then, or sooner. */
 static void mend_at(struct daemon *daemon, uint64_t when_ms)
 {
-    if (daemon->scrub->mend_ms == 0 || when_ms < daemon->scrub->mend_ms) {
-        daemon->scrub->mend_ms = when_ms;
+    if (daemon->disk->scrub.mend_ms == 0 || when_ms < daemon->disk->scrub.mend_ms) {
+        daemon->disk->scrub.mend_ms = when_ms;
     }
 }
 
@@ -196,11 +196,11 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
     for (uint32_t i = 0; i < wanted->holder_count; i++) {
         living += node_core_is_alive(daemon->core, wanted->holders[i]);
     }
-    if (!repair_queue_may(&daemon->scrub->queue, now_ms, wanted->blob, living)) {
+    if (!repair_queue_may(&daemon->disk->scrub.queue, now_ms, wanted->blob, living)) {
         mend_at(daemon, now_ms + MEND_AGAIN_MS); /* others may be back then */
         return;
     }
-    for (const struct daemon_mend *mend = daemon->scrub->mends; mend != NULL; mend = mend->next) {
+    for (const struct daemon_mend *mend = daemon->disk->scrub.mends; mend != NULL; mend = mend->next) {
         if (hash256_equal(mend->blob, wanted->blob)) {
             return;
         }
@@ -214,15 +214,15 @@ static void fetch_again(struct daemon *daemon, const struct wanted_blob *wanted)
         mend_at(daemon, now_ms + MEND_SOON_MS); /* when some of the others are whole */
         return;
     }
-    *mend = (struct daemon_mend){daemon->scrub->mends, request, wanted->blob, living};
-    daemon->scrub->mends = mend;
+    *mend = (struct daemon_mend){daemon->disk->scrub.mends, request, wanted->blob, living};
+    daemon->disk->scrub.mends = mend;
 }
 
 static void mend_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct mend_job *mend = (struct mend_job *)job;
-    daemon->scrub->is_mending = false;
+    daemon->disk->scrub.is_mending = false;
     for (uint32_t i = 0; i < mend->count && !daemon->closed; i++) {
         if (mend->blobs[i].is_broken) {
             fetch_again(daemon, &mend->blobs[i]);
@@ -238,7 +238,7 @@ static void mend_begin(struct daemon *daemon)
     if (mend == NULL) {
         return;
     }
-    daemon->scrub->mend_ms = 0;
+    daemon->disk->scrub.mend_ms = 0;
     const struct view *view = node_core_view(daemon->core);
     for (uint32_t i = 0; i < view->experiment_count; i++) {
         const struct view_experiment *experiment = view->experiments[i];
@@ -254,13 +254,13 @@ static void mend_begin(struct daemon *daemon)
     }
     mend->chunks = daemon->chunks;
     mend->job = (struct job){.work = mend_work, .done = mend_done};
-    daemon->scrub->is_mending = true;
+    daemon->disk->scrub.is_mending = true;
     jobs_run(daemon->idle_jobs, &mend->job);
 }
 
 void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
-    struct daemon_mend **link = &daemon->scrub->mends;
+    struct daemon_mend **link = &daemon->disk->scrub.mends;
     while (*link != NULL && (*link)->request != request) {
         link = &(*link)->next;
     }
@@ -272,12 +272,12 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
     char hex[17];
     bytes_to_hex(hex, mend->blob.bytes, 8);
     if (code == 0) {
-        daemon->scrub->restored++;
-        repair_queue_forget(&daemon->scrub->queue, mend->blob);
+        daemon->disk->scrub.restored++;
+        repair_queue_forget(&daemon->disk->scrub.queue, mend->blob);
         daemon_line(daemon, "blob %s... is whole again on this disk", hex);
     } else {
         daemon_line(daemon, "blob %s... lacks something on this disk, and could not be fetched again: %s", hex, text);
-        repair_queue_failed(&daemon->scrub->queue, daemon_now_ms(), mend->blob, mend->living);
+        repair_queue_failed(&daemon->disk->scrub.queue, daemon_now_ms(), mend->blob, mend->living);
         mend_at(daemon, daemon_now_ms() + MEND_AGAIN_MS);
     }
     free(mend);
@@ -287,30 +287,30 @@ void daemon_scrub_fetched(struct daemon *daemon, uint64_t request, int code, con
 
 void daemon_scrub_corrupt(struct daemon *daemon, hash256 hash)
 {
-    daemon->scrub->lost[daemon->scrub->damaged++ % DAEMON_LOST_MAX] = hash;
-    daemon->scrub->lost_count += daemon->scrub->lost_count < DAEMON_LOST_MAX;
-    daemon->scrub->mend_ms = daemon_now_ms() + MEND_SOON_MS;
+    daemon->disk->scrub.lost[daemon->disk->scrub.damaged++ % DAEMON_LOST_MAX] = hash;
+    daemon->disk->scrub.lost_count += daemon->disk->scrub.lost_count < DAEMON_LOST_MAX;
+    daemon->disk->scrub.mend_ms = daemon_now_ms() + MEND_SOON_MS;
 }
 
 void daemon_scrub_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    if (daemon->scrub->next_ms == 0) {
-        daemon->scrub->next_ms = now_ms + SCRUB_FIRST_MS;
+    if (daemon->disk->scrub.next_ms == 0) {
+        daemon->disk->scrub.next_ms = now_ms + SCRUB_FIRST_MS;
     }
-    if (!daemon->scrub->is_busy && now_ms >= daemon->scrub->next_ms) {
+    if (!daemon->disk->scrub.is_busy && now_ms >= daemon->disk->scrub.next_ms) {
         scrub_begin(daemon);
     }
-    bool wants_to_mend = daemon->scrub->mend_ms != 0 && now_ms >= daemon->scrub->mend_ms;
-    if (wants_to_mend && !daemon->scrub->is_mending && !node_core_is_syncing(daemon->core)) {
+    bool wants_to_mend = daemon->disk->scrub.mend_ms != 0 && now_ms >= daemon->disk->scrub.mend_ms;
+    if (wants_to_mend && !daemon->disk->scrub.is_mending && !node_core_is_syncing(daemon->core)) {
         mend_begin(daemon);
     }
 }
 
 void daemon_scrub_close(struct daemon *daemon)
 {
-    while (daemon->scrub != NULL && daemon->scrub->mends != NULL) {
-        struct daemon_mend *mend = daemon->scrub->mends;
-        daemon->scrub->mends = mend->next;
+    while (daemon->disk->scrub.mends != NULL) {
+        struct daemon_mend *mend = daemon->disk->scrub.mends;
+        daemon->disk->scrub.mends = mend->next;
         free(mend);
     }
 }

@@ -41,8 +41,6 @@
 #include "store/state_lmdb.h"
 
 #define DAEMON_PEER_HINTS_MAX 16
-#define DAEMON_HINTED_MAX 32
-#define DAEMON_HEARD_MAX 64
 #define DAEMON_CLIENTS_MAX 128
 #define DAEMON_DISK_RESERVE_BYTES (16u << 20) /* less free than this is a full disk */
 #define DAEMON_CORE_BYTES (256u << 20)        /* cap of the core's memory; touched as it is used */
@@ -63,18 +61,13 @@ struct daemon_options {
     bool quiet;
 };
 
-/* Structs of the rooms above: the ground names them and does not look inside. */
+/* One struct for each room that keeps something: the ground names them and does not look inside. */
+struct daemon_api;     /* api/client.h */
+struct daemon_workers; /* workers/workers.h */
+struct daemon_disk;    /* disk/disk.h */
+struct daemon_peers;   /* peers/peers.h */
+
 struct client;
-struct daemon_persist_item;
-struct daemon_ended;
-struct daemon_push;
-struct change_waiting;
-struct query_series;
-struct query_blob;
-struct query_verify_run;
-struct daemon_gpu_busy;
-struct daemon_confirm;
-struct daemon_scrub;
 struct daemon_worker;
 
 struct daemon {
@@ -106,46 +99,17 @@ struct daemon {
     struct daemon_events events;
     bool closed; /* the loop has ended: nothing enters the core any more */
 
-    struct daemon_persist_item *persist_first, *persist_last; /* in the order of tickets */
-    bool persist_busy;
-    uint64_t disk_check_ms;
-    bool disk_full;
-    struct daemon_gpu_busy *gpu_busy;
+    /* Made and freed by start.c. */
+    struct daemon_api *api;
+    struct daemon_workers *workers;
+    struct daemon_disk *disk;
+    struct daemon_peers *peers;
+    int listen_fd; /* of the local socket; -1: none */
 
-    struct daemon_worker *workers; /* SLOTS_MAX of them: workers/workers.h */
-    uint64_t awake_ms; /* when the loop was last seen to go on */
-    struct daemon_ended *ended; /* workers that are no more, but for their directories */
-    uint64_t request_id; /* of bulk requests and of requests to the core */
-    struct daemon_push *pushes;
-
-    int listen_fd;
-    struct client *clients;
-    uint32_t client_count;
-    struct change_waiting *waiting; /* requests that the core has not answered yet */
-    struct query_series *series;
-    struct query_blob *blob_requests;
-    struct query_verify_run *verifies;
-    struct daemon_confirm *confirms; /* copies that their holders are reading for the core */
-    bool is_collecting;
-    struct daemon_scrub *scrub; /* disk/disk.h */
-    uint64_t watch_ms;
-
+    uint64_t request_id; /* the last one: of bulk requests, of requests to the core, of clients */
     struct daemon_line *lines;
     uint64_t line_seq;
     uint64_t second_ms; /* next once-a-second work */
-    uint32_t hint_turn, peer_hint_turn;
-    uint32_t hint_from; /* the peer that is the next to be tried where --peer says, by its place */
-    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
-    uint32_t hinted_count;
-    struct daemon_heard {
-        node_id node;
-        char address[BEACON_ADDRESS_BYTES];
-    } heard[DAEMON_HEARD_MAX]; /* what beacons said of absent members and has not been tried yet, the oldest first */
-    uint32_t heard_count;
-    struct daemon_bulk_known {
-        node_id node;
-        char where[FACT_ADDRESS_BYTES + 8];
-    } bulk_known[NODE_MEMBERS_MAX]; /* what bulk was told, by the place of the core's peer; places move, so it may be another's */
     bool stopping;
     bool rekeys, rekey_failed; /* another node: it begins anew when it has stopped */
     node_id was;                 /* the node that it was before it had a key of its own; none: it always had */

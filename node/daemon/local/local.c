@@ -212,7 +212,7 @@ static void accept_clients(struct daemon *daemon)
 {
     int fd;
     while ((fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct local_client *local = daemon->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *local) : NULL;
+        struct local_client *local = daemon->api->client_count < DAEMON_CLIENTS_MAX ? calloc(1, sizeof *local) : NULL;
         uint8_t *buffer = local != NULL ? malloc(FRAME_BYTES_MAX + 4) : NULL;
         if (buffer == NULL) {
             free(local);
@@ -252,7 +252,7 @@ void local_close(struct daemon *daemon)
         (void)unlink(path);
         (void)close(daemon->listen_fd);
     }
-    for (struct local_client *local = local_from(daemon->clients), *next; local != NULL; local = next) {
+    for (struct local_client *local = local_from(daemon->api->clients), *next; local != NULL; local = next) {
         next = local_next(local);
         flush(local);
         close_client(daemon, local);
@@ -265,7 +265,8 @@ uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capac
 {
     uint32_t count = 0;
     items[count++] = (zmq_pollitem_t){.fd = daemon->listen_fd, .events = ZMQ_POLLIN};
-    for (struct local_client *local = local_from(daemon->clients); local != NULL && count < capacity; local = local_next(local)) {
+    struct local_client *local = local_from(daemon->api->clients);
+    for (; local != NULL && count < capacity; local = local_next(local)) {
         short events = local->held == NULL ? ZMQ_POLLIN : 0;
         events |= local->first != NULL ? ZMQ_POLLOUT : 0;
         if (events != 0 && !local->client.broken) {
@@ -278,7 +279,7 @@ uint32_t local_poll(struct daemon *daemon, zmq_pollitem_t *items, uint32_t capac
 void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
-        struct local_client *local = local_from(daemon->clients);
+        struct local_client *local = local_from(daemon->api->clients);
         while (local != NULL && local->fd != items[i].fd) {
             local = local_next(local);
         }
@@ -289,7 +290,7 @@ void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t 
             read_client(daemon, local);
         }
     }
-    for (struct local_client *local = local_from(daemon->clients), *next; local != NULL; local = next) {
+    for (struct local_client *local = local_from(daemon->api->clients), *next; local != NULL; local = next) {
         next = local_next(local);
         if (local->client.broken && local->held == NULL) {
             close_client(daemon, local);
@@ -302,7 +303,7 @@ void local_process(struct daemon *daemon, const zmq_pollitem_t *items, uint32_t 
 
 void local_tick(struct daemon *daemon)
 {
-    for (struct local_client *local = local_from(daemon->clients); local != NULL; local = local_next(local)) {
+    for (struct local_client *local = local_from(daemon->api->clients); local != NULL; local = local_next(local)) {
         if (local->held != NULL) {
             read_client(daemon, local);
         }

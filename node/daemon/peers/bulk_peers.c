@@ -11,8 +11,8 @@ void daemon_bulk_peers_gone(struct daemon *daemon, node_id node)
     static const uint8_t no_key[PUBLIC_KEY_BYTES] = {0};
     (void)bulk_peer(daemon->bulk, node, no_key, "127.0.0.1", 0);
     for (uint32_t i = 0; i < NODE_MEMBERS_MAX; i++) {
-        if (node_id_equal(daemon->bulk_known[i].node, node)) {
-            daemon->bulk_known[i] = (struct daemon_bulk_known){.where = ""};
+        if (node_id_equal(daemon->peers->bulk_known[i].node, node)) {
+            daemon->peers->bulk_known[i] = (struct daemon_bulk_known){.where = ""};
         }
     }
 }
@@ -21,7 +21,7 @@ void daemon_bulk_peers(struct daemon *daemon)
 {
     for (uint32_t i = 0; i < node_core_peer_count(daemon->core); i++) {
         node_id node = node_core_peer(daemon->core, i).id;
-        struct daemon_bulk_known *known = &daemon->bulk_known[i];
+        struct daemon_bulk_known *known = &daemon->peers->bulk_known[i];
         const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
         if (node_core_is_out(daemon->core)) {
             if (known->where[0] != '\0') {

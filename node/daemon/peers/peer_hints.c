@@ -14,10 +14,10 @@
 static bool is_hinted(const struct daemon *daemon, node_id node)
 {
     uint32_t i = 0;
-    while (i < daemon->hinted_count && !node_id_equal(daemon->hinted[i], node)) {
+    while (i < daemon->peers->hinted_count && !node_id_equal(daemon->peers->hinted[i], node)) {
         i++;
     }
-    return i < daemon->hinted_count;
+    return i < daemon->peers->hinted_count;
 }
 
 static bool is_wanted(const struct daemon *daemon, node_id node)
@@ -33,10 +33,10 @@ static bool is_wanted(const struct daemon *daemon, node_id node)
 static bool try_address(struct daemon *daemon, node_id node, const char *address)
 {
     if (!is_hinted(daemon, node)) {
-        if (daemon->hinted_count == DAEMON_HINTED_MAX) {
+        if (daemon->peers->hinted_count == DAEMON_HINTED_MAX) {
             return false;
         }
-        daemon->hinted[daemon->hinted_count++] = node;
+        daemon->peers->hinted[daemon->peers->hinted_count++] = node;
     }
     (void)control_peer(daemon->control, node, view_find_member(node_core_view(daemon->core), node)->public_key, address);
     return true;
@@ -47,33 +47,33 @@ static bool try_address(struct daemon *daemon, node_id node, const char *address
 static void end_hints(struct daemon *daemon, bool absent_too)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < daemon->hinted_count; i++) {
-        node_id node = daemon->hinted[i];
+    for (uint32_t i = 0; i < daemon->peers->hinted_count; i++) {
+        node_id node = daemon->peers->hinted[i];
         const struct view_member *member = view_find_member(node_core_view(daemon->core), node);
         struct node_peer peer;
         bool is_peer = node_core_find_peer(daemon->core, node, &peer);
         if (!absent_too && !node_core_is_alive(daemon->core, node)) {
-            daemon->hinted[kept++] = node;
+            daemon->peers->hinted[kept++] = node;
         } else if (member != NULL && is_peer && !node_core_is_out(daemon->core)) {
             (void)control_peer(daemon->control, node, member->public_key, peer.address);
         }
     }
-    daemon->hinted_count = kept;
+    daemon->peers->hinted_count = kept;
 }
 
 static void heard_put(struct daemon *daemon, node_id node, const char *address)
 {
     size_t host_bytes = (size_t)(strrchr(address, ':') - address) + 1;
     uint32_t of_host = 0;
-    for (uint32_t i = 0; i < daemon->heard_count; i++) {
-        const struct daemon_heard *heard = &daemon->heard[i];
+    for (uint32_t i = 0; i < daemon->peers->heard_count; i++) {
+        const struct daemon_heard *heard = &daemon->peers->heard[i];
         if (node_id_equal(heard->node, node) && strcmp(heard->address, address) == 0) {
             return;
         }
         of_host += strncmp(heard->address, address, host_bytes) == 0;
     }
-    if (daemon->heard_count < DAEMON_HEARD_MAX && of_host < HEARD_HOST_MAX) {
-        struct daemon_heard *heard = &daemon->heard[daemon->heard_count++];
+    if (daemon->peers->heard_count < DAEMON_HEARD_MAX && of_host < HEARD_HOST_MAX) {
+        struct daemon_heard *heard = &daemon->peers->heard[daemon->peers->heard_count++];
         heard->node = node;
         bytes_copy_text(heard->address, sizeof heard->address, address);
     }
@@ -121,8 +121,8 @@ void daemon_peer_hints_remembered(struct daemon *daemon)
  * this one, since else of some hints only some members would have their turns. */
 static void try_peer_hint(struct daemon *daemon, bool is_pause)
 {
-    const char *hint = daemon->options.peer_hints[daemon->peer_hint_turn % daemon->options.peer_hint_count];
-    uint32_t count = node_core_peer_count(daemon->core), tried = 0, i = daemon->hint_from;
+    const char *hint = daemon->options.peer_hints[daemon->peers->peer_hint_turn % daemon->options.peer_hint_count];
+    uint32_t count = node_core_peer_count(daemon->core), tried = 0, i = daemon->peers->hint_from;
     for (; i < count && tried < DAEMON_HINTED_MAX; i++) {
         struct node_peer peer = node_core_peer(daemon->core, i);
         if (peer.state == SWIM_LEFT || !is_wanted(daemon, peer.id)) {
@@ -135,16 +135,16 @@ static void try_peer_hint(struct daemon *daemon, bool is_pause)
         tried++;
     }
     if (!is_pause) {
-        daemon->hint_from = i < count ? i : 0;
-        daemon->peer_hint_turn += i >= count;
+        daemon->peers->hint_from = i < count ? i : 0;
+        daemon->peers->peer_hint_turn += i >= count;
     }
 }
 
 static void try_heard(struct daemon *daemon, bool is_pause)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < daemon->heard_count; i++) {
-        struct daemon_heard heard = daemon->heard[i];
+    for (uint32_t i = 0; i < daemon->peers->heard_count; i++) {
+        struct daemon_heard heard = daemon->peers->heard[i];
         if (!is_wanted(daemon, heard.node)) {
             continue;
         }
@@ -152,23 +152,23 @@ static void try_heard(struct daemon *daemon, bool is_pause)
         bool waits = is_hinted(daemon, heard.node) || (is_pause && node_core_find_peer(daemon->core, heard.node, &peer) &&
                                                        peer.address[0] != '\0');
         if (waits || !try_address(daemon, heard.node, heard.address)) {
-            daemon->heard[kept++] = heard;
+            daemon->peers->heard[kept++] = heard;
         }
     }
-    daemon->heard_count = kept;
+    daemon->peers->heard_count = kept;
 }
 
 /* Each hint is tried for HINT_S, and between two for as long where the member's record says, if it says anything. Called
  * once a second. */
 void daemon_peer_hints_tick(struct daemon *daemon)
 {
-    uint32_t turn = daemon->hint_turn++, phase = turn / HINT_S;
+    uint32_t turn = daemon->peers->hint_turn++, phase = turn / HINT_S;
     bool is_pause = phase % 2 == 0, begins = turn % HINT_S == 0;
     end_hints(daemon, begins && is_pause);
     if (!begins) {
         return;
     }
-    bool is_peers_turn = daemon->options.peer_hint_count > 0 && (daemon->heard_count == 0 || phase / 2 % 2 == 0);
+    bool is_peers_turn = daemon->options.peer_hint_count > 0 && (daemon->peers->heard_count == 0 || phase / 2 % 2 == 0);
     if (is_peers_turn) {
         try_peer_hint(daemon, is_pause);
     } else {

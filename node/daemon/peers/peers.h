@@ -4,6 +4,32 @@
 
 #include "node/daemon/ground/daemon.h"
 
+#define DAEMON_HINTED_MAX 32
+#define DAEMON_HEARD_MAX 64
+
+struct daemon_heard {
+    node_id node;
+    char address[BEACON_ADDRESS_BYTES];
+};
+
+struct daemon_bulk_known {
+    node_id node;
+    char where[FACT_ADDRESS_BYTES + 8];
+};
+
+struct daemon_peers {
+    /* peer_hints.c */
+    uint32_t hint_turn, peer_hint_turn;
+    uint32_t hint_from; /* the peer that is the next to be tried where --peer says, by its place */
+    node_id hinted[DAEMON_HINTED_MAX]; /* absent members that are tried where their record does not say */
+    uint32_t hinted_count;
+    struct daemon_heard heard[DAEMON_HEARD_MAX]; /* what beacons said of absent members and waits to be tried, oldest first */
+    uint32_t heard_count;
+
+    /* bulk_peers.c: what bulk was told, by the place of the core's peer; places move, so it may be another's */
+    struct daemon_bulk_known bulk_known[NODE_MEMBERS_MAX];
+};
+
 /* ---- peer_hints.c: where absent members may be ---------------------------------------------------------------------- */
 
 /* After START: tries the addresses that `shoal join` left. */

@@ -73,14 +73,15 @@ struct adoption {
 static void adopt_one(struct daemon *daemon, struct keep_found *found)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        if (daemon->workers[slot].state != WORKER_NONE && strcmp(daemon->workers[slot].directory, found->run_directory) == 0) {
+        const struct daemon_worker *worker = &daemon->workers->slots[slot];
+        if (worker->state != WORKER_NONE && strcmp(worker->directory, found->run_directory) == 0) {
             return; /* adopted in an earlier pass */
         }
     }
     struct daemon_worker probe = {0};
     bool readable = identity_read(found->identity, found->identity_bytes, &probe) == 0;
     uint32_t slot = probe.prepare.u.worker.slot;
-    bool usable = readable && slot < daemon->slot_count && daemon->workers[slot].state == WORKER_NONE &&
+    bool usable = readable && slot < daemon->slot_count && daemon->workers->slots[slot].state == WORKER_NONE &&
                   (found->state == KEEP_STATE_RUNNING || found->state == KEEP_STATE_ENDED ||
                    found->state == KEEP_STATE_LOST);
     if (!usable) {
@@ -90,7 +91,7 @@ static void adopt_one(struct daemon *daemon, struct keep_found *found)
         daemon_workers_remove_later(daemon, found->run_directory);
         return;
     }
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     *worker = probe;
     worker_move(worker, WORKER_RUNNING);
     worker->connects_until_ms = daemon_now_ms() + CONNECT_MS;

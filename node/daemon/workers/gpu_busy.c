@@ -49,9 +49,9 @@ static void busy_done(void *context, struct job *job)
 
 void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
 {
-    struct daemon_gpu_busy *busy = daemon->gpu_busy;
+    struct daemon_gpu_busy *busy = daemon->workers->gpu_busy;
     if (busy == NULL) {
-        busy = daemon->gpu_busy = calloc(1, sizeof *busy);
+        busy = daemon->workers->gpu_busy = calloc(1, sizeof *busy);
     }
     if (busy == NULL || busy->runs || now_ms < busy->next_ms) {
         return;
@@ -75,9 +75,9 @@ void daemon_gpu_busy_tick(struct daemon *daemon, uint64_t now_ms)
 
 void daemon_gpu_busy_close(struct daemon *daemon)
 {
-    if (daemon->gpu_busy != NULL) {
-        slots_nvml_close(&daemon->gpu_busy->nvml);
-        free(daemon->gpu_busy);
-        daemon->gpu_busy = NULL;
+    if (daemon->workers->gpu_busy != NULL) {
+        slots_nvml_close(&daemon->workers->gpu_busy->nvml);
+        free(daemon->workers->gpu_busy);
+        daemon->workers->gpu_busy = NULL;
     }
 }

@@ -44,7 +44,7 @@ static void log_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct log_job *log = (struct log_job *)job;
-    struct daemon_worker *worker = &daemon->workers[log->slot];
+    struct daemon_worker *worker = &daemon->workers->slots[log->slot];
     if (worker->state == WORKER_RUNNING && !worker->last.is_taken &&
         attempt_id_equal(&worker->prepare.u.worker.attempt, &log->attempt)) {
         worker->log_busy = false;
@@ -59,7 +59,7 @@ static void log_done(void *context, struct job *job)
 
 void daemon_workers_log(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct log_job *log = worker->log_busy || daemon->closed ? NULL : calloc(1, sizeof *log);
     if (log == NULL) {
         return;
@@ -75,7 +75,7 @@ void daemon_workers_log(struct daemon *daemon, uint32_t slot)
 
 bool daemon_workers_log_ends(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct log_job *log = calloc(1, sizeof *log);
     bool is_over = log == NULL;
     for (uint32_t i = 0; i < ENTRIES_AT_ONCE && !is_over; i++) {

@@ -85,7 +85,7 @@ struct daemon_ended {
 
 void daemon_workers_persisted(struct daemon *daemon)
 {
-    struct daemon_ended **link = &daemon->ended;
+    struct daemon_ended **link = &daemon->workers->ended;
     while (*link != NULL && !daemon->closed) { /* else what would remove them is gone, and the next daemon finds them */
         struct daemon_ended *ended = *link;
         if (node_core_end_is_unwritten(daemon->core, &ended->attempt, ended->number)) {
@@ -100,9 +100,9 @@ void daemon_workers_persisted(struct daemon *daemon)
 
 void daemon_workers_close(struct daemon *daemon)
 {
-    while (daemon->ended != NULL) {
-        struct daemon_ended *ended = daemon->ended;
-        daemon->ended = ended->next;
+    while (daemon->workers->ended != NULL) {
+        struct daemon_ended *ended = daemon->workers->ended;
+        daemon->workers->ended = ended->next;
         free(ended); /* the next daemon finds the directory */
     }
 }
@@ -183,7 +183,7 @@ static bool worker_is(const struct daemon_worker *worker, enum worker_state stat
 
 static void prepared(struct daemon *daemon, uint32_t slot, int code, uint32_t port, const char *text)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct node_event event = {.kind = NODE_EVENT_PREPARED};
     event.u.worker.slot = slot;
     event.u.worker.attempt = worker->prepare.u.worker.attempt;
@@ -207,7 +207,7 @@ static void unpack_done(void *context, struct job *job)
     struct daemon *daemon = context;
     struct unpack_job *unpack = (struct unpack_job *)job;
     uint32_t slot = unpack->slot;
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     if (!worker_is(worker, WORKER_UNPACKING, &unpack->attempt) || daemon->closed) {
         free(unpack);
         return;
@@ -230,7 +230,7 @@ static void unpack_done(void *context, struct job *job)
 
 static void unpack_start(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct unpack_job *unpack = calloc(1, sizeof *unpack);
     if (unpack == NULL) {
         prepared(daemon, slot, ERR_MEMORY, 0, "no memory");
@@ -249,7 +249,7 @@ static void unpack_start(struct daemon *daemon, uint32_t slot)
 /* Asks for the code or the checkpoint from whoever lives, likely holders first; what is here already costs nothing. */
 static void fetch(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct node_effect *effect = &worker->prepare;
     hash256 blob = worker->fetching_checkpoint ? effect->u.worker.checkpoint : effect->u.worker.code;
     const attempt_id *attempt = &effect->u.worker.attempt;
@@ -268,7 +268,7 @@ static void fetch(struct daemon *daemon, uint32_t slot)
 void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, const char *text)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct daemon_worker *worker = &daemon->workers[slot];
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (worker->state != WORKER_FETCHING || worker->fetch_id != request) {
             continue;
         }
@@ -295,7 +295,7 @@ void daemon_workers_fetched(struct daemon *daemon, uint64_t request, int code, c
 static void prepare(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     worker_forget_prepared(daemon, worker);
     worker_clear(worker);
     worker->prepare = *effect;
@@ -355,7 +355,7 @@ static void spawn_work(struct job *job)
 
 static void worker_ended(struct daemon *daemon, uint32_t slot, struct node_event event)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     bool is_stopping = worker->ended && worker->status.is_stopping;
     event.kind = NODE_EVENT_WORKER_EXITED;
     event.u.worker.slot = slot;
@@ -366,8 +366,8 @@ static void worker_ended(struct daemon *daemon, uint32_t slot, struct node_event
         ended->attempt = event.u.worker.attempt;
         ended->number = worker->prepare.u.worker.number;
         bytes_copy_text(ended->directory, sizeof ended->directory, worker->directory);
-        ended->next = daemon->ended;
-        daemon->ended = ended;
+        ended->next = daemon->workers->ended;
+        daemon->workers->ended = ended;
     }
     worker_clear(worker);
     daemon_event(daemon, &event);
@@ -382,7 +382,7 @@ static void spawn_done(void *context, struct job *job)
 {
     struct daemon *daemon = context;
     struct spawn_job *spawn = (struct spawn_job *)job;
-    struct daemon_worker *worker = &daemon->workers[spawn->slot];
+    struct daemon_worker *worker = &daemon->workers->slots[spawn->slot];
     for (size_t i = 0; i < spawn->environment.count; i++) {
         free(spawn->environment.items[i]);
     }
@@ -419,7 +419,7 @@ static void lock_path(const struct daemon *daemon, uint32_t slot, char *out, siz
 static void spawn(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct view_experiment *experiment =
         view_find_experiment(node_core_view(daemon->core), effect->u.worker.attempt.experiment);
     struct spawn_job *spawn = calloc(1, sizeof *spawn);
@@ -459,7 +459,7 @@ static void spawn(struct daemon *daemon, const struct node_effect *effect)
 
 static void kill_worker(struct daemon *daemon, uint32_t slot, const attempt_id *attempt, uint32_t grace_ms)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     if (worker_is(worker, WORKER_RUNNING, attempt) && worker->has_link) {
         worker->kill_wanted = keep_kill(&worker->link, grace_ms) != 0; /* no room: again at the next tick */
         worker->kill_grace_ms = grace_ms;
@@ -483,7 +483,7 @@ void daemon_workers_stopping(struct daemon_worker *worker)
 bool daemon_workers_stop(struct daemon *daemon, const struct node_effect *effect)
 {
     uint32_t slot = effect->u.worker.slot;
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     bool is_running = worker_is(worker, WORKER_RUNNING, &effect->u.worker.attempt);
     bytes_copy_text(worker->stop_reason, sizeof worker->stop_reason, effect->u.worker.text);
     worker->stop_grace_ms = effect->u.worker.grace_ms;
@@ -528,7 +528,7 @@ static void settle(struct daemon *daemon, struct daemon_worker *worker)
 
 bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot)
 {
-    const struct daemon_worker *worker = &daemon->workers[slot];
+    const struct daemon_worker *worker = &daemon->workers->slots[slot];
     char lock[KEEP_PATH_BYTES + 32];
     if (!worker->ended || worker->last.is_taken) {
         return false;
@@ -539,7 +539,7 @@ bool daemon_workers_is_ending(const struct daemon *daemon, uint32_t slot)
 
 bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     const struct keep_status *status = &worker->status;
     if (!daemon_workers_log_ends(daemon, slot)) {
         return false;
@@ -569,7 +569,7 @@ bool daemon_workers_take_last(struct daemon *daemon, uint32_t slot)
 void daemon_workers_settled(struct daemon *daemon, uint64_t request)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct worker_last last = daemon->workers[slot].last;
+        struct worker_last last = daemon->workers->slots[slot].last;
         if (last.is_taken && last.read_id == request) {
             worker_ended(daemon, slot,
                          (struct node_event){.u.worker = {.code = last.code,
@@ -582,7 +582,7 @@ void daemon_workers_settled(struct daemon *daemon, uint64_t request)
 
 void daemon_workers_poll(struct daemon *daemon, uint32_t slot)
 {
-    struct daemon_worker *worker = &daemon->workers[slot];
+    struct daemon_worker *worker = &daemon->workers->slots[slot];
     struct keep_event event;
     while (worker->has_link && keep_read_event(&worker->link, &event) == 0) {
         if (event.kind == KEEP_EVENT_STARTED) {
@@ -614,19 +614,19 @@ static void shift(uint64_t *when_ms, uint64_t gap_ms)
 
 void daemon_workers_awake(struct daemon *daemon, uint64_t now_ms)
 {
-    uint64_t gap_ms = daemon->awake_ms != 0 ? now_ms - daemon->awake_ms : 0;
-    daemon->awake_ms = now_ms;
+    uint64_t gap_ms = daemon->workers->awake_ms != 0 ? now_ms - daemon->workers->awake_ms : 0;
+    daemon->workers->awake_ms = now_ms;
     for (uint32_t slot = 0; slot < daemon->slot_count && gap_ms > CORE_STALL_MS; slot++) {
-        shift(&daemon->workers[slot].kill_at_ms, gap_ms);
-        shift(&daemon->workers[slot].term_at_ms, gap_ms);
-        shift(&daemon->workers[slot].connects_until_ms, gap_ms);
+        shift(&daemon->workers->slots[slot].kill_at_ms, gap_ms);
+        shift(&daemon->workers->slots[slot].term_at_ms, gap_ms);
+        shift(&daemon->workers->slots[slot].connects_until_ms, gap_ms);
     }
 }
 
 void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        struct daemon_worker *worker = &daemon->workers[slot];
+        struct daemon_worker *worker = &daemon->workers->slots[slot];
         if (!node_core_is_prepared(daemon->core, slot, &worker->prepare.u.worker.attempt)) {
             worker_forget_prepared(daemon, worker); /* its lease ended before it was started */
         }
@@ -664,8 +664,8 @@ void daemon_workers_tick(struct daemon *daemon, uint64_t now_ms)
 void daemon_workers_deliver_ended(struct daemon *daemon)
 {
     for (uint32_t slot = 0; slot < daemon->slot_count; slot++) {
-        if (daemon->workers[slot].state == WORKER_RUNNING) {
-            daemon_series_progress(daemon, &daemon->workers[slot], 0);
+        if (daemon->workers->slots[slot].state == WORKER_RUNNING) {
+            daemon_series_progress(daemon, &daemon->workers->slots[slot], 0);
         }
     }
     daemon_workers_tick(daemon, daemon_now_ms());

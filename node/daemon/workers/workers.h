@@ -56,6 +56,16 @@ struct daemon_worker {
     struct latest latest;
 };
 
+struct daemon_ended;
+struct daemon_gpu_busy;
+
+struct daemon_workers {
+    struct daemon_worker slots[SLOTS_MAX];
+    uint64_t awake_ms;          /* when the loop was last seen to go on */
+    struct daemon_ended *ended; /* workers that are no more, but for their directories */
+    struct daemon_gpu_busy *gpu_busy;
+};
+
 /* ---- workers.c --------------------------------------------------------------------------------------------------- */
 
 /* The one way to another state: a move that the table in state.c does not have is a programming error, and checked. */
