@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/err.h"
 
 int descriptors_fill_standard(void)
@@ -19,4 +20,18 @@ int descriptors_fill_standard(void)
         }
     }
     return 0;
+}
+
+bool descriptors_are_left(unsigned count)
+{
+    int opened[DESCRIPTORS_LEFT_MAX];
+    unsigned got = 0;
+    CHECK(count <= DESCRIPTORS_LEFT_MAX);
+    while (got < count && (opened[got] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        got++;
+    }
+    for (unsigned i = 0; i < got; i++) {
+        (void)close(opened[i]);
+    }
+    return got == count;
 }

@@ -35,11 +35,25 @@ int control_keepalive_s(uint32_t peers)
     return s > CONTROL_KEEPALIVE_S ? (int)s : CONTROL_KEEPALIVE_S;
 }
 
+static void endpoint_of(char out[CONTROL_ADDRESS_BYTES + 8], const char *address)
+{
+    (void)snprintf(out, CONTROL_ADDRESS_BYTES + 8, "tcp://%s", address);
+}
+
+bool control_socket_set_dealer(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32],
+                               const char *address, const uint8_t server_public[32], int keepalive_s)
+{
+    struct socket_options options = options_of(curve_public, curve_secret, keepalive_s);
+    char endpoint[CONTROL_ADDRESS_BYTES + 8];
+    endpoint_of(endpoint, address);
+    return socket_set_dealer(socket, &options, endpoint, server_public);
+}
+
 void *control_socket_dealer(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],
                             const char *address, const uint8_t server_public[32], int keepalive_s)
 {
     struct socket_options options = options_of(curve_public, curve_secret, keepalive_s);
     char endpoint[CONTROL_ADDRESS_BYTES + 8];
-    (void)snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
+    endpoint_of(endpoint, address);
     return socket_dealer(context, &options, endpoint, server_public);
 }

@@ -23,6 +23,12 @@ int control_keepalive_s(uint32_t peers);
  * False: libzmq refused an option. */
 bool control_socket_set_router(void *socket, const struct keys *keys);
 
+/* Makes a DEALER of the caller one that connects to the control socket of a member at a numeric address, with the same
+ * defences as a daemon's. `socket` is libzmq's handle, also of a socket that another library has made. False: libzmq refused
+ * an option, the address or a key; the socket is then good for closing only. */
+bool control_socket_set_dealer(void *socket, const uint8_t curve_public[32], const uint8_t curve_secret[32],
+                               const char *address, const uint8_t server_public[32], int keepalive_s);
+
 /* Returns a new DEALER that connects to a numeric address; the caller owns it and closes it with zmq_close. The keys
  * are copied. NULL: no socket is left, or the address or a key cannot be used. */
 void *control_socket_dealer(void *context, const uint8_t curve_public[32], const uint8_t curve_secret[32],

@@ -99,7 +99,7 @@ int socket_bind(void *socket, const char *listen, uint16_t *port)
     return port_read(socket, port);
 }
 
-static bool set_dealer(void *socket, const struct socket_options *options, const char *endpoint,
+bool socket_set_dealer(void *socket, const struct socket_options *options, const char *endpoint,
                        const uint8_t server_public[32])
 {
     return set_common(socket, options) && set_int(socket, ZMQ_RCVHWM, options->receive_queue) &&
@@ -113,7 +113,7 @@ void *socket_dealer(void *context, const struct socket_options *options, const c
                     const uint8_t server_public[32])
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
-    if (socket != NULL && !set_dealer(socket, options, endpoint, server_public)) {
+    if (socket != NULL && !socket_set_dealer(socket, options, endpoint, server_public)) {
         (void)set_int(socket, ZMQ_LINGER, 0);
         (void)zmq_close(socket);
         return NULL;

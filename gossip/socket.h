@@ -33,6 +33,11 @@ bool socket_set_router(void *socket, const struct socket_options *options, const
  * free port. `*port` becomes the bound port. ERR_USAGE (the address), ERR_EXISTS (the port is taken), ERR_IO. */
 int socket_bind(void *socket, const char *listen, uint16_t *port);
 
+/* Makes a DEALER one that connects to "tcp://" and a numeric address, and lets it connect. False: libzmq refused an option,
+ * the address or a key; the socket is then good for closing only. */
+bool socket_set_dealer(void *socket, const struct socket_options *options, const char *endpoint,
+                       const uint8_t server_public[32]);
+
 /* Returns a new DEALER that connects to `endpoint`, "tcp://" and a numeric address; the caller owns it and closes it
  * with zmq_close. NULL: no socket is left, or the address or a key cannot be used. */
 void *socket_dealer(void *context, const struct socket_options *options, const char *endpoint,
