@@ -1,81 +1,216 @@
 #include "gossip/control_join.h"
 
-#include <errno.h>
+#include <czmq.h>
 #include <stdio.h>
-#include <time.h>
-#include <zmq.h>
+#include <sys/resource.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "gossip/control_address.h"
 #include "gossip/control_socket.h"
 #include "gossip/message.h"
 
 #define JOIN_DOORS_MAX (TOKEN_MEMBERS_MAX * TOKEN_ADDRESSES_MAX)
-#define JOIN_PATIENCE_MS 4000 /* before the next member is asked as well; after a refusal, before we stop waiting for the
-                                 others */
+#define JOIN_PATIENCE_MS 4000 /* with one member, before the next is asked as well; and after a refusal, with all others */
+#define JOIN_LOOK_MS 250      /* in which a door that is connected already gets the request, however late it is */
 
-/* One address of a member: waits first to be connected, then for the answer. */
+/* What libzmq opens: for its context five, two threads' epolls and three mailboxes; for a socket a mailbox and a connection. */
+#define DESCRIPTORS_CONTEXT 5
+#define DESCRIPTORS_DOOR 2
+_Static_assert(DESCRIPTORS_CONTEXT + JOIN_DOORS_MAX * DESCRIPTORS_DOOR <= DESCRIPTORS_LEFT_MAX, "they can be counted");
+
+struct joining;
+
+/* A member's address: waits to be connected, then to be answered. */
 struct door {
-    void *socket;
+    struct joining *joining;
+    zsock_t *socket;
     const char *address;
-    uint32_t member; /* index in the token */
+    uint32_t member; /* of the token */
     bool asked, refused;
 };
 
+/* The loop is in one of two states. Asking: every door that was not asked yet is polled, and the first that is connected
+ * gets the request; after a refusal `timer` bounds this. Waiting: a door was asked a moment ago, and `timer` ends the
+ * patience with its member. Doors that were asked are read in both. */
 struct joining {
+    zloop_t *loop;
     struct door doors[JOIN_DOORS_MAX];
     size_t count;
     uint8_t request[JOIN_REQUEST_BYTES_MAX];
     size_t request_bytes;
-    int refusal;         /* the code of the first refusal, whose sentence becomes the error; 0: no refusal */
-    uint64_t refused_ms; /* when the last refusal came */
+    int timer; /* 0: none */
+    bool has_asked, has_ended;
+    int result;         /* ERR_AGAIN until a member has said yes */
+    int refusal;        /* the code of the first one, whose sentence is the error then; 0: no member refused */
+    int64_t refused_ms; /* zclock_mono, when the last one came */
+    uint8_t *buffer;    /* the caller's */
+    size_t capacity;
+    struct join_answer *answer;
+    char *error;
 };
 
-static uint64_t clock_ms(void)
+/* Without a handler for signals, so that Ctrl-C ends the command like any other; and without czmq's log, which is standard
+ * output by default. */
+static bool czmq_start(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    zsys_handler_set(NULL);
+    if (zsys_init() == NULL) {
+        return false;
+    }
+    zsys_set_logstream(NULL);
+    return true;
 }
 
 static void joining_close(struct joining *joining)
 {
+    zloop_destroy(&joining->loop);
     for (size_t i = 0; i < joining->count; i++) {
-        (void)zmq_close(joining->doors[i].socket);
+        zsock_destroy(&joining->doors[i].socket);
     }
 }
 
-static void joining_open(struct joining *joining, void *context, const struct token *token,
-                         const uint8_t invite_key[32])
+/* The addresses that can be tried; no socket is made yet. */
+static void list_doors(struct joining *joining, const struct token *token)
 {
     for (uint32_t m = 0; m < token->member_count; m++) {
         const struct token_member *member = &token->members[m];
-        uint8_t server[32];
-        for (uint32_t a = 0; a < member->address_count && keys_curve_of(member->sign_public, server) == 0; a++) {
-            const char *address = member->addresses[a];
-            void *socket = control_address_check(address) != 0
-                               ? NULL
-                               : control_socket_dealer(context, invite_key, token->secret, address, server,
-                                                       CONTROL_KEEPALIVE_S);
-            if (socket != NULL) {
-                joining->doors[joining->count++] = (struct door){.socket = socket, .address = address, .member = m};
+        for (uint32_t a = 0; a < member->address_count; a++) {
+            if (control_address_check(member->addresses[a]) == 0) {
+                joining->doors[joining->count++] =
+                    (struct door){.joining = joining, .address = member->addresses[a], .member = m};
             }
         }
     }
 }
 
-static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256])
+/* Connects the doors; those that libzmq refuses are gone afterwards. */
+static void open_doors(struct joining *joining, const struct token *token, const uint8_t invite_key[32])
 {
-    int count = zmq_recv(door->socket, buffer, capacity, ZMQ_DONTWAIT);
-    if (count < 0) {
-        return ERR_AGAIN;
+    size_t opened = 0;
+    for (size_t i = 0; i < joining->count; i++) {
+        struct door door = joining->doors[i];
+        uint8_t server[32];
+        if (keys_curve_of(token->members[door.member].sign_public, server) != 0) {
+            continue;
+        }
+        door.socket = zsock_new(ZMQ_DEALER);
+        if (control_socket_set_dealer(zsock_resolve(door.socket), invite_key, token->secret, door.address, server,
+                                      CONTROL_KEEPALIVE_S)) {
+            zsock_set_sndtimeo(door.socket, 0); /* the loop alone waits */
+            zsock_set_rcvtimeo(door.socket, 0);
+            joining->doors[opened++] = door;
+        } else {
+            zsock_destroy(&door.socket);
+        }
     }
+    joining->count = opened;
+}
+
+static int end(struct joining *joining)
+{
+    joining->has_ended = true;
+    return -1; /* which ends the loop */
+}
+
+static int on_time_over(zloop_t *loop, int timer, void *context)
+{
+    (void)loop;
+    (void)timer;
+    return end(context);
+}
+
+static void set_timer(struct joining *joining, int64_t wait_ms, zloop_timer_fn *handler)
+{
+    if (joining->timer != 0) {
+        (void)zloop_timer_end(joining->loop, joining->timer);
+    }
+    joining->timer = handler == NULL ? 0 : zloop_timer(joining->loop, (size_t)wait_ms, 1, handler, joining);
+}
+
+static zmq_pollitem_t item_of(const struct door *door)
+{
+    return (zmq_pollitem_t){.socket = zsock_resolve(door->socket), .events = ZMQ_POLLOUT};
+}
+
+static void stop_asking(struct joining *joining)
+{
+    for (size_t i = 0; i < joining->count; i++) {
+        zmq_pollitem_t item = item_of(&joining->doors[i]);
+        zloop_poller_end(joining->loop, &item);
+    }
+    set_timer(joining, 0, NULL);
+}
+
+static int on_open(zloop_t *loop, zmq_pollitem_t *item, void *context);
+
+static void start_asking(struct joining *joining)
+{
+    stop_asking(joining);
+    for (size_t i = 0; i < joining->count; i++) {
+        struct door *door = &joining->doors[i];
+        zmq_pollitem_t item = item_of(door);
+        if (!door->asked && !door->refused) {
+            (void)zloop_poller(joining->loop, &item, on_open, door);
+        }
+    }
+    if (joining->refusal != 0) {
+        int64_t left_ms = joining->refused_ms + JOIN_PATIENCE_MS - zclock_mono();
+        set_timer(joining, left_ms > JOIN_LOOK_MS ? left_ms : JOIN_LOOK_MS, on_time_over);
+    }
+}
+
+static int on_impatience(zloop_t *loop, int timer, void *context)
+{
+    (void)loop;
+    (void)timer;
+    struct joining *joining = context;
+    joining->timer = 0; /* it was for once, and the loop takes it away */
+    start_asking(joining);
+    return 0;
+}
+
+/* This member says no, through whichever door. The others may know better. */
+static int take_refusal(struct joining *joining, const struct door *refused, int code, const char *said)
+{
+    if (joining->refusal == 0) {
+        joining->refusal = code;
+        (void)bytes_copy_text(joining->error, 256, said);
+    }
+    joining->refused_ms = zclock_mono();
+    bool any_is_left = false;
+    for (size_t i = 0; i < joining->count; i++) {
+        struct door *door = &joining->doors[i];
+        if (door->member == refused->member) {
+            door->refused = true;
+            zloop_reader_end(joining->loop, door->socket);
+        }
+        any_is_left = any_is_left || !door->refused;
+    }
+    if (!any_is_left) {
+        return end(joining);
+    }
+    start_asking(joining);
+    return 0;
+}
+
+/* An answer is one frame. */
+static int read_answer(const struct door *door, zmsg_t *message, char error[256])
+{
+    struct joining *joining = door->joining;
+    zframe_t *frame = zmsg_first(message);
+    size_t count = zframe_size(frame);
     struct join_answer decoded;
-    if ((size_t)count > capacity || join_answer_decode(buffer, (size_t)count, &decoded) != 0) {
+    bool fits = zmsg_size(message) == 1 && count <= joining->capacity;
+    if (fits) {
+        memcpy(joining->buffer, zframe_data(frame), count);
+    }
+    if (!fits || join_answer_decode(joining->buffer, count, &decoded) != 0) {
         (void)snprintf(error, 256,
-                       "The member at %s sent an answer that this version of shoal does not understand; use the "
-                       "version that the member runs.",
+                       "The member at %s answered something that this version of shoal does not understand; use the "
+                       "version that it runs.",
                        door->address);
         return ERR_MALFORMED;
     }
@@ -83,111 +218,109 @@ static int door_read(struct door *door, uint8_t *buffer, size_t capacity, struct
         (void)snprintf(error, 256, "The member at %s refused: %.160s", door->address, decoded.text);
         return ERR_REFUSED;
     }
-    *answer = decoded;
+    *joining->answer = decoded;
     return 0;
 }
 
-/* Notes the refusal of a member, on any address. Other members may decide otherwise. */
-static void joining_refused(struct joining *joining, const struct door *door, int code, const char *said, char error[256])
+static int on_answer(zloop_t *loop, zsock_t *socket, void *context)
 {
-    if (joining->refusal == 0) {
-        joining->refusal = code;
-        (void)bytes_copy_text(error, 256, said);
+    (void)loop;
+    struct door *door = context;
+    char said[256];
+    zmsg_t *message = zmsg_recv(socket);
+    if (message == NULL) {
+        return 0; /* interrupted */
     }
-    joining->refused_ms = clock_ms();
-    for (size_t i = 0; i < joining->count; i++) {
-        joining->doors[i].refused |= joining->doors[i].member == door->member;
+    int result = read_answer(door, message, said);
+    zmsg_destroy(&message);
+    if (result != 0) {
+        return take_refusal(door->joining, door, result, said);
     }
+    door->joining->result = 0;
+    return end(door->joining);
 }
 
-static bool joining_has_doors(const struct joining *joining)
+static int on_open(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
-    bool any = false;
-    for (size_t i = 0; i < joining->count; i++) {
-        any |= !joining->doors[i].refused;
+    (void)item;
+    struct door *door = context;
+    struct joining *joining = door->joining;
+    zmsg_t *message = zmsg_new();
+    if (zmsg_addmem(message, joining->request, joining->request_bytes) == 0 && zmsg_send(&message, door->socket) == 0) {
+        door->asked = true;
+        joining->has_asked = true;
+        stop_asking(joining);
+        (void)zloop_reader(loop, door->socket, on_answer, door);
+        set_timer(joining, JOIN_PATIENCE_MS, on_impatience);
     }
-    return any;
+    zmsg_destroy(&message);
+    return 0;
 }
 
-/* One round: reads answers, and sends the request to a further connected address if `ask`. */
-static int joining_step(struct joining *joining, bool *ask, uint64_t wait_ms, uint8_t *buffer, size_t capacity,
-                        struct join_answer *answer, char error[256])
+/* Runs the loop until it has come to an end of its own; a signal that interrupts it, such as one that continues a stopped
+ * process, does not. */
+static int joining_run(struct joining *joining, uint64_t timeout_ms)
 {
-    zmq_pollitem_t items[JOIN_DOORS_MAX];
-    for (size_t i = 0; i < joining->count; i++) {
-        short events = joining->doors[i].asked ? ZMQ_POLLIN : *ask ? ZMQ_POLLOUT : 0;
-        events = joining->doors[i].refused ? 0 : events;
-        items[i] = (zmq_pollitem_t){.socket = joining->doors[i].socket, .events = events};
-    }
-    if (zmq_poll(items, (int)joining->count, (long)wait_ms) < 0) {
-        return zmq_errno() == EINTR ? ERR_AGAIN : ERR_IO;
-    }
-    for (size_t i = 0; i < joining->count; i++) {
-        struct door *door = &joining->doors[i];
-        if ((items[i].revents & ZMQ_POLLIN) != 0) {
-            char said[256];
-            int result = door_read(door, buffer, capacity, answer, said);
-            if (result == 0) {
-                return 0;
-            }
-            if (result != ERR_AGAIN) {
-                joining_refused(joining, door, result, said, error);
-            }
-        }
-        if ((items[i].revents & ZMQ_POLLOUT) != 0 && *ask && !door->asked && !door->refused) {
-            door->asked = zmq_send(door->socket, joining->request, joining->request_bytes, ZMQ_DONTWAIT) >= 0;
-            *ask = !door->asked;
+    joining->result = ERR_AGAIN;
+    joining->loop = zloop_new();
+    (void)zloop_timer(joining->loop, (size_t)timeout_ms, 1, on_time_over, joining);
+    start_asking(joining);
+    while (!joining->has_ended) {
+        (void)zloop_start(joining->loop);
+        if (!joining->has_ended && zmq_errno() != EINTR) {
+            (void)snprintf(joining->error, 256, "Waiting for members failed: %.100s.", zmq_strerror(zmq_errno()));
+            return ERR_IO;
         }
     }
-    return ERR_AGAIN;
+    if (joining->result == ERR_AGAIN && joining->refusal != 0) {
+        return joining->refusal;
+    }
+    if (joining->result == ERR_AGAIN) {
+        (void)snprintf(joining->error, 256,
+                       joining->has_asked ? "No member answered the request to join within %llu s; try again, or ask for a "
+                                            "new token."
+                                          : "No member let us in within %llu s: none of the %zu addresses in the token "
+                                            "can be reached from here, or the token was revoked.",
+                       (unsigned long long)(timeout_ms / 1000), joining->count);
+        return ERR_TIMEOUT;
+    }
+    return joining->result;
 }
 
-int control_join(void *context, const struct token *token, const struct keys *keys, const char *name,
-                 uint64_t timeout_ms, uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256])
+static int fail_descriptors(unsigned needed, char error[256])
+{
+    struct rlimit limit = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    (void)snprintf(error, 256,
+                   "The limit of open files (ulimit -n) is %llu, which leaves fewer than the %u that joining takes; raise it.",
+                   (unsigned long long)limit.rlim_cur, needed);
+    return ERR_FULL;
+}
+
+int control_join(const struct token *token, const struct keys *keys, const char *name, uint64_t timeout_ms,
+                 uint8_t *buffer, size_t capacity, struct join_answer *answer, char error[256])
 {
     CHECK(capacity >= MESSAGE_BYTES_MAX);
     uint8_t invite_key[32];
+    struct joining joining = {.buffer = buffer, .capacity = capacity, .answer = answer, .error = error};
+    list_doors(&joining, token);
+    unsigned needed = DESCRIPTORS_CONTEXT + DESCRIPTORS_DOOR * (unsigned)joining.count;
+    if (!descriptors_are_left(needed)) {
+        return fail_descriptors(needed, error);
+    }
+    if (!czmq_start()) {
+        (void)snprintf(error, 256, "czmq does not start: %.100s.", zmq_strerror(zmq_errno()));
+        return ERR_IO;
+    }
     token_invite_key(token, invite_key);
-    struct joining joining = {0};
     joining.request_bytes = join_request_encode(keys, token->mesh, invite_key, name, joining.request);
-    joining_open(&joining, context, token, invite_key);
+    open_doors(&joining, token, invite_key);
     if (joining.count == 0) {
         (void)snprintf(error, 256,
                        "The token names no address that could be tried; ask for a new one with shoal invite.");
         return ERR_MALFORMED;
     }
-    uint64_t now_ms = clock_ms(), end_ms = now_ms + timeout_ms, next_ask_ms = now_ms;
-    bool asked_once = false;
-    int result = ERR_AGAIN;
-    while (result == ERR_AGAIN && now_ms < end_ms && joining_has_doors(&joining)) {
-        uint64_t refused_ms = joining.refused_ms;
-        bool may_ask = now_ms >= next_ask_ms, ask = may_ask;
-        uint64_t wait_ms = end_ms - now_ms < 250 ? end_ms - now_ms : 250;
-        result = joining_step(&joining, &ask, wait_ms, buffer, capacity, answer, error);
-        now_ms = clock_ms();
-        if (may_ask && !ask) {
-            asked_once = true;
-            next_ask_ms = now_ms + JOIN_PATIENCE_MS;
-        }
-        if (joining.refused_ms != refused_ms) {
-            next_ask_ms = now_ms;
-        } else if (joining.refusal != 0 && ask && now_ms >= refused_ms + JOIN_PATIENCE_MS) {
-            break; /* no member is left to ask */
-        }
-    }
-    if (result == ERR_AGAIN && joining.refusal != 0) {
-        result = joining.refusal;
-    } else if (result == ERR_AGAIN) {
-        result = ERR_TIMEOUT;
-        (void)snprintf(error, 256,
-                       asked_once ? "No member answered the request to join within %llu s; try again, or ask for a "
-                                    "new token."
-                                  : "No member let us in within %llu s: none of the %zu addresses in the token "
-                                    "can be reached from here, or the token was revoked.",
-                       (unsigned long long)(timeout_ms / 1000), joining.count);
-    } else if (result == ERR_IO) {
-        (void)snprintf(error, 256, "Waiting for members failed: %.100s.", zmq_strerror(zmq_errno()));
-    }
+    int result = joining_run(&joining, timeout_ms);
     joining_close(&joining);
     return result;
 }

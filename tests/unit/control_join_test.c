@@ -1,11 +1,14 @@
 /* The door for those who have an invite. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,7 +19,6 @@
 #include "tests/unit/control_fixture.h"
 
 struct joiner {
-    void *context;
     struct token token;
     struct keys keys;
     uint8_t buffer[MESSAGE_BYTES_MAX];
@@ -31,7 +33,7 @@ struct joiner {
 static void *joiner_run(void *context)
 {
     struct joiner *joiner = context;
-    int result = control_join(joiner->context, &joiner->token, &joiner->keys, "ws-2", joiner->timeout_ms,
+    int result = control_join(&joiner->token, &joiner->keys, "ws-2", joiner->timeout_ms,
                               joiner->buffer, sizeof joiner->buffer, &joiner->answer, joiner->error);
     (void)pthread_mutex_lock(&joiner->mutex);
     joiner->result = result;
@@ -57,7 +59,6 @@ static int serve_join(struct side *a, struct joiner *joiner, const struct join_a
     static uint8_t bytes[MESSAGE_BYTES_MAX];
     uint8_t invite_key[32];
     token_invite_key(&joiner->token, invite_key);
-    joiner->context = zmq_ctx_new();
     (void)pthread_mutex_init(&joiner->mutex, NULL);
     assert_int_equal(pthread_create(&thread, NULL, joiner_run, joiner), 0);
     while (!joiner_done(joiner)) {
@@ -78,7 +79,6 @@ static int serve_join(struct side *a, struct joiner *joiner, const struct join_a
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)pthread_mutex_destroy(&joiner->mutex);
-    assert_int_equal(zmq_ctx_term(joiner->context), 0);
     return requests;
 }
 
@@ -210,7 +210,6 @@ static uint32_t serve(struct side *sides, const struct join_answer *answers, uin
     uint32_t open = 1, asked = 0;
     static uint8_t bytes[MESSAGE_BYTES_MAX];
     joiner->done = false;
-    joiner->context = zmq_ctx_new();
     (void)pthread_mutex_init(&joiner->mutex, NULL);
     assert_int_equal(pthread_create(&thread, NULL, joiner_run, joiner), 0);
     while (!joiner_done(joiner)) {
@@ -229,7 +228,6 @@ static uint32_t serve(struct side *sides, const struct join_answer *answers, uin
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)pthread_mutex_destroy(&joiner->mutex);
-    assert_int_equal(zmq_ctx_term(joiner->context), 0);
     return asked;
 }
 
@@ -281,6 +279,39 @@ static void who_is_refused_by_one_member_asks_the_next(void **state)
     }
 }
 
+/* czmq handles signals and prints its log unless it is told not to, and ends the process that lacks a descriptor. */
+static void joining_leaves_the_process_as_it_was(void **state)
+{
+    (void)state;
+    struct side a;
+    side_open(&a);
+    struct joiner *joiner = joiner_new(&a);
+    uint8_t buffer[MESSAGE_BYTES_MAX];
+    struct join_answer answer;
+    char error[256] = "";
+    assert_int_equal(control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error), ERR_TIMEOUT);
+    const int signals[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction action;
+        assert_int_equal(sigaction(signals[i], NULL, &action), 0);
+        assert_true(action.sa_handler == SIG_DFL);
+    }
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(STDIN_FILENO);
+    assert_true(next > 0);
+    assert_int_equal(close(next), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)next + 6;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int result = control_join(&joiner->token, &joiner->keys, "ws-2", 300, buffer, sizeof buffer, &answer, error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(result, ERR_FULL);
+    assert_non_null(strstr(error, "leaves fewer than the 7 that joining takes"));
+    free(joiner);
+    side_close(&a);
+}
+
 int main(void)
 {
     if (keys_start() != 0) {
@@ -291,6 +322,7 @@ int main(void)
         cmocka_unit_test(invites_do_not_open_the_bulk_door),
         cmocka_unit_test(any_number_of_invites_leaves_room_for_members),
         cmocka_unit_test(who_is_refused_by_one_member_asks_the_next),
+        cmocka_unit_test(joining_leaves_the_process_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

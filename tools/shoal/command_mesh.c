@@ -7,11 +7,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "gossip/control.h"
 #include "gossip/control_join.h"
 #include "gossip/keys.h"
 #include "gossip/message.h"
@@ -276,14 +274,8 @@ static int ask_members(struct cli *cli, const struct token *token, const struct 
                        struct welcome *welcome, struct join_answer *answer)
 {
     char error[256];
-    void *context = zmq_ctx_new();
-    if (context == NULL) {
-        return cli_fail(cli, CLI_REFUSED, "libzmq does not start: %s", zmq_strerror(zmq_errno()));
-    }
-    int result = control_join(context, token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer,
-                              sizeof welcome->answer, answer, error);
-    while (zmq_ctx_term(context) != 0 && zmq_errno() == EINTR) {
-    }
+    int result = control_join(token, &house->keys, name, JOIN_TIMEOUT_MS, welcome->answer, sizeof welcome->answer, answer,
+                              error);
     if (result != 0) {
         return cli_fail(cli, result == ERR_TIMEOUT ? CLI_TIMED_OUT : CLI_REFUSED, "%s", error);
     }
@@ -379,6 +371,20 @@ static int join(struct cli *cli, const struct token *token, struct house *house,
     return code;
 }
 
+static int join_and_say(struct cli *cli, const struct arguments *arguments, const struct token *token, struct house *house,
+                        const char *name)
+{
+    int code = join(cli, token, house, name);
+    if (code == CLI_DONE) {
+        say_ids(cli, "", token->mesh, name, house->keys.id);
+        if (!cli->json) {
+            say_next(cli, arguments, false);
+        }
+        data_dir_refresh(house->lock_fd);
+    }
+    return code;
+}
+
 int command_join(struct cli *cli, const struct arguments *arguments)
 {
     char name[FACT_NAME_BYTES], text[TOKEN_TEXT_BYTES * 2], error[256];
@@ -394,18 +400,10 @@ int command_join(struct cli *cli, const struct arguments *arguments)
     if (code == CLI_DONE) {
         code = house_open(cli, &house);
     }
-    if (code != CLI_DONE) {
-        return code;
-    }
-    code = join(cli, &token, &house, name);
     if (code == CLI_DONE) {
-        say_ids(cli, "", token.mesh, name, house.keys.id);
-        if (!cli->json) {
-            say_next(cli, arguments, false);
-        }
-        data_dir_refresh(house.lock_fd);
+        code = join_and_say(cli, arguments, &token, &house, name);
+        house_close(&house);
     }
-    house_close(&house);
     sodium_memzero(&token, sizeof token);
     sodium_memzero(text, sizeof text);
     return code;
