@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "node/daemon/render/experiment.h"
-#include "node/daemon/render/put.h"
 #include "node/daemon/render/render.h"
 #include "node/daemon/wire/request.h"
 
@@ -60,8 +59,10 @@ static void put_invite_id(const uint8_t key[PUBLIC_KEY_BYTES], struct pack_write
 
 static void put_experiment_id(experiment_id id, struct pack_writer *writer)
 {
+    char hex[2 * EXPERIMENT_ID_BYTES + 1];
+    bytes_to_hex(hex, id.bytes, EXPERIMENT_ID_BYTES);
     pack_text(writer, "experiment");
-    render_put_experiment_id(writer, id);
+    pack_text(writer, hex);
 }
 
 /* Takes the one at `link` off the list. */

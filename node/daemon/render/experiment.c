@@ -39,99 +39,100 @@ bool render_coordinator(const struct node_core *core, const struct view_experime
     return claim.term > 0 && !released && member != NULL && render_node_lives(core, member);
 }
 
-static void put_counts(const struct view_experiment *experiment, struct pack_writer *writer)
+static void put_counts(const struct view_experiment *experiment, msgpack_packer *packer)
 {
     uint32_t counts[VIEW_TRIAL_FAILED + 1] = {0};
     for (uint32_t i = 0; i < experiment->trial_count && i < experiment->trial_slots; i++) {
         counts[view_trial_state(experiment, i)]++;
     }
     uint32_t begun = counts[VIEW_TRIAL_RUNNING] + counts[VIEW_TRIAL_COMPLETED] + counts[VIEW_TRIAL_FAILED];
-    pack_map(writer, 5);
-    render_put_u64(writer, "total", experiment->trial_count);
-    render_put_u64(writer, "queued", experiment->trial_count - begun);
-    render_put_u64(writer, "running", counts[VIEW_TRIAL_RUNNING]);
-    render_put_u64(writer, "completed", counts[VIEW_TRIAL_COMPLETED]);
-    render_put_u64(writer, "failed", counts[VIEW_TRIAL_FAILED]);
+    (void)msgpack_pack_map(packer, 5);
+    render_put_u64(packer, "total", experiment->trial_count);
+    render_put_u64(packer, "queued", experiment->trial_count - begun);
+    render_put_u64(packer, "running", counts[VIEW_TRIAL_RUNNING]);
+    render_put_u64(packer, "completed", counts[VIEW_TRIAL_COMPLETED]);
+    render_put_u64(packer, "failed", counts[VIEW_TRIAL_FAILED]);
 }
 
-static void put_best(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer)
+static void put_best(const struct node_core *core, const struct view_experiment *experiment, msgpack_packer *packer)
 {
     uint32_t trial;
     double value;
     if (!view_experiment_best(node_core_view(core), experiment, &trial, &value)) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
         return;
     }
-    pack_map(writer, 3);
-    render_put_u64(writer, "trial", trial);
-    render_put_text(writer, "metric", experiment->config->metric);
-    pack_text(writer, "value");
-    pack_double(writer, value);
+    (void)msgpack_pack_map(packer, 3);
+    render_put_u64(packer, "trial", trial);
+    render_put_text(packer, "metric", experiment->config->metric);
+    render_put_string(packer, "value");
+    (void)msgpack_pack_double(packer, value);
 }
 
 /* The pairs that ls and show have in common but `trials`: 8. */
 #define EXPERIMENT_PAIRS 8
 static void put_experiment(const struct node_core *core, const struct view_experiment *experiment,
-                           struct pack_writer *writer)
+                           msgpack_packer *packer)
 {
     node_id coordinator;
     uint64_t term;
     bool has_coordinator = render_coordinator(core, experiment, &coordinator, &term);
-    pack_text(writer, "id");
-    render_put_experiment_id(writer, experiment->id);
-    render_put_text(writer, "name", experiment->config->name);
-    render_put_text(writer, "state", view_experiment_state_name(view_experiment_state(experiment)));
-    pack_text(writer, "coordinator");
+    render_put_string(packer, "id");
+    render_put_experiment_id(packer, experiment->id);
+    render_put_text(packer, "name", experiment->config->name);
+    render_put_text(packer, "state", view_experiment_state_name(view_experiment_state(experiment)));
+    render_put_string(packer, "coordinator");
     if (has_coordinator) {
-        render_put_node_id(writer, coordinator);
+        render_put_node_id(packer, coordinator);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
-    pack_text(writer, "coordinator_name");
-    render_put_text_or_nil(writer, has_coordinator ? render_node_name(core, coordinator) : "");
-    pack_text(writer, "term");
+    render_put_string(packer, "coordinator_name");
+    render_put_text_or_nil(packer, has_coordinator ? render_node_name(core, coordinator) : "");
+    render_put_string(packer, "term");
     if (term > 0) {
-        pack_u64(writer, term);
+        (void)msgpack_pack_uint64(packer, term);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
-    pack_text(writer, "best");
-    put_best(core, experiment, writer);
-    render_put_u64(writer, "submitted_s", experiment->submitted_s);
+    render_put_string(packer, "best");
+    put_best(core, experiment, packer);
+    render_put_u64(packer, "submitted_s", experiment->submitted_s);
 }
 
-bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+bool render_ls(const struct node_core *core, uint32_t *from, struct pack_writer *frame)
 {
-    const struct view *view = node_core_view(core);
-    pack_text(writer, "experiments");
-    struct render_list list = render_list_open(writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "experiments");
+    struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
-    for (; i < view->experiment_count; i++) {
-        const struct view_experiment *experiment = view->experiments[i];
+    for (; i < node_core_view(core)->experiment_count; i++) {
+        const struct view_experiment *experiment = node_core_view(core)->experiments[i];
         if (!experiment->known) {
             continue;
         }
-        pack_map(writer, EXPERIMENT_PAIRS + 1);
-        put_experiment(core, experiment, writer);
-        pack_text(writer, "trials");
-        put_counts(experiment, writer);
+        (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 1);
+        put_experiment(core, experiment, &packer);
+        render_put_string(&packer, "trials");
+        put_counts(experiment, &packer);
         if (!render_list_took_row(&list)) {
             break;
         }
     }
     render_list_close(&list);
     *from = i;
-    return i < view->experiment_count;
+    return i < node_core_view(core)->experiment_count;
 }
 
 void render_experiment_state(const struct node_core *core, const struct view_experiment *experiment,
-                             struct pack_writer *writer)
+                             struct pack_writer *frame)
 {
-    render_put_text(writer, "state", view_experiment_state_name(view_experiment_state(experiment)));
-    pack_text(writer, "trials");
-    put_counts(experiment, writer);
-    pack_text(writer, "best");
-    put_best(core, experiment, writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_text(&packer, "state", view_experiment_state_name(view_experiment_state(experiment)));
+    render_put_string(&packer, "trials");
+    put_counts(experiment, &packer);
+    render_put_string(&packer, "best");
+    put_best(core, experiment, &packer);
 }
 
 /* ---- trials ---------------------------------------------------------------------------------------------------- */
@@ -152,12 +153,12 @@ static bool metrics_are_sound(const uint8_t *bytes, uint32_t count)
     return pack_at_end(&reader);
 }
 
-static void put_metrics(const uint8_t *bytes, uint32_t count, struct pack_writer *writer)
+static void put_metrics(const uint8_t *bytes, uint32_t count, msgpack_packer *packer)
 {
     if (count > 0 && metrics_are_sound(bytes, count)) {
-        pack_raw(writer, bytes, count);
+        render_put_packed(packer, bytes, count);
     } else {
-        pack_map(writer, 0);
+        (void)msgpack_pack_map(packer, 0);
     }
 }
 
@@ -174,10 +175,10 @@ static bool read_verdict(const struct node_core *core, const struct view_verdict
 }
 
 static void put_attempt_metrics(const struct node_core *core, const struct view_experiment *experiment,
-                                const struct view_attempt *attempt, struct pack_writer *writer)
+                                const struct view_attempt *attempt, msgpack_packer *packer)
 {
     uint8_t metrics[FACT_METRICS_BYTES_MAX];
-    put_metrics(metrics, view_attempt_metrics(node_core_view(core), experiment, attempt, metrics), writer);
+    put_metrics(metrics, view_attempt_metrics(node_core_view(core), experiment, attempt, metrics), packer);
 }
 
 static uint64_t attempt_step(const struct view_attempt *attempt)
@@ -227,7 +228,7 @@ static const struct view_worker *hindered_worker(const struct node_core *core, c
 }
 
 static void put_attempt_reason(const struct node_core *core, const struct view_attempt *attempt,
-                               struct pack_writer *writer)
+                               msgpack_packer *packer)
 {
     const struct view_verdict *verdict = view_attempt_verdict(attempt);
     const struct view_worker *failed = failed_worker(attempt), *hindered;
@@ -235,72 +236,72 @@ static void put_attempt_reason(const struct node_core *core, const struct view_a
     struct fact_worker said;
     char text[FACT_TAIL_BYTES + 256];
     if (!read_verdict(core, verdict, &fact)) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
         return;
     }
     if (fact.reason == FACT_LOST && (hindered = hindered_worker(core, attempt, &said)) != NULL) {
         format_text(text, sizeof text, "%s: on %s %s", fact.why, render_node_name(core, hindered->writer), said.tail);
-        pack_text(writer, text);
+        render_put_string(packer, text);
     } else if (fact.reason == FACT_FAILED && failed != NULL) {
         bool by_signal = failed->exit_code < 0;
         format_text(text, sizeof text, "%s: %s %u ended %s %d", fact.why,
                     attempt->groups == NULL ? "rank" : "worker", failed->number,
                     by_signal ? "by signal" : "with status", by_signal ? -failed->exit_code : failed->exit_code);
-        pack_text(writer, text);
+        render_put_string(packer, text);
     } else {
-        pack_text(writer, fact.why);
+        render_put_string(packer, fact.why);
     }
 }
 
-static void put_hyperparameters(const struct view_experiment *experiment, uint32_t index, struct pack_writer *writer)
+/* The core writes the values itself, into the same frame. */
+static void put_hyperparameters(const struct view_experiment *experiment, uint32_t index, msgpack_packer *packer)
 {
     struct search_space space = config_search_space(experiment->config);
-    struct pack_writer before = *writer;
-    int error = search_trial_values(&space, experiment->config->seed, index, writer);
+    struct pack_writer *frame = render_frame(packer), before = *frame;
+    int error = search_trial_values(&space, experiment->config->seed, index, frame);
     if (error == ERR_FULL) {
-        writer->failed = true;
+        frame->failed = true;
     } else if (error != 0) {
-        *writer = before;
-        pack_nil(writer);
+        *frame = before;
+        (void)msgpack_pack_nil(packer);
     }
 }
 
-static void put_trial_slots(const struct node_core *core, const struct view_attempt *attempt, struct pack_writer *writer)
+static void put_trial_slots(const struct node_core *core, const struct view_attempt *attempt, msgpack_packer *packer)
 {
     uint32_t count = attempt != NULL && attempt->assigned ? attempt->member_count : 0;
-    pack_array(writer, count);
+    (void)msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++) {
-        pack_map(writer, 3);
-        pack_text(writer, "node");
-        render_put_node_id(writer, attempt->members[i].node);
-        render_put_text(writer, "node_name", render_node_name(core, attempt->members[i].node));
-        render_put_u64(writer, "index", attempt->members[i].slot);
+        (void)msgpack_pack_map(packer, 3);
+        render_put_string(packer, "node");
+        render_put_node_id(packer, attempt->members[i].node);
+        render_put_text(packer, "node_name", render_node_name(core, attempt->members[i].node));
+        render_put_u64(packer, "index", attempt->members[i].slot);
     }
 }
 
 static void put_trial_checkpoint(const struct node_core *core, const struct view_trial *trial,
-                                 struct pack_writer *writer)
+                                 msgpack_packer *packer)
 {
     const struct view_manifest *row = trial != NULL ? trial->manifests : NULL;
     struct view_manifest newest;
     if (!node_core_next_checkpoint(core, &row, &newest)) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
         return;
     }
-    pack_map(writer, 4);
-    render_put_u64(writer, "step", newest.step);
-    render_put_u64(writer, "bytes", newest.bytes);
-    pack_text(writer, "durable");
-    pack_bool(writer, newest.durable);
-    pack_text(writer, "holders");
-    pack_array(writer, newest.holder_count);
+    (void)msgpack_pack_map(packer, 4);
+    render_put_u64(packer, "step", newest.step);
+    render_put_u64(packer, "bytes", newest.bytes);
+    render_put_bool(packer, "durable", newest.durable);
+    render_put_string(packer, "holders");
+    (void)msgpack_pack_array(packer, newest.holder_count);
     for (uint32_t i = 0; i < newest.holder_count; i++) {
-        pack_text(writer, render_node_name(core, newest.holders[i]));
+        render_put_string(packer, render_node_name(core, newest.holders[i]));
     }
 }
 
 /* The last lines of the newest attempt that failed; of no interest once the trial is completed. */
-static void put_tail(const struct node_core *core, const struct view_trial *trial, struct pack_writer *writer)
+static void put_tail(const struct node_core *core, const struct view_trial *trial, msgpack_packer *packer)
 {
     const struct view_worker *failed = NULL;
     bool is_completed = trial == NULL || view_trial_completed(trial) != NULL;
@@ -312,21 +313,21 @@ static void put_tail(const struct node_core *core, const struct view_trial *tria
     }
     struct fact_worker fact;
     if (read_worker(core, failed, &fact)) {
-        pack_text(writer, fact.tail);
+        render_put_string(packer, fact.tail);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
 }
 
 /* Every completed attempt (a merge may have brought several) and the newest of the others, as many as there is room for. */
 static void put_attempts(const struct node_core *core, const struct view_experiment *experiment,
-                         const struct view_trial *trial, struct pack_writer *writer)
+                         const struct view_trial *trial, msgpack_packer *packer)
 {
     uint32_t total = 0, shown = 0, position = 0;
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         total += a->assigned || a->verdicts != NULL;
     }
-    struct render_list list = render_list_open(writer);
+    struct render_list list = render_list_open(packer);
     for (const struct view_attempt *a = trial->attempts; a != NULL; a = a->next) {
         const struct view_verdict *verdict = view_attempt_verdict(a);
         bool is_there = a->assigned || a->verdicts != NULL;
@@ -337,15 +338,15 @@ static void put_attempts(const struct node_core *core, const struct view_experim
             continue;
         }
         shown++;
-        pack_map(writer, 6);
-        render_put_u64(writer, "attempt", a->id.number);
-        render_put_text(writer, "coordinator_name", render_node_name(core, a->id.coordinator));
-        render_put_text(writer, "state", attempt_state(a));
-        pack_text(writer, "reason");
-        put_attempt_reason(core, a, writer);
-        render_put_u64(writer, "step", attempt_step(a));
-        pack_text(writer, "metrics");
-        put_attempt_metrics(core, experiment, a, writer);
+        (void)msgpack_pack_map(packer, 6);
+        render_put_u64(packer, "attempt", a->id.number);
+        render_put_text(packer, "coordinator_name", render_node_name(core, a->id.coordinator));
+        render_put_text(packer, "state", attempt_state(a));
+        render_put_string(packer, "reason");
+        put_attempt_reason(core, a, packer);
+        render_put_u64(packer, "step", attempt_step(a));
+        render_put_string(packer, "metrics");
+        put_attempt_metrics(core, experiment, a, packer);
         list.count++;
     }
     render_list_close(&list);
@@ -353,86 +354,85 @@ static void put_attempts(const struct node_core *core, const struct view_experim
 
 /* Of a trial in quarantine why it is there; else why the attempt shown ended. */
 static void put_reason(const struct node_core *core, const struct view_trial *trial, const struct view_attempt *shown,
-                       enum view_trial_state state, struct pack_writer *writer)
+                       enum view_trial_state state, msgpack_packer *packer)
 {
     char text[256];
     if (state == VIEW_TRIAL_FAILED && node_core_quarantine_reason(core, trial, text, sizeof text)) {
-        pack_text(writer, text);
+        render_put_string(packer, text);
     } else if (shown != NULL) {
-        put_attempt_reason(core, shown, writer);
+        put_attempt_reason(core, shown, packer);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
 }
 
-static void put_attempt_numbers(const struct view_attempt *shown, struct pack_writer *writer)
+static void put_attempt_numbers(const struct view_attempt *shown, msgpack_packer *packer)
 {
     const struct view_worker *first = shown != NULL ? view_attempt_worker(shown, 0) : NULL;
-    pack_text(writer, "attempt");
+    render_put_string(packer, "attempt");
     if (shown != NULL) {
-        pack_u64(writer, shown->id.number);
+        (void)msgpack_pack_uint64(packer, shown->id.number);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
-    pack_text(writer, "generation");
+    render_put_string(packer, "generation");
     if (first != NULL) {
-        pack_u64(writer, first->generation);
+        (void)msgpack_pack_uint64(packer, first->generation);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
-    pack_text(writer, "step");
+    render_put_string(packer, "step");
     if (shown != NULL) {
-        pack_u64(writer, attempt_step(shown));
+        (void)msgpack_pack_uint64(packer, attempt_step(shown));
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
 }
 
 static void put_trial(const struct node_core *core, const struct view_experiment *experiment, uint32_t index,
-                      struct pack_writer *writer)
+                      msgpack_packer *packer)
 {
     const struct view_trial *trial = view_find_trial(experiment, index);
     enum view_trial_state state = view_trial_state(experiment, index);
     const struct view_attempt *shown = trial != NULL ? view_trial_completed(trial) : NULL;
     shown = shown == NULL && trial != NULL ? view_trial_highest(trial) : shown;
     bool has_more = trial != NULL && trial->attempts != NULL && trial->attempts->next != NULL;
-    pack_map(writer, has_more ? 13 : 12);
-    render_put_u64(writer, "index", index);
-    render_put_text(writer, "state", view_trial_state_name(state));
-    put_attempt_numbers(shown, writer);
-    pack_text(writer, "hyperparameters");
-    put_hyperparameters(experiment, index, writer);
-    pack_text(writer, "metrics");
+    (void)msgpack_pack_map(packer, has_more ? 13 : 12);
+    render_put_u64(packer, "index", index);
+    render_put_text(packer, "state", view_trial_state_name(state));
+    put_attempt_numbers(shown, packer);
+    render_put_string(packer, "hyperparameters");
+    put_hyperparameters(experiment, index, packer);
+    render_put_string(packer, "metrics");
     if (shown != NULL) {
-        put_attempt_metrics(core, experiment, shown, writer);
+        put_attempt_metrics(core, experiment, shown, packer);
     } else {
-        pack_map(writer, 0);
+        (void)msgpack_pack_map(packer, 0);
     }
-    pack_text(writer, "slots");
-    put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, writer);
-    pack_text(writer, "checkpoint");
-    put_trial_checkpoint(core, trial, writer);
+    render_put_string(packer, "slots");
+    put_trial_slots(core, state != VIEW_TRIAL_QUEUED ? shown : NULL, packer);
+    render_put_string(packer, "checkpoint");
+    put_trial_checkpoint(core, trial, packer);
     /* The failure of which a trial fails, for it was one too many or on too many nodes, leads to no further attempt. */
     uint32_t failures = trial != NULL ? view_trial_failures(trial) : 0, most = experiment->config->max_restarts;
     bool is_of_failures = state == VIEW_TRIAL_FAILED && view_trial_quarantine(trial, NULL, NULL) != VIEW_QUARANTINE_DEATHS;
     uint32_t restarts = failures - (failures > 0 && is_of_failures);
-    render_put_u64(writer, "restarts", restarts < most ? restarts : most);
-    pack_text(writer, "tail");
-    put_tail(core, trial, writer);
-    pack_text(writer, "reason");
-    put_reason(core, trial, shown, state, writer);
+    render_put_u64(packer, "restarts", restarts < most ? restarts : most);
+    render_put_string(packer, "tail");
+    put_tail(core, trial, packer);
+    render_put_string(packer, "reason");
+    put_reason(core, trial, shown, state, packer);
     if (has_more) {
-        pack_text(writer, "attempts");
-        put_attempts(core, experiment, trial, writer);
+        render_put_string(packer, "attempts");
+        put_attempts(core, experiment, trial, packer);
     }
 }
 
 static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kind kind)
 {
-    const struct view *view = node_core_view(core);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < view->member_count; i++) {
-        const struct view_member *member = view->members[i];
+    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
         bool counts = member->admitted && !view_member_is_out(member) && !member->left;
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
             count += node_core_slot_fits(kind, member->slot_kinds[slot]);
@@ -441,40 +441,41 @@ static uint32_t slots_of_kind(const struct node_core *core, enum config_slot_kin
     return count;
 }
 
-void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *writer)
+void render_lacks(const struct node_core *core, const struct view_experiment *experiment, struct pack_writer *frame)
 {
+    msgpack_packer packer = render_packer(frame);
     static const char *const kinds[] = {"any", "cpu", "cuda"};
     const struct config *config = experiment->config;
     uint32_t present = slots_of_kind(core, config->slot_kind);
-    pack_text(writer, "lacks");
+    render_put_string(&packer, "lacks");
     if (!view_experiment_live(experiment) || present >= config->min_slots) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(&packer);
         return;
     }
-    pack_map(writer, 3);
-    render_put_u64(writer, "slots", config->min_slots);
-    render_put_text(writer, "kind", kinds[config->slot_kind]);
-    render_put_u64(writer, "present", present);
+    (void)msgpack_pack_map(&packer, 3);
+    render_put_u64(&packer, "slots", config->min_slots);
+    render_put_text(&packer, "kind", kinds[config->slot_kind]);
+    render_put_u64(&packer, "present", present);
 }
 
 bool render_show(const struct node_core *core, const struct view_experiment *experiment, uint32_t *from,
-                 struct pack_writer *writer)
+                 struct pack_writer *frame)
 {
-    pack_text(writer, "experiment");
-    pack_map(writer, EXPERIMENT_PAIRS + 6);
-    put_experiment(core, experiment, writer);
-    pack_text(writer, "counts");
-    put_counts(experiment, writer);
-    render_put_text(writer, "metric", experiment->config->metric);
-    pack_text(writer, "smaller_is_better");
-    pack_bool(writer, experiment->config->smaller_is_better);
-    render_put_u64(writer, "slots_per_trial", experiment->config->slots_per_trial);
-    render_lacks(core, experiment, writer);
-    pack_text(writer, "trials");
-    struct render_list list = render_list_open(writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "experiment");
+    (void)msgpack_pack_map(&packer, EXPERIMENT_PAIRS + 6);
+    put_experiment(core, experiment, &packer);
+    render_put_string(&packer, "counts");
+    put_counts(experiment, &packer);
+    render_put_text(&packer, "metric", experiment->config->metric);
+    render_put_bool(&packer, "smaller_is_better", experiment->config->smaller_is_better);
+    render_put_u64(&packer, "slots_per_trial", experiment->config->slots_per_trial);
+    render_lacks(core, experiment, frame);
+    render_put_string(&packer, "trials");
+    struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
     for (; i < experiment->trial_count; i++) {
-        put_trial(core, experiment, i, writer);
+        put_trial(core, experiment, i, &packer);
         if (!render_list_took_row(&list)) {
             break;
         }
@@ -487,33 +488,34 @@ bool render_show(const struct node_core *core, const struct view_experiment *exp
 /* ---- checkpoints ----------------------------------------------------------------------------------------------- */
 
 void render_checkpoint(const struct node_core *core, uint32_t trial, const struct view_manifest *manifest,
-                       const char *const *states, struct pack_writer *writer)
+                       const char *const *states, struct pack_writer *frame)
 {
-    pack_map(writer, 6);
-    render_put_u64(writer, "trial", trial);
-    render_put_u64(writer, "step", manifest->step);
-    render_put_u64(writer, "attempt", manifest->attempt.number);
-    render_put_u64(writer, "bytes", manifest->bytes);
-    pack_text(writer, "durable");
-    pack_bool(writer, manifest->durable);
-    pack_text(writer, "holders");
-    pack_array(writer, manifest->holder_count);
+    msgpack_packer packer = render_packer(frame);
+    (void)msgpack_pack_map(&packer, 6);
+    render_put_u64(&packer, "trial", trial);
+    render_put_u64(&packer, "step", manifest->step);
+    render_put_u64(&packer, "attempt", manifest->attempt.number);
+    render_put_u64(&packer, "bytes", manifest->bytes);
+    render_put_bool(&packer, "durable", manifest->durable);
+    render_put_string(&packer, "holders");
+    (void)msgpack_pack_array(&packer, manifest->holder_count);
     for (uint32_t i = 0; i < manifest->holder_count; i++) {
-        pack_map(writer, states != NULL ? 3 : 2);
-        pack_text(writer, "node");
-        render_put_node_id(writer, manifest->holders[i]);
-        render_put_text(writer, "name", render_node_name(core, manifest->holders[i]));
+        (void)msgpack_pack_map(&packer, states != NULL ? 3 : 2);
+        render_put_string(&packer, "node");
+        render_put_node_id(&packer, manifest->holders[i]);
+        render_put_text(&packer, "name", render_node_name(core, manifest->holders[i]));
         if (states != NULL) {
-            render_put_text(writer, "state", states[i]);
+            render_put_text(&packer, "state", states[i]);
         }
     }
 }
 
 bool render_checkpoints(const struct node_core *core, const struct view_experiment *experiment, uint32_t trial,
-                        uint32_t *from, struct pack_writer *writer)
+                        uint32_t *from, struct pack_writer *frame)
 {
-    pack_text(writer, "checkpoints");
-    struct render_list list = render_list_open(writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "checkpoints");
+    struct render_list list = render_list_open(&packer);
     uint32_t position = 0;
     bool fits = true;
     for (uint32_t i = 0; i < experiment->trial_slots && fits; i++) {
@@ -523,7 +525,7 @@ bool render_checkpoints(const struct node_core *core, const struct view_experime
         struct view_manifest united;
         while (fits && node_core_next_checkpoint(core, &m, &united)) {
             if (position >= *from) {
-                render_checkpoint(core, i, &united, NULL, writer);
+                render_checkpoint(core, i, &united, NULL, frame);
                 fits = render_list_took_row(&list);
             }
             position += fits;

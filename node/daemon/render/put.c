@@ -1,74 +1,120 @@
 #include "node/daemon/render/put.h"
 
+#include <string.h>
+
+#include "base/bytes.h"
 #include "node/daemon/render/render.h"
+
+/* ---- the packer ------------------------------------------------------------------------------------------------ */
+
+/* msgpack_packer_write. */
+static int write_to_frame(void *frame, const char *bytes, size_t count)
+{
+    struct pack_writer *writer = frame;
+    pack_raw(writer, (const uint8_t *)bytes, count);
+    return writer->failed ? -1 : 0;
+}
+
+msgpack_packer render_packer(struct pack_writer *frame)
+{
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, frame, write_to_frame);
+    return packer;
+}
+
+struct pack_writer *render_frame(const msgpack_packer *packer)
+{
+    return packer->data;
+}
 
 /* ---- lists in parts -------------------------------------------------------------------------------------------- */
 
-struct render_list render_list_open(struct pack_writer *writer)
+#define LONG_ARRAY 0x10000 /* the least length that takes a head of five bytes, four of which are the length */
+
+struct render_list render_list_open(msgpack_packer *packer)
 {
-    static const uint8_t head[5] = {0xdd, 0, 0, 0, 0}; /* array 32 */
-    pack_raw(writer, head, sizeof head);
-    struct render_list list = {.writer = writer, .length_at = writer->used_bytes - 4, .row_at = writer->used_bytes};
-    return list;
+    (void)msgpack_pack_array(packer, LONG_ARRAY);
+    size_t used_bytes = render_frame(packer)->used_bytes;
+    return (struct render_list){.packer = packer, .length_at = used_bytes - 4, .row_at = used_bytes};
 }
 
 bool render_list_took_row(struct render_list *list)
 {
-    struct pack_writer *writer = list->writer;
-    bool fits = !writer->failed && writer->capacity_bytes - writer->used_bytes >= RENDER_RESERVE_BYTES;
+    struct pack_writer *frame = render_frame(list->packer);
+    bool fits = !frame->failed && frame->capacity_bytes - frame->used_bytes >= RENDER_RESERVE_BYTES;
     if (fits) {
-        list->row_at = writer->used_bytes;
+        list->row_at = frame->used_bytes;
         list->count++;
         return true;
     }
-    writer->used_bytes = list->row_at;
-    writer->failed = list->count == 0;
+    frame->used_bytes = list->row_at;
+    frame->failed = list->count == 0;
     return false;
 }
 
 void render_list_close(struct render_list *list)
 {
-    if (!list->writer->failed) {
-        bytes_put_u32(list->writer->bytes + list->length_at, list->count);
+    struct pack_writer *frame = render_frame(list->packer);
+    if (!frame->failed) {
+        bytes_put_u32(frame->bytes + list->length_at, list->count);
     }
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-void render_put_hex(struct pack_writer *writer, const uint8_t *bytes, size_t count)
+void render_put_string(msgpack_packer *packer, const char *text)
+{
+    msgpack_object value = {.type = MSGPACK_OBJECT_STR, .via.str = {.size = (uint32_t)strlen(text), .ptr = text}};
+    (void)msgpack_pack_object(packer, value);
+}
+
+void render_put_hex(msgpack_packer *packer, const uint8_t *bytes, size_t count)
 {
     char text[2 * MESH_ID_BYTES + 1];
     bytes_to_hex(text, bytes, count);
-    pack_text(writer, text);
+    render_put_string(packer, text);
 }
 
-void render_put_node_id(struct pack_writer *writer, node_id node)
+void render_put_node_id(msgpack_packer *packer, node_id node)
 {
-    render_put_hex(writer, node.bytes, sizeof node.bytes);
+    render_put_hex(packer, node.bytes, sizeof node.bytes);
 }
 
-void render_put_experiment_id(struct pack_writer *writer, experiment_id experiment)
+void render_put_experiment_id(msgpack_packer *packer, experiment_id experiment)
 {
-    render_put_hex(writer, experiment.bytes, sizeof experiment.bytes);
+    render_put_hex(packer, experiment.bytes, sizeof experiment.bytes);
 }
 
-void render_put_text_or_nil(struct pack_writer *writer, const char *text)
+void render_put_text_or_nil(msgpack_packer *packer, const char *text)
 {
     if (text[0] == '\0') {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     } else {
-        pack_text(writer, text);
+        render_put_string(packer, text);
     }
 }
 
-void render_put_u64(struct pack_writer *writer, const char *key, uint64_t value)
+void render_put_packed(msgpack_packer *packer, const uint8_t *bytes, size_t count)
 {
-    pack_text(writer, key);
-    pack_u64(writer, value);
+    (void)packer->callback(packer->data, (const char *)bytes, count);
 }
 
-void render_put_text(struct pack_writer *writer, const char *key, const char *value)
+/* ---- pairs ----------------------------------------------------------------------------------------------------- */
+
+void render_put_u64(msgpack_packer *packer, const char *key, uint64_t value)
 {
-    pack_text(writer, key);
-    pack_text(writer, value);
+    render_put_string(packer, key);
+    (void)msgpack_pack_uint64(packer, value);
+}
+
+void render_put_bool(msgpack_packer *packer, const char *key, bool value)
+{
+    render_put_string(packer, key);
+    (void)msgpack_pack_object(packer, (msgpack_object){.type = MSGPACK_OBJECT_BOOLEAN, .via.boolean = value});
+}
+
+void render_put_text(msgpack_packer *packer, const char *key, const char *value)
+{
+    render_put_string(packer, key);
+    render_put_string(packer, value);
 }

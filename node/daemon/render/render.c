@@ -57,10 +57,9 @@ bool render_node_lives(const struct node_core *core, const struct view_member *m
 
 uint32_t render_nodes_alive(const struct node_core *core)
 {
-    const struct view *view = node_core_view(core);
     uint32_t alive = 0;
-    for (uint32_t i = 0; i < view->member_count; i++) {
-        const struct view_member *member = view->members[i];
+    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
         alive += is_shown(core, member) && render_node_lives(core, member);
     }
     return alive;
@@ -68,10 +67,9 @@ uint32_t render_nodes_alive(const struct node_core *core)
 
 uint32_t render_nodes_drained(const struct node_core *core)
 {
-    const struct view *view = node_core_view(core);
     uint32_t drained = 0;
-    for (uint32_t i = 0; i < view->member_count; i++) {
-        const struct view_member *member = view->members[i];
+    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
         drained += is_shown(core, member) && render_node_lives(core, member) && view_member_drain(member).drained;
     }
     return drained;
@@ -102,97 +100,95 @@ static const char *node_address(const struct node_core *core, const struct view_
     return member->address_count > 0 ? member->addresses[0] : "";
 }
 
-static void put_versions(const struct node_core *core, node_id node, struct pack_writer *writer)
+static void put_versions(const struct node_core *core, node_id node, msgpack_packer *packer)
 {
     struct version_range theirs = node_core_versions(core, node);
-    pack_text(writer, "protocol");
+    render_put_string(packer, "protocol");
     if (theirs.newest == 0) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
         return;
     }
-    pack_map(writer, 3);
-    render_put_u64(writer, "min", theirs.oldest);
-    render_put_u64(writer, "max", theirs.newest);
+    (void)msgpack_pack_map(packer, 3);
+    render_put_u64(packer, "min", theirs.oldest);
+    render_put_u64(packer, "max", theirs.newest);
     uint32_t common = version_common(node_core_versions(core, node_core_self(core)), theirs);
     if (node_core_speaks(core, node)) {
-        render_put_u64(writer, "common", common);
+        render_put_u64(packer, "common", common);
     } else {
-        pack_text(writer, "common");
-        pack_nil(writer);
+        render_put_string(packer, "common");
+        (void)msgpack_pack_nil(packer);
     }
 }
 
-static void put_node(const struct node_core *core, const struct view_member *member, struct pack_writer *writer)
+static void put_node(const struct node_core *core, const struct view_member *member, msgpack_packer *packer)
 {
     struct fact_node fact;
     bool has_fact = node_fact(core, member->id, &fact);
     struct fact_drain drain = view_member_drain(member);
-    pack_map(writer, 11 + (member->evicted ? 1 : 0));
-    pack_text(writer, "id");
-    render_put_node_id(writer, member->id);
-    render_put_text(writer, "name", render_node_name(core, member->id));
-    pack_text(writer, "address");
-    render_put_text_or_nil(writer, node_address(core, member));
-    render_put_text(writer, "state", render_node_state(core, member->id));
-    render_put_u64(writer, "slots", has_fact ? fact.slot_count : 0);
-    pack_text(writer, "version");
-    render_put_text_or_nil(writer, has_fact ? fact.version : "");
-    put_versions(core, member->id, writer);
-    pack_text(writer, "drained");
-    pack_bool(writer, drain.drained);
-    pack_text(writer, "emptied");
-    pack_bool(writer, drain.is_idle);
-    pack_text(writer, "quarantined");
+    (void)msgpack_pack_map(packer, 11 + (member->evicted ? 1 : 0));
+    render_put_string(packer, "id");
+    render_put_node_id(packer, member->id);
+    render_put_text(packer, "name", render_node_name(core, member->id));
+    render_put_string(packer, "address");
+    render_put_text_or_nil(packer, node_address(core, member));
+    render_put_text(packer, "state", render_node_state(core, member->id));
+    render_put_u64(packer, "slots", has_fact ? fact.slot_count : 0);
+    render_put_string(packer, "version");
+    render_put_text_or_nil(packer, has_fact ? fact.version : "");
+    put_versions(core, member->id, packer);
+    render_put_bool(packer, "drained", drain.drained);
+    render_put_bool(packer, "emptied", drain.is_idle);
+    render_put_string(packer, "quarantined");
     if (member->quarantine.is_active) {
-        pack_map(writer, 2);
-        render_put_u64(writer, "minutes", member->quarantine.minutes);
-        render_put_text(writer, "reason", member->quarantine.why);
+        (void)msgpack_pack_map(packer, 2);
+        render_put_u64(packer, "minutes", member->quarantine.minutes);
+        render_put_text(packer, "reason", member->quarantine.why);
     } else {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
     }
-    pack_text(writer, "voucher");
-    render_put_node_id(writer, member->voucher);
+    render_put_string(packer, "voucher");
+    render_put_node_id(packer, member->voucher);
     if (member->evicted) {
-        pack_text(writer, "evictor");
-        render_put_node_id(writer, member->evictor);
+        render_put_string(packer, "evictor");
+        render_put_node_id(packer, member->evictor);
     }
 }
 
 static void put_names(const struct node_core *core, const char *key, const node_id *nodes, uint32_t count,
-                      struct pack_writer *writer)
+                      msgpack_packer *packer)
 {
-    pack_text(writer, key);
-    pack_array(writer, count);
+    render_put_string(packer, key);
+    (void)msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++) {
-        pack_map(writer, 2);
-        pack_text(writer, "id");
-        render_put_node_id(writer, nodes[i]);
-        render_put_text(writer, "name", render_node_name(core, nodes[i]));
+        (void)msgpack_pack_map(packer, 2);
+        render_put_string(packer, "id");
+        render_put_node_id(packer, nodes[i]);
+        render_put_text(packer, "name", render_node_name(core, nodes[i]));
     }
 }
 
-void render_eviction(const struct node_core *core, node_id node, struct pack_writer *writer)
+void render_eviction(const struct node_core *core, node_id node, struct pack_writer *frame)
 {
-    const struct view *view = node_core_view(core);
+    msgpack_packer packer = render_packer(frame);
     node_id standing[NODE_MEMBERS_MAX], out[NODE_MEMBERS_MAX];
     uint32_t standing_count = 0, out_count = 0;
-    for (uint32_t i = 0; i < view->vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
-        const struct view_word *voucher = &view->vouchers.items[i];
+    for (uint32_t i = 0; i < node_core_view(core)->vouchers.count && standing_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_word *voucher = &node_core_view(core)->vouchers.items[i];
         if (node_id_equal(voucher->writer, node) && !node_id_equal(voucher->about, node) && voucher->member->admitted) {
             standing[standing_count++] = voucher->about;
         }
     }
-    for (uint32_t i = 0; i < view->member_count && out_count < NODE_MEMBERS_MAX; i++) {
-        const struct view_member *member = view->members[i];
+    for (uint32_t i = 0; i < node_core_view(core)->member_count && out_count < NODE_MEMBERS_MAX; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
         if (view_member_is_out(member) && !member->evicted) {
             out[out_count++] = member->id;
         }
     }
-    pack_text(writer, "node");
-    render_put_node_id(writer, node);
-    render_put_text(writer, "name", render_node_name(core, node));
-    put_names(core, "standing", standing, standing_count, writer);
-    put_names(core, "void", out, out_count, writer);
+    render_put_string(&packer, "node");
+    render_put_node_id(&packer, node);
+    render_put_text(&packer, "name", render_node_name(core, node));
+    put_names(core, "standing", standing, standing_count, &packer);
+    put_names(core, "void", out, out_count, &packer);
 }
 
 /* ---- invites --------------------------------------------------------------------------------------------------- */
@@ -220,21 +216,21 @@ static bool put_invite(void *context, const struct records_entry *entry)
 {
     struct invites *invites = context;
     const struct node_core *core = invites->core;
-    struct pack_writer *writer = invites->list.writer;
+    msgpack_packer *packer = invites->list.packer;
     struct fact_invite fact;
     uint32_t at = invites->at++;
     if (at < invites->from || entry->record.kind != FACT_INVITE || fact_invite_read(&entry->record, &fact) != 0 ||
         fact.expires_s == 0) {
         return true; /* without a time: another member's word that it is revoked */
     }
-    pack_map(writer, 5);
-    pack_text(writer, "id");
-    render_put_hex(writer, entry->record.key, RENDER_INVITE_ID_BYTES);
-    pack_text(writer, "writer");
-    render_put_node_id(writer, entry->record.writer);
-    render_put_text(writer, "writer_name", render_node_name(core, entry->record.writer));
-    render_put_u64(writer, "expires_s", fact.expires_s);
-    render_put_text(writer, "state", invite_state(core, &entry->record, &fact));
+    (void)msgpack_pack_map(packer, 5);
+    render_put_string(packer, "id");
+    render_put_hex(packer, entry->record.key, RENDER_INVITE_ID_BYTES);
+    render_put_string(packer, "writer");
+    render_put_node_id(packer, entry->record.writer);
+    render_put_text(packer, "writer_name", render_node_name(core, entry->record.writer));
+    render_put_u64(packer, "expires_s", fact.expires_s);
+    render_put_text(packer, "state", invite_state(core, &entry->record, &fact));
     invites->more = !render_list_took_row(&invites->list);
     if (invites->more) {
         invites->at = at;
@@ -242,10 +238,11 @@ static bool put_invite(void *context, const struct records_entry *entry)
     return !invites->more;
 }
 
-bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *frame)
 {
-    pack_text(writer, "invites");
-    struct invites invites = {.core = core, .list = render_list_open(writer), .from = *from};
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "invites");
+    struct invites invites = {.core = core, .list = render_list_open(&packer), .from = *from};
     records_each(node_core_records(core), put_invite, &invites);
     render_list_close(&invites.list);
     *from = invites.at;
@@ -254,15 +251,15 @@ bool render_invites(const struct node_core *core, uint32_t *from, struct pack_wr
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *frame)
 {
-    const struct view *view = node_core_view(core);
-    pack_text(writer, "nodes");
-    struct render_list list = render_list_open(writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "nodes");
+    struct render_list list = render_list_open(&packer);
     uint32_t i = *from;
-    for (; i < view->member_count; i++) {
-        if (is_listed(core, view->members[i])) {
-            put_node(core, view->members[i], writer);
+    for (; i < node_core_view(core)->member_count; i++) {
+        if (is_listed(core, node_core_view(core)->members[i])) {
+            put_node(core, node_core_view(core)->members[i], &packer);
             if (!render_list_took_row(&list)) {
                 break;
             }
@@ -270,7 +267,7 @@ bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writ
     }
     render_list_close(&list);
     *from = i;
-    return i < view->member_count;
+    return i < node_core_view(core)->member_count;
 }
 
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
@@ -300,32 +297,32 @@ static const char *slot_state_name(const struct view_slot *slot)
 }
 
 static void put_slot(const struct node_core *core, const struct view_member *member, const struct fact_slot_info *info,
-                     uint32_t index, struct pack_writer *writer)
+                     uint32_t index, msgpack_packer *packer)
 {
     struct view_slot slot = slot_now(core, member, index);
     bool is_held = slot.state != LEASE_FREE && slot.state != LEASE_WITHHELD;
-    pack_map(writer, 12);
-    pack_text(writer, "node");
-    render_put_node_id(writer, member->id);
-    render_put_text(writer, "node_name", render_node_name(core, member->id));
-    render_put_text(writer, "node_state", render_node_state(core, member->id));
-    render_put_u64(writer, "index", index);
-    render_put_text(writer, "uuid", info->uuid);
-    render_put_text(writer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");
-    render_put_text(writer, "model", info->model);
-    render_put_u64(writer, "memory_bytes", info->memory_bytes);
-    render_put_text(writer, "state", slot_state_name(&slot));
-    pack_text(writer, "experiment");
+    (void)msgpack_pack_map(packer, 12);
+    render_put_string(packer, "node");
+    render_put_node_id(packer, member->id);
+    render_put_text(packer, "node_name", render_node_name(core, member->id));
+    render_put_text(packer, "node_state", render_node_state(core, member->id));
+    render_put_u64(packer, "index", index);
+    render_put_text(packer, "uuid", info->uuid);
+    render_put_text(packer, "kind", info->kind == FACT_SLOT_CUDA ? "cuda" : "cpu");
+    render_put_text(packer, "model", info->model);
+    render_put_u64(packer, "memory_bytes", info->memory_bytes);
+    render_put_text(packer, "state", slot_state_name(&slot));
+    render_put_string(packer, "experiment");
     if (is_held) {
-        render_put_experiment_id(writer, slot.attempt.experiment);
-        render_put_u64(writer, "trial", slot.attempt.trial);
-        render_put_u64(writer, "attempt", slot.attempt.number);
+        render_put_experiment_id(packer, slot.attempt.experiment);
+        render_put_u64(packer, "trial", slot.attempt.trial);
+        render_put_u64(packer, "attempt", slot.attempt.number);
     } else {
-        pack_nil(writer);
-        pack_text(writer, "trial");
-        pack_nil(writer);
-        pack_text(writer, "attempt");
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
+        render_put_string(packer, "trial");
+        (void)msgpack_pack_nil(packer);
+        render_put_string(packer, "attempt");
+        (void)msgpack_pack_nil(packer);
     }
 }
 
@@ -339,7 +336,7 @@ static bool put_node_slots(const struct node_core *core, const struct view_membe
         return true;
     }
     for (; *from < fact.slot_count; ++*from) {
-        put_slot(core, member, &fact.slots[*from], *from, list->writer);
+        put_slot(core, member, &fact.slots[*from], *from, list->packer);
         if (!render_list_took_row(list)) {
             return false;
         }
@@ -347,24 +344,24 @@ static bool put_node_slots(const struct node_core *core, const struct view_membe
     return true;
 }
 
-bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *writer)
+bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *frame)
 {
-    const struct view *view = node_core_view(core);
-    pack_text(writer, "slots");
-    struct render_list list = render_list_open(writer);
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "slots");
+    struct render_list list = render_list_open(&packer);
     uint32_t i = *from / FACT_SLOTS_MAX, slot = *from % FACT_SLOTS_MAX;
-    for (; i < view->member_count && put_node_slots(core, view->members[i], &slot, &list); i++) {
+    for (; i < node_core_view(core)->member_count && put_node_slots(core, node_core_view(core)->members[i], &slot, &list); i++) {
         slot = 0;
     }
     render_list_close(&list);
     *from = i * FACT_SLOTS_MAX + slot;
-    return i < view->member_count;
+    return i < node_core_view(core)->member_count;
 }
 
 /* ---- status ---------------------------------------------------------------------------------------------------- */
 
 static void put_refused(const struct node_core *core, const struct render_status_extra *extra,
-                        struct pack_writer *writer)
+                        msgpack_packer *packer)
 {
     struct node_counters counters;
     node_core_counters(core, &counters);
@@ -383,18 +380,17 @@ static void put_refused(const struct node_core *core, const struct render_status
         {"jumps", counters.jumps},
         {"for_lack_of_memory", counters.full},
     };
-    pack_map(writer, sizeof rows / sizeof rows[0]);
+    (void)msgpack_pack_map(packer, sizeof rows / sizeof rows[0]);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        render_put_u64(writer, rows[i].name, rows[i].count);
+        render_put_u64(packer, rows[i].name, rows[i].count);
     }
 }
 
-static void put_totals(const struct node_core *core, struct pack_writer *writer)
+static void put_totals(const struct node_core *core, msgpack_packer *packer)
 {
-    const struct view *view = node_core_view(core);
     uint32_t nodes = 0, slots = 0, slots_free = 0, experiments = 0, live = 0;
-    for (uint32_t i = 0; i < view->member_count; i++) {
-        const struct view_member *member = view->members[i];
+    for (uint32_t i = 0; i < node_core_view(core)->member_count; i++) {
+        const struct view_member *member = node_core_view(core)->members[i];
         nodes += is_shown(core, member);
         bool counts = is_shown(core, member) && render_node_lives(core, member);
         for (uint32_t slot = 0; counts && slot < member->slot_count; slot++) {
@@ -402,80 +398,76 @@ static void put_totals(const struct node_core *core, struct pack_writer *writer)
             slots_free += slot_now(core, member, slot).state == LEASE_FREE;
         }
     }
-    for (uint32_t i = 0; i < view->experiment_count; i++) {
-        const struct view_experiment *experiment = view->experiments[i];
+    for (uint32_t i = 0; i < node_core_view(core)->experiment_count; i++) {
+        const struct view_experiment *experiment = node_core_view(core)->experiments[i];
         experiments += experiment->known;
         live += experiment->known && view_experiment_live(experiment);
     }
-    render_put_u64(writer, "nodes", nodes);
-    render_put_u64(writer, "nodes_alive", render_nodes_alive(core));
-    render_put_u64(writer, "nodes_drained", render_nodes_drained(core));
-    render_put_u64(writer, "slots", slots);
-    render_put_u64(writer, "slots_free", slots_free);
-    render_put_u64(writer, "experiments", experiments);
-    render_put_u64(writer, "experiments_live", live);
+    render_put_u64(packer, "nodes", nodes);
+    render_put_u64(packer, "nodes_alive", render_nodes_alive(core));
+    render_put_u64(packer, "nodes_drained", render_nodes_drained(core));
+    render_put_u64(packer, "slots", slots);
+    render_put_u64(packer, "slots_free", slots_free);
+    render_put_u64(packer, "experiments", experiments);
+    render_put_u64(packer, "experiments_live", live);
 }
 
-static void put_twin(const struct node_core *core, struct pack_writer *writer)
+static void put_twin(const struct node_core *core, msgpack_packer *packer)
 {
-    pack_text(writer, "twin");
+    render_put_string(packer, "twin");
     struct node_twin twin;
     if (!node_core_twin(core, &twin)) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(packer);
         return;
     }
-    pack_map(writer, 2);
-    render_put_text(writer, "address", twin.address);
-    pack_text(writer, "yields");
-    pack_bool(writer, !twin.is_yielding);
+    (void)msgpack_pack_map(packer, 2);
+    render_put_text(packer, "address", twin.address);
+    render_put_bool(packer, "yields", !twin.is_yielding);
 }
 
-void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer)
+void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame)
 {
     mesh_id mesh = node_core_mesh(core);
-    pack_text(writer, "mesh");
-    pack_map(writer, 2);
-    pack_text(writer, "id");
-    render_put_hex(writer, mesh.bytes, sizeof mesh.bytes);
-    pack_text(writer, "name");
-    render_put_text_or_nil(writer, extra->mesh_name);
-    pack_text(writer, "node");
-    pack_map(writer, 4);
-    pack_text(writer, "id");
-    render_put_node_id(writer, node_core_self(core));
-    render_put_text(writer, "name", render_node_name(core, node_core_self(core)));
-    render_put_text(writer, "state", render_node_state(core, node_core_self(core)));
-    pack_text(writer, "drained");
-    pack_bool(writer, node_core_is_drained(core, node_core_self(core)));
-    render_put_text(writer, "version", extra->version);
-    pack_text(writer, "address");
-    render_put_text_or_nil(writer, extra->address);
-    render_put_u64(writer, "uptime_s", extra->uptime_s);
-    put_totals(core, writer);
-    render_put_u64(writer, "records", node_core_records(core)->count);
-    render_put_u64(writer, "memory_bytes", extra->memory_bytes);
-    pack_text(writer, "syncing");
-    pack_bool(writer, node_core_is_syncing(core));
-    pack_text(writer, "disk_full");
-    pack_bool(writer, node_core_is_disk_full(core));
-    pack_text(writer, "memory_full");
-    pack_bool(writer, node_core_is_memory_short(core));
-    pack_text(writer, "refused");
-    put_refused(core, extra, writer);
-    pack_text(writer, "scrub");
-    pack_map(writer, 4);
-    render_put_u64(writer, "checked_bytes", extra->scrub_bytes);
-    render_put_u64(writer, "passes", extra->scrub_passes);
-    render_put_u64(writer, "damaged", extra->scrub_damaged);
-    render_put_u64(writer, "restored", extra->scrub_restored);
-    put_twin(core, writer);
-    pack_text(writer, "was");
+    msgpack_packer packer = render_packer(frame);
+    render_put_string(&packer, "mesh");
+    (void)msgpack_pack_map(&packer, 2);
+    render_put_string(&packer, "id");
+    render_put_hex(&packer, mesh.bytes, sizeof mesh.bytes);
+    render_put_string(&packer, "name");
+    render_put_text_or_nil(&packer, extra->mesh_name);
+    render_put_string(&packer, "node");
+    (void)msgpack_pack_map(&packer, 4);
+    render_put_string(&packer, "id");
+    render_put_node_id(&packer, node_core_self(core));
+    render_put_text(&packer, "name", render_node_name(core, node_core_self(core)));
+    render_put_text(&packer, "state", render_node_state(core, node_core_self(core)));
+    render_put_bool(&packer, "drained", node_core_is_drained(core, node_core_self(core)));
+    render_put_text(&packer, "version", extra->version);
+    render_put_string(&packer, "address");
+    render_put_text_or_nil(&packer, extra->address);
+    render_put_u64(&packer, "uptime_s", extra->uptime_s);
+    put_totals(core, &packer);
+    render_put_u64(&packer, "records", node_core_records(core)->count);
+    render_put_u64(&packer, "memory_bytes", extra->memory_bytes);
+    render_put_bool(&packer, "syncing", node_core_is_syncing(core));
+    render_put_bool(&packer, "disk_full", node_core_is_disk_full(core));
+    render_put_bool(&packer, "memory_full", node_core_is_memory_short(core));
+    render_put_string(&packer, "refused");
+    put_refused(core, extra, &packer);
+    render_put_string(&packer, "scrub");
+    (void)msgpack_pack_map(&packer, 4);
+    render_put_u64(&packer, "checked_bytes", extra->scrub_bytes);
+    render_put_u64(&packer, "passes", extra->scrub_passes);
+    render_put_u64(&packer, "damaged", extra->scrub_damaged);
+    render_put_u64(&packer, "restored", extra->scrub_restored);
+    put_twin(core, &packer);
+    render_put_string(&packer, "was");
     if (node_id_is_none(extra->was)) {
-        pack_nil(writer);
+        (void)msgpack_pack_nil(&packer);
     } else {
-        pack_map(writer, 2);
-        pack_text(writer, "id");
-        render_put_node_id(writer, extra->was);
-        render_put_text(writer, "address", extra->was_address);
+        (void)msgpack_pack_map(&packer, 2);
+        render_put_string(&packer, "id");
+        render_put_node_id(&packer, extra->was);
+        render_put_text(&packer, "address", extra->was_address);
     }
 }

@@ -1,7 +1,7 @@
 #ifndef NODE_DAEMON_RENDER_RENDER_H
 #define NODE_DAEMON_RENDER_RENDER_H
 /* What users see: the node core's state as MessagePack, with the names of docs/wire.md ("Requests of the command line"); here
- * the mesh and its nodes, in render_experiment.h what they work on. Pure functions; nothing is changed, no clock is read.
+ * the mesh and its nodes, in experiment.h what they work on. Pure functions; nothing is changed, no clock is read.
  *
  * Each function writes RENDER_..._PAIRS pairs of a map that the caller has opened, so that he can add `id`, `ok`, `end`
  * and `more` beside them:
@@ -9,16 +9,16 @@
  *     uint32_t from = 0;
  *     bool more;
  *     do {
- *         pack_writer_init(&writer, frame, frame_bytes);
- *         pack_map(&writer, 4 + RENDER_LS_PAIRS);
+ *         pack_writer_init(&frame, bytes, capacity_bytes);
+ *         pack_map(&frame, 4 + RENDER_LS_PAIRS);
  *         ... id, ok ...
- *         more = render_ls(core, &from, &writer);
+ *         more = render_ls(core, &from, &frame);
  *         ... "more": more, "end": !more ...
  *     } while (more && send it);
  *
- * Documents with a list come in parts: `*from` is 0 for the first part; a part holds as many rows as fit in the writer
+ * Documents with a list come in parts: `*from` is 0 for the first part; a part holds as many rows as fit in the frame
  * with RENDER_RESERVE_BYTES left for what the caller adds behind. True: there are more rows; call again with the `*from`
- * that it left, in the same step of the core. The writer is `failed` only when it has no room for a single row:
+ * that it left, in the same step of the core. The frame is `failed` only when it has no room for a single row:
  * RENDER_BYTES_MIN bytes always suffice for one. Functions without a list need RENDER_BYTES_MIN too. */
 
 #include "node/core/core.h"
@@ -43,24 +43,24 @@ struct render_status_extra {
 /* `mesh node version address uptime_s nodes nodes_alive nodes_drained slots slots_free experiments experiments_live records
  * memory_bytes syncing disk_full memory_full refused scrub twin was`. Slots, and drained nodes, are those that live. */
 #define RENDER_STATUS_PAIRS 21
-void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *writer);
+void render_status(const struct node_core *core, const struct render_status_extra *extra, struct pack_writer *frame);
 
 /* `node name standing void`: what an eviction has come to. */
 #define RENDER_EVICTION_PAIRS 4
-void render_eviction(const struct node_core *core, node_id node, struct pack_writer *writer);
+void render_eviction(const struct node_core *core, node_id node, struct pack_writer *frame);
 
 /* `invites`: all that anybody wrote. Ids are the first bytes of their public keys. */
 #define RENDER_INVITE_ID_BYTES 8
 #define RENDER_INVITES_PAIRS 1
-bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+bool render_invites(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
 /* `nodes`: by id; those who are out, too. */
 #define RENDER_NODES_PAIRS 1
-bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+bool render_nodes(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
 /* `slots`: by (node, index), without those of nodes that left. */
 #define RENDER_SLOTS_PAIRS 1
-bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *writer);
+bool render_slots(const struct node_core *core, uint32_t *from, struct pack_writer *frame);
 
 /* "alive", "suspect", "dead" or "left": a node of the roster as this node sees it. Never heard of is dead. */
 const char *render_node_state(const struct node_core *core, node_id node);
